@@ -1,0 +1,72 @@
+"""What stands behind the paper broker's doors: its book, its market and the fault in force."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from dir_console.demo.book import Book, Filed
+from dir_console.demo.faults import Switch
+from dir_console.demo.market import Schedule, Walk, market_state
+
+
+@dataclass
+class Exchange:
+    """The book, the market and the fault in force; one per process."""
+
+    book: Book
+    walk: Walk
+    schedule: Schedule
+    switch: Switch
+    secret: str
+    started: float = field(default_factory=time.monotonic)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def elapsed_s(self) -> float:
+        """Seconds since the start; the market's own clock."""
+        return time.monotonic() - self.started
+
+    def prices(self) -> dict[str, int]:
+        """Cents per symbol, now."""
+        return self.walk.at(self.elapsed_s())
+
+    def market(self) -> str:
+        """``OPEN`` or ``CLOSED``, now."""
+        return market_state(schedule=self.schedule, elapsed_s=self.elapsed_s())
+
+    def signed(self, *, body: bytes, headers: Mapping[str, str]) -> bool:
+        """Whether the caller knows the secret; always, where there is none."""
+        if not self.secret:
+            return True
+        try:
+            Webhook(self.secret).verify(body, dict(headers), json_parse=False)
+        except (WebhookVerificationError, ValueError):
+            return False
+        return True
+
+    def carry_out(self, *, path: str, key: str, body: Mapping[str, Any]) -> Filed:
+        """Do the work of one call once, however often it comes."""
+        return self.book.carry_out(
+            path=path, key=key, body=body, fill=lambda: self._receipt(path=path, key=key, body=body)
+        )
+
+    def _receipt(self, *, path: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        params = body["params"] if isinstance(body.get("params"), dict) else body
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        shown = {name: value for name, value in params.items() if name not in {"dfid", "intent_id"}}
+        if path == "/transfers":
+            return {**shown, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
+        if path == "/watchlist":
+            return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
+        price = self.prices().get(str(params.get("symbol")))
+        return {
+            **shown,
+            "order_id": f"ord_{key[:16]}",
+            "status": "FILLED",
+            "price_cents": price,
+            "filled_at": at,
+        }

@@ -1,0 +1,107 @@
+"""Reading the environment: each function says what to do when a value is missing or wrong."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def words(name: str, *, default: str = "") -> list[str]:
+    """The comma-separated words of the variable `name`."""
+    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def number(name: str, *, default: int, least: int) -> int:
+    """The whole number in the variable `name`; refuses anything under `least`."""
+    raw = os.environ.get(name, str(default))
+    if not raw.isascii() or not raw.isdigit() or int(raw) < least:
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {raw!r}.")
+    return int(raw)
+
+
+def data_dir(base: Path) -> Path:
+    """The folder that holds everything an embedded install writes."""
+    return Path(os.environ.get("DIR_DATA") or base / "var").resolve()
+
+
+def keep_secret_file(path: Path, content: str) -> str:
+    """Create `path` once with `content`, readable by its owner only; return what it holds.
+
+    Two processes may start together: the exclusive create decides which of them wrote it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return path.read_text().strip()
+
+
+def secret_key(folder: Path) -> str:
+    """Django's signing key: from DIR_SECRET_KEY, or (SQLite only) made once in the data folder."""
+    given = os.environ.get("DIR_SECRET_KEY", "")
+    if given:
+        if len(given) < 32:
+            raise ImproperlyConfigured("DIR_SECRET_KEY is too short: give at least 32 random characters.")
+        return given
+    if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
+        raise ImproperlyConfigured(
+            "DIR_SECRET_KEY is missing: production needs one that all processes share. "
+            "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
+        )
+    return keep_secret_file(folder / "secret_key", secrets.token_urlsafe(48))
+
+
+def database(folder: Path) -> dict[str, Any]:
+    """Django's database settings from DATABASE_URL (postgres or sqlite), else the SQLite file of the folder."""
+    url = os.environ.get("DATABASE_URL", "")
+    parts = urlsplit(url)
+    if parts.scheme in {"postgres", "postgresql"}:
+        return _postgres(url)
+    if url and parts.scheme != "sqlite":
+        raise ImproperlyConfigured(
+            f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name or leave it out for SQLite."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return _sqlite(Path(unquote(parts.path)) if url else folder / "console.sqlite3")
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",  # 07, trap 3: DEFERRED fails with "database is locked"
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=20000;",
+        },
+        "TEST": {"NAME": str(path.with_name("test.sqlite3"))},
+    }
+
+
+def _postgres(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    name = parts.path.lstrip("/")
+    if not name:
+        raise ImproperlyConfigured("DATABASE_URL names no database: use postgres://user@host:5432/name.")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(name),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 0,  # 07, trap 6: the pool keeps connections; a positive age leaks them under ASGI
+        "OPTIONS": {
+            **dict(parse_qsl(parts.query)),
+            "pool": {"min_size": 1, "max_size": number("DIR_DB_POOL", default=16, least=2), "timeout": 10},
+        },
+    }

@@ -1,0 +1,173 @@
+"""Settings of DIR Console. Every deployment value comes from the environment; `.env.example` explains each."""
+
+import os
+from pathlib import Path
+
+from dir_console import environment as env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = env.data_dir(BASE_DIR)
+REDIS_URL = os.environ.get("REDIS_URL", "")
+EMBEDDED = not REDIS_URL
+
+SECRET_KEY = env.secret_key(DATA_DIR)
+DEBUG = False
+ALLOWED_HOSTS = env.words("DIR_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
+if os.environ.get("DIR_TRUST_PROXY") == "1":
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    USE_X_FORWARDED_HOST = True
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "allauth",
+    "allauth.account",
+    "audit",
+    "runtime",
+    "escalations",
+    "dir_console",
+]
+
+MIDDLEWARE = [
+    "dir_console.middleware.SecurityHeadersMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "dir_console.problems.ProblemMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+
+ROOT_URLCONF = "dir_console.urls"
+ASGI_APPLICATION = "dir_console.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "dir_console.views.chrome",
+            ],
+            "loaders": [
+                (
+                    "django.template.loaders.cached.Loader",
+                    [
+                        "django.template.loaders.filesystem.Loader",
+                        "django.template.loaders.app_directories.Loader",
+                    ],
+                )
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": env.database(DATA_DIR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Sign-in: passwords now; allauth brings rate limits and re-authentication.
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "dir_console.auth.ClosedSignupAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 300  # seconds; 04: a password not older than five minutes
+LOGIN_REDIRECT_URL = "/"
+LOGIN_URL = "/accounts/login/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("DIR_HTTPS") == "1"
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = False
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+# A body over this size is refused as a problem document, before it is read (07, trap 4).
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+
+if EMBEDDED:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+else:
+    # 07, trap 1: redis-py's own 5 s timeout kills an idle receive, and its pool refuses the hundredth socket.
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": 15, "max_connections": 1000}]},
+        }
+    }
+    # Rate limits of sign-in must hold across processes, and must not depend on Redis being up.
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+            "LOCATION": "dir_console_cache",
+        }
+    }
+
+CELERY_BROKER_URL = REDIS_URL or None
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 5, "visibility_timeout": 3600}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0, "options": {"expires": 5}}}
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+
+# The doors out of `runtime` (06): dotted paths, resolved at the first call.
+DIR_PORTS = {
+    "open_escalation": "escalations.services.opening.open_escalation",
+    "close_escalations": "escalations.services.opening.close_escalations",
+    "expire_escalations": "escalations.services.deadlines.expire",
+    "ring": "runtime.tasks.drain.ring" if EMBEDDED else "runtime.tasks.jobs.ring",
+}
+DIR_HEADS = ["runtime.queries.heads.flow_heads"]
+
+DIR_SIGNING_KEY = os.environ.get("DIR_SIGNING_KEY", "")
+DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
+DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)
+DIR_SESSION_S = env.number("DIR_SESSION_S", default=3600, least=10)
+DIR_CONTEXT_TTL_S = env.number("DIR_CONTEXT_TTL_S", default=900, least=5)
+DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
+DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
+DIR_METRICS_ALLOW = env.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
+DIR_TENANT = "default"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("DIR_LOG_LEVEL", "WARNING")},
+}

@@ -1,0 +1,35 @@
+"""The closed sets of this app. Values are stored: they are permanent."""
+
+from runtime.contracts.states import Choice
+
+
+class Family(Choice):
+    """DECISION comes before an intent, OPERATIONAL after it (02, "When a person is called")."""
+
+    DECISION = "DECISION"
+    OPERATIONAL = "OPERATIONAL"
+
+
+class State(Choice):
+    """An escalation is open until one decision, its deadline, or the end of its flow closes it."""
+
+    OPEN = "OPEN"
+    RESOLVED = "RESOLVED"
+    EXPIRED = "EXPIRED"
+    WITHDRAWN = "WITHDRAWN"
+
+
+class Action(Choice):
+    """What a person can do; each family offers only its own."""
+
+    OVERRIDE = "OVERRIDE"
+    MODIFY = "MODIFY"
+    ABORT = "ABORT"
+    RESUME = "RESUME"
+    MARK_DONE = "MARK_DONE"
+
+
+ACTIONS: dict[Family, tuple[Action, ...]] = {
+    Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.ABORT),
+    Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.ABORT),
+}

@@ -1,0 +1,106 @@
+"""A manifest: what one agent may do, as an immutable versioned document (design 02, "Registry").
+
+Only the active manifest grants anything. Nothing an agent sends can widen it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints
+
+from runtime.contracts.policy_kind import Contract, Id, KindName, SemVer, Slug
+
+Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$")]
+AgentId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+FactSelector = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}\.([A-Za-z0-9_-]{1,64})?$", max_length=129)
+]
+TimeOfDay = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
+
+def _no_fractions(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError("a limit is an integer in minor units or a decimal string, never a float")
+    return value
+
+
+def _namespace(value: Any) -> Any:
+    return value[:-1] if isinstance(value, str) and value.endswith(".*") else value
+
+
+def _as_scope(value: Any) -> Any:
+    return {"scope": value} if isinstance(value, str) else value
+
+
+LimitValue = Annotated[int | str | bool | tuple[int | str, ...], BeforeValidator(_no_fractions)]
+
+
+class Weekday(StrEnum):
+    """Days of the silence watchdog's hours."""
+
+    MON = "MON"
+    TUE = "TUE"
+    WED = "WED"
+    THU = "THU"
+    FRI = "FRI"
+    SAT = "SAT"
+    SUN = "SUN"
+
+
+class MemoryAccess(StrEnum):
+    """What an agent may do in a memory scope."""
+
+    READ = "READ"
+    WRITE = "WRITE"
+    READ_WRITE = "READ_WRITE"
+
+
+class Hours(Contract):
+    """When the agent is expected to be awake."""
+
+    days: tuple[Weekday, ...] = tuple(Weekday)
+    opens: TimeOfDay = "00:00"
+    closes: TimeOfDay = "23:59"
+    zone: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_+/-]{1,64}$")] = "UTC"
+
+
+class Compute(Contract):
+    """Caps per flow: tokens, and cost as a decimal string."""
+
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    cost_usd: Decimal | None = None
+
+
+class MemoryScope(Contract):
+    """A memory scope and the access to it; a bare name means reading."""
+
+    scope: Slug
+    access: MemoryAccess = MemoryAccess.READ
+
+
+class Manifest(Contract):
+    """The rights and bounds of one agent at one version.
+
+    `limits` are the numbers that limit expressions read. `scope` narrows parameters: a parameter named
+    there must have one of the listed values. `subscribes` holds exact fact paths or namespaces (`price.`).
+    """
+
+    version: SemVer
+    policy_kinds: tuple[KindName, ...]
+    limits: dict[Id, LimitValue] = Field(default_factory=dict)
+    scope: dict[Id, tuple[JsonValue, ...]] = Field(default_factory=dict)
+    subscribes: tuple[Annotated[FactSelector, BeforeValidator(_namespace)], ...] = ()
+    escalate_below_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    escalations_per_hour: Annotated[int, Field(ge=0, le=3600)] = 3
+    max_intent_retries: Annotated[int, Field(ge=1, le=100)] = 3
+    proposals_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    waive_tier3_review: bool = False
+    compute: Compute | None = None
+    hours: Hours | None = None
+    silent_after_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = None
+    memory_scopes: tuple[Annotated[MemoryScope, BeforeValidator(_as_scope)], ...] = ()
+    may_delegate_to: tuple[AgentId, ...] = ()
+    model_profile: Slug | None = None
+    prompt_bundle_hash: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:_-]{1,128}$")] | None = None
+    evaluator_suite: Slug | None = None
+

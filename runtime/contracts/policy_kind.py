@@ -1,0 +1,271 @@
+"""A policy kind: everything the runtime knows about one sort of action, as data (design 02 and 03).
+
+A kind is immutable under its version. Its identity is the digest of its canonical bytes; a verdict
+stores that digest, so that it can be judged again years later. Expressions are CEL source text here;
+`runtime.kernel.rules` compiles and lints them. Fields are only ever appended, always with a default.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+
+from audit import canonical
+
+SEMVER_PATTERN = (
+    r"^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})"
+    r"(-[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?(\+[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?$"
+)
+MAX_EXPRESSION_CHARS = 2000
+
+KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN)]
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Source = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
+Template = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
+JsonSchema = dict[str, JsonValue]
+
+
+class Contract(BaseModel):
+    """Base of the stored documents: frozen, strict, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", ser_json_inf_nan="strings")
+
+    def to_bytes(self) -> bytes:
+        """The canonical JSON that is stored and hashed."""
+        return canonical.encode(self.model_dump(mode="json"))
+
+    @property
+    def digest(self) -> str:
+        """Lower hex SHA-256 of the canonical bytes."""
+        return canonical.digest(self.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        """Read a document back from its stored bytes.
+
+        Raises:
+            pydantic.ValidationError: when the bytes are not such a document.
+        """
+        return cls.model_validate_json(body)
+
+
+class RiskTier(StrEnum):
+    """How much confidence a kind asks for; T3 always needs a person unless the manifest waives it."""
+
+    T0 = "T0"
+    T1 = "T1"
+    T2 = "T2"
+    T3 = "T3"
+
+
+CONFIDENCE_THRESHOLDS: dict[RiskTier, float] = {
+    RiskTier.T0: 0.6,
+    RiskTier.T1: 0.7,
+    RiskTier.T2: 0.8,
+    RiskTier.T3: 0.9,
+}
+
+
+class Impact(StrEnum):
+    """What an operator is told about the weight of a decision, and what friction it gets."""
+
+    LOW_IMPACT = "LOW_IMPACT"
+    HIGH_IMPACT = "HIGH_IMPACT"
+
+
+class OnFail(StrEnum):
+    """What a bound that does not hold leads to: a Fail or a Refer."""
+
+    REJECT = "REJECT"
+    ESCALATE = "ESCALATE"
+
+
+class OnUnknown(StrEnum):
+    """What happens to an attempt whose result is unknown."""
+
+    PROBE = "probe"
+    RESEND = "resend"
+    PERSON = "person"
+
+
+class ExecutorKind(StrEnum):
+    """Who carries a step out."""
+
+    HTTP = "http"
+    SIMULATED = "simulated"
+
+
+class Severity(StrEnum):
+    """How grave a broken rule is, for people; it changes no verdict."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+
+class Method(StrEnum):
+    """HTTP methods a step may use."""
+
+    POST = "POST"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+class RouteAction(StrEnum):
+    """What a route does with a recorded outcome."""
+
+    RETRY_LATER = "RETRY_LATER"
+    FALL_BACK = "FALL_BACK"
+    ESCALATE = "ESCALATE"
+    RE_ENGAGE = "RE_ENGAGE"
+    CLOSE = "CLOSE"
+
+
+class Dependency(Contract):
+    """A fact whose material change makes context and evidence stale (design 02, "What counts as stale").
+
+    `fact` is a two-segment path that may hold `${CEL}` in its second segment. Without `unless` any
+    change is material; with it, a change is immaterial exactly when the expression is true.
+    """
+
+    fact: Template
+    unless: Source | None = None
+
+
+def _as_dependency(value: Any) -> Any:
+    return {"fact": value} if isinstance(value, str) else value
+
+
+class Limit(Contract):
+    """An authority bound: `value` must not be above `limit`."""
+
+    id: Id
+    value: Source
+    limit: Source
+    on_exceed: OnFail = OnFail.ESCALATE
+    message: Words | None = None
+
+
+class Rule(Contract):
+    """A condition that must be exactly true. Its id is the reason code of the finding."""
+
+    id: Id
+    require: Source
+    on_fail: OnFail = OnFail.REJECT
+    message: Words | None = None
+    version: SemVer | None = None
+    priority: Annotated[int, Field(ge=0, le=1000)] = 0
+    severity: Severity | None = None
+    mandatory: bool = True
+
+
+class Constraint(Contract):
+    """The agent's own bound against live facts; asked at the gate and again inside the claim."""
+
+    id: Id
+    require: Source
+    message: Words | None = None
+
+
+class Prediction(Contract):
+    """The value a fact is expected to have after the effect."""
+
+    fact: Template
+    value: Source
+
+
+class Claim(Contract):
+    """How much of a resource's capacity the action takes."""
+
+    resource: Words
+    amount: Source
+
+
+class Request(Contract):
+    """One HTTP call. `path` may hold `${CEL}`; `body` is a CEL map, by default the standard body."""
+
+    method: Method = Method.POST
+    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
+    body: Source | None = None
+
+
+class Write(Contract):
+    """A fact taken from the receipt."""
+
+    fact: Template
+    value: Source
+
+
+class Step(Contract):
+    """One call to the outside world and what undoes it."""
+
+    id: Id
+    executor: ExecutorKind = ExecutorKind.HTTP
+    target: Slug | None = None
+    request: Request | None = None
+    compensate: Request | None = None
+    timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
+    writes: tuple[Write, ...] = ()
+
+    @model_validator(mode="after")
+    def _http_names_its_call(self) -> Self:
+        if self.executor is ExecutorKind.HTTP and (self.target is None or self.request is None):
+            raise ValueError("an http step needs target and request")
+        return self
+
+
+class Route(Contract):
+    """What to do after an outcome for which `when` is true."""
+
+    when: Source
+    action: RouteAction
+    step: Id | None = None
+    advice: Words | None = None
+
+
+Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]
+
+
+class PolicyKind(Contract):
+    """A named, versioned, immutable sort of action."""
+
+    kind: KindName
+    version: SemVer
+    title: Words
+    description: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    risk_tier: RiskTier
+    params_schema: JsonSchema
+    constraints_schema: JsonSchema = Field(default_factory=lambda: {"type": "object"})
+    outputs_schema: JsonSchema | None = None
+    depends_on: Dependencies = ()
+    impact: Source = "'HIGH_IMPACT'"
+    limits: tuple[Limit, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    predicts: tuple[Prediction, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    effect: Template
+    steps: tuple[Step, ...] = ()
+    sla_s: Annotated[int, Field(ge=1, le=2_592_000)] | None = None
+    reversible: bool = False
+    on_unknown: OnUnknown = OnUnknown.PERSON
+    confidence_waiver: bool = False
+    subjects: tuple[Template, ...] = ()
+    category: Slug | None = None
+    allowed_outcomes: tuple[Id, ...] = ()
+    required_evidence: tuple[Slug, ...] = ()
+    approval_mode: Slug | None = None
+    gate_id: Slug | None = None
+    routes: tuple[Route, ...] = ()
+    red_lines: tuple[Words, ...] = ()
+
+    @property
+    def confidence_threshold(self) -> float:
+        """The confidence below which the risk tier asks for a person."""
+        return CONFIDENCE_THRESHOLDS[self.risk_tier]

@@ -1,0 +1,70 @@
+"""Reason codes: UPPER_SNAKE, permanent, one meaning each. A rule adds its own id as a code."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why the gate, or the claim that follows it, said no or asked for a person."""
+
+    INVALID_SCHEMA = "INVALID_SCHEMA"
+    CAPABILITY_NOT_FOUND = "CAPABILITY_NOT_FOUND"
+    VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    AGENT_PASSIVE = "AGENT_PASSIVE"
+    AGENT_LOCKED = "AGENT_LOCKED"
+    AGENT_SUSPENDED = "AGENT_SUSPENDED"
+    AGENT_RETIRED = "AGENT_RETIRED"
+    EXPIRED = "EXPIRED"
+    REASONING_EXHAUSTION = "REASONING_EXHAUSTION"
+    CONTEXT_UNKNOWN = "CONTEXT_UNKNOWN"
+    CONTEXT_EXPIRED = "CONTEXT_EXPIRED"
+    STALE_CONTEXT = "STALE_CONTEXT"
+    CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
+    RATE_LIMITED = "RATE_LIMITED"
+    RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
+    RULE_FAILED = "RULE_FAILED"
+    LOW_CONFIDENCE = "LOW_CONFIDENCE"
+    REVIEW_REQUESTED = "REVIEW_REQUESTED"
+    REVIEW_REQUIRED = "REVIEW_REQUIRED"
+    ESCALATION_BUDGET_EXHAUSTED = "ESCALATION_BUDGET_EXHAUSTED"
+    RENDERING_FAILED = "RENDERING_FAILED"
+    IN_DOUBT = "IN_DOUBT"
+    REPEATED_FAILURE = "REPEATED_FAILURE"
+    TERMINAL_FAILURE = "TERMINAL_FAILURE"
+    CANCELLED_BY_AGENT = "CANCELLED_BY_AGENT"
+    ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
+    DEADLINE_PASSED = "DEADLINE_PASSED"
+    IDLE_TOO_LONG = "IDLE_TOO_LONG"
+
+
+MEANINGS: dict[Reason, str] = {
+    Reason.INVALID_SCHEMA: "Parameters or constraints break the policy kind's JSON Schema.",
+    Reason.CAPABILITY_NOT_FOUND: "No active policy kind has this name.",
+    Reason.VERSION_UNSUPPORTED: "The policy version named is not the one in force.",
+    Reason.UNAUTHORIZED: "The active manifest does not grant this policy kind, or the session has ended.",
+    Reason.AGENT_PASSIVE: "The agent may read, but its proposals are refused until an admin restores it.",
+    Reason.AGENT_LOCKED: "The agent is locked until the world has settled.",
+    Reason.AGENT_SUSPENDED: "A person has suspended the agent.",
+    Reason.AGENT_RETIRED: "The agent has been retired.",
+    Reason.EXPIRED: "The validity window has ended.",
+    Reason.REASONING_EXHAUSTION: "The flow has used its last attempt and is aborted.",
+    Reason.CONTEXT_UNKNOWN: "The context_ref is not a snapshot issued to this flow.",
+    Reason.CONTEXT_EXPIRED: "The snapshot is older than its time to live.",
+    Reason.STALE_CONTEXT: "A fact that the policy kind depends on has moved since the snapshot.",
+    Reason.CONSTRAINT_VIOLATED: "One of the agent's own bounds does not hold now.",
+    Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
+    Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
+    Reason.RULE_FAILED: "A rule of the policy kind could not be evaluated.",
+    Reason.LOW_CONFIDENCE: "The confidence given is under the threshold, or none was given where one is needed.",
+    Reason.REVIEW_REQUESTED: "The agent asked for a person.",
+    Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",
+    Reason.ESCALATION_BUDGET_EXHAUSTED: "The agent has no escalation token left and becomes PASSIVE.",
+    Reason.RENDERING_FAILED: "The policy kind's request could not be made from these parameters.",
+    Reason.IN_DOUBT: "It is not known whether the call took effect.",
+    Reason.REPEATED_FAILURE: "The target failed four times.",
+    Reason.TERMINAL_FAILURE: "The target refused the call for good.",
+    Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
+    Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
+    Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
+    Reason.IDLE_TOO_LONG: "The flow was idle longer than flows may be.",
+}

@@ -1,0 +1,119 @@
+"""The closed sets of states. Values are stored and sent: they are permanent."""
+
+from enum import StrEnum
+
+
+class Choice(StrEnum):
+    """A string enum that can give Django its choices without importing Django."""
+
+    @classmethod
+    def pairs(cls) -> list[tuple[str, str]]:
+        """Pairs of stored value and label."""
+        return [(member.value, member.value) for member in cls]
+
+    @classmethod
+    def values(cls) -> list[str]:
+        """The stored values, in order."""
+        return [member.value for member in cls]
+
+
+class FlowState(Choice):
+    """The lifecycle of a flow (DIR paper, 4.3 and 9.1)."""
+
+    CREATED = "CREATED"
+    ACTIVE = "ACTIVE"
+    VALIDATING = "VALIDATING"
+    ACCEPTED = "ACCEPTED"
+    EXECUTING = "EXECUTING"
+    ESCALATED = "ESCALATED"
+    CLOSED = "CLOSED"
+    ABORTED = "ABORTED"
+
+
+OPEN_TO_PROPOSALS = (FlowState.CREATED.value, FlowState.ACTIVE.value)
+ENDED = (FlowState.CLOSED.value, FlowState.ABORTED.value)
+
+
+class AgentStatus(Choice):
+    """ACTIVE works; PASSIVE may read only; the others may not propose."""
+
+    ACTIVE = "ACTIVE"
+    PASSIVE = "PASSIVE"
+    LOCKED = "LOCKED"
+    SUSPENDED = "SUSPENDED"
+    RETIRED = "RETIRED"
+
+
+class AgentRole(Choice):
+    """What an agent is for (Responsibility-Oriented Agents)."""
+
+    STRATEGIST = "STRATEGIST"
+    EXECUTOR = "EXECUTOR"
+    MONITOR = "MONITOR"
+
+
+class Decision(Choice):
+    """The three verdicts of the gate."""
+
+    ACCEPT = "ACCEPT"
+    REJECT = "REJECT"
+    ESCALATE = "ESCALATE"
+
+
+class Impact(Choice):
+    """Impact categories (DIR paper, 9.4), and CRITICAL above them."""
+
+    LOW_IMPACT = "LOW_IMPACT"
+    HIGH_IMPACT = "HIGH_IMPACT"
+    CRITICAL_IMPACT = "CRITICAL_IMPACT"
+
+
+class IntentState(Choice):
+    """An intent waits, is claimed by one worker, and ends once."""
+
+    PENDING = "PENDING"
+    CLAIMED = "CLAIMED"
+    IN_DOUBT = "IN_DOUBT"
+    WITH_PERSON = "WITH_PERSON"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+
+
+LIVE_INTENTS = (
+    IntentState.PENDING.value,
+    IntentState.CLAIMED.value,
+    IntentState.IN_DOUBT.value,
+    IntentState.WITH_PERSON.value,
+)
+
+
+class AttemptState(Choice):
+    """STARTED is written before the call; HELD means that the call was not made."""
+
+    STARTED = "STARTED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+    HELD = "HELD"
+
+
+class OutcomeStatus(Choice):
+    """How an intent ended for the world."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+    CANCELLED = "CANCELLED"
+
+
+class FeedbackType(Choice):
+    """Events an agent reads by its flow's feedback (03)."""
+
+    VALIDATION_FEEDBACK = "VALIDATION_FEEDBACK"
+    ESCALATION_REQUIRED = "ESCALATION_REQUIRED"
+    ESCALATION_RESOLVED = "ESCALATION_RESOLVED"
+    EXECUTION_OUTCOME = "EXECUTION_OUTCOME"
+    FLOW_ABORTED = "FLOW_ABORTED"
+    FLOW_CLOSED = "FLOW_CLOSED"

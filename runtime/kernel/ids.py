@@ -1,0 +1,16 @@
+"""UUIDv7 (RFC 9562, section 5.7), from a time and random bytes that the caller gives."""
+
+import uuid
+
+
+def uuid7(now_ms: int, random_bytes: bytes) -> uuid.UUID:
+    """A UUIDv7 of the Unix time `now_ms` (milliseconds) and ten random bytes."""
+    if len(random_bytes) != 10:
+        raise ValueError("a UUIDv7 takes ten random bytes")
+    noise = int.from_bytes(random_bytes)
+    value = (now_ms & (2**48 - 1)) << 80
+    value |= 0x7 << 76
+    value |= ((noise >> 62) & 0xFFF) << 64
+    value |= 0b10 << 62
+    value |= noise & (2**62 - 1)
+    return uuid.UUID(int=value)

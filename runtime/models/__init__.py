@@ -1,0 +1,32 @@
+"""Thin rows, one file per noun; the database states every rule that a row must keep."""
+
+from runtime.models.agent import Agent, Manifest
+from runtime.models.credential import Key, Session
+from runtime.models.fact import Fact, FactVersion
+from runtime.models.flow import Feedback, Flow, Snapshot
+from runtime.models.intent import Attempt, Intent, Outcome, Stop
+from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
+from runtime.models.proposal import Answer, Proposal, Verdict
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "Attempt",
+    "Bundle",
+    "Fact",
+    "FactVersion",
+    "Feedback",
+    "Flow",
+    "Intent",
+    "Key",
+    "Manifest",
+    "Outcome",
+    "Pack",
+    "PolicyKind",
+    "Proposal",
+    "Session",
+    "Snapshot",
+    "Stop",
+    "Target",
+    "Verdict",
+]

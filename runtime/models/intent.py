@@ -1,0 +1,129 @@
+"""Intents, attempts and outcomes: the only road to a side effect (DIR paper, 7)."""
+
+from django.db import models
+from django.db.models import Q
+
+from runtime.contracts import states
+from runtime.models.flow import Flow
+from runtime.models.ids import new_id
+from runtime.models.proposal import Proposal
+from runtime.models.scoping import TenantQuerySet
+
+
+class Intent(models.Model):
+    """An accepted proposal, ready to run; also the outbox row that workers claim."""
+
+    intent_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.CharField(max_length=64, default="default")
+    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="intents")
+    proposal = models.OneToOneField(Proposal, on_delete=models.PROTECT, related_name="intent")
+    state = models.CharField(max_length=12, choices=states.IntentState.pairs(), default=states.IntentState.PENDING)
+    # Rendered once, at ACCEPT, as canonical bytes: a list of {step, executor, target, method, path, body, key}.
+    requests = models.BinaryField()
+    target = models.CharField(max_length=64, blank=True, default="")
+    valid_until = models.DateTimeField()
+    failures = models.PositiveSmallIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_at = models.DateTimeField()
+    lease_owner = models.CharField(max_length=80, blank=True, default="")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=Q(state__in=states.IntentState.values()), name="intent_state_known"),
+            models.UniqueConstraint(
+                fields=("flow",), condition=Q(state__in=states.LIVE_INTENTS), name="intent_one_live_per_flow"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=states.IntentState.CLAIMED, lease_until__isnull=False)
+                | (~Q(state=states.IntentState.CLAIMED) & Q(lease_until__isnull=True)),
+                name="intent_lease_goes_with_its_claim",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("next_at",), condition=Q(state=states.IntentState.PENDING), name="intent_due"
+            ),
+            models.Index(
+                fields=("lease_until",), condition=Q(state=states.IntentState.CLAIMED), name="intent_leased"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return str(self.intent_id)
+
+
+class Attempt(models.Model):
+    """One call to a target, written before the call is made."""
+
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="attempt_rows")
+    number = models.PositiveSmallIntegerField()
+    step = models.CharField(max_length=64)
+    target_key = models.CharField(max_length=64)
+    lease_owner = models.CharField(max_length=80)
+    state = models.CharField(max_length=12, choices=states.AttemptState.pairs())
+    error_category = models.CharField(max_length=32, blank=True, default="")
+    status_code = models.PositiveSmallIntegerField(null=True, blank=True)
+    detail = models.CharField(max_length=300, blank=True, default="")
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("intent", "number")
+        constraints = (
+            models.UniqueConstraint(fields=("intent", "number"), name="attempt_number_once"),
+            models.UniqueConstraint(
+                fields=("intent",),
+                condition=Q(state=states.AttemptState.STARTED),
+                name="attempt_one_open_per_intent",
+            ),
+            models.CheckConstraint(condition=Q(state__in=states.AttemptState.values()), name="attempt_state_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.intent_id} attempt {self.number}"
+
+
+class Outcome(models.Model):
+    """What came of an intent: the receipt, and observed effects beside expected ones."""
+
+    intent = models.OneToOneField(Intent, primary_key=True, on_delete=models.PROTECT, related_name="outcome")
+    status = models.CharField(max_length=12, choices=states.OutcomeStatus.pairs())
+    error_category = models.CharField(max_length=32, blank=True, default="")
+    receipt = models.BinaryField(null=True, blank=True)
+    expected = models.BinaryField()
+    deviations = models.BinaryField()
+    attempts = models.PositiveSmallIntegerField()
+    duration_ms = models.PositiveIntegerField(default=0)
+    recorded_by = models.CharField(max_length=160)
+    recorded_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.intent_id} {self.status}"
+
+
+class Stop(models.Model):
+    """The kill switch of a tenant. The row's presence with no `lifted_at` means: nothing may be called."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    reason = models.CharField(max_length=500)
+    stopped_by = models.CharField(max_length=160)
+    stopped_at = models.DateTimeField()
+    lifted_by = models.CharField(max_length=160, blank=True, default="")
+    lifted_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant",), condition=Q(lifted_at__isnull=True), name="stop_one_in_force_per_tenant"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"stop of {self.tenant}"

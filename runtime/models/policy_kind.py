@@ -1,0 +1,88 @@
+"""Policy kinds, packs and targets: the rules as rows (02)."""
+
+from django.db import models
+from django.db.models import Q
+
+from runtime.models.scoping import TenantQuerySet
+
+
+class Pack(models.Model):
+    """One loaded pack file."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    name = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    loaded_at = models.DateTimeField()
+    loaded_by = models.CharField(max_length=160)
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "name", "version", "digest"), name="pack_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class PolicyKind(models.Model):
+    """One immutable, hashed version of a policy kind. At most one version of a kind is active."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    kind = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    title = models.CharField(max_length=200)
+    risk_tier = models.CharField(max_length=2)
+    body = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    active = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=160)
+    activated_at = models.DateTimeField(null=True, blank=True)
+    activated_by = models.CharField(max_length=160, blank=True, default="")
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("kind", "-id")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "kind", "version"), name="policy_kind_version_once"),
+            models.UniqueConstraint(
+                fields=("tenant", "kind"), condition=Q(active=True), name="policy_kind_one_active_version"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.version}"
+
+
+class Bundle(models.Model):
+    """Manifest + policy kind in force at a verdict, content-addressed, so that the verdict can be replayed."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    body = models.BinaryField()
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.digest
+
+
+class Target(models.Model):
+    """Where an executor sends its calls: a deployment setting, outside a kind's hash."""
+
+    tenant = models.CharField(max_length=64, default="default")
+    name = models.CharField(max_length=64)
+    base_url = models.CharField(max_length=500)
+    secret_env = models.CharField(max_length=128, blank=True, default="")
+    configured_at = models.DateTimeField()
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.UniqueConstraint(fields=("tenant", "name"), name="target_once_per_tenant"),)
+
+    def __str__(self) -> str:
+        return self.name

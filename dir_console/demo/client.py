@@ -68,7 +68,7 @@ class Event:
 
 
 class Client:
-    """Shakes hands by itself, keeps its session, and sends a proposal again under the same key when in doubt."""
+    """Shakes hands by itself, keeps its session, and when in doubt sends again under the same key."""
 
     def __init__(
         self,

@@ -1,0 +1,226 @@
+"""The paper broker keeps each effect once, and shows its callers every fault a real target has."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from dir_console.demo.lifeline import PARENT_ENV
+from dir_console.demo.wire import Unreachable, Wire
+from tests.demo.conftest import PORT
+from tests.demo.paper import PaperBroker, wait_gone
+
+ORDER = {"dfid": "d-1", "intent_id": "i-1", "params": {"symbol": "AAPL", "quantity": 2, "action": "BUY"}}
+SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS1wYXBlci1icm9rZXI="
+
+
+def test_answers_the_same_receipt_for_the_same_key(broker: PaperBroker) -> None:
+    first = broker.call("POST", "/orders", ORDER, key="k-1")
+    again = broker.call("POST", "/orders", ORDER, key="k-1")
+
+    assert first.status == again.status == 200
+    assert first.body == again.body
+    assert first.body["status"] == "FILLED"
+    assert first.body["symbol"] == "AAPL"
+    assert (first.headers["idempotency-replayed"], again.headers["idempotency-replayed"]) == ("false", "true")
+    assert broker.count() == {
+        "effects": 1,
+        "calls": 2,
+        "distinct_keys": 1,
+        "duplicates_refused": 1,
+        "conflicts_refused": 0,
+        "most_calls_of_one_key": 2,
+    }
+
+
+def test_refuses_a_known_key_with_another_body(broker: PaperBroker) -> None:
+    broker.call("POST", "/orders", ORDER, key="k-1")
+
+    assert broker.call("POST", "/orders", {**ORDER, "dfid": "d-2"}, key="k-1").status == 422
+    assert broker.call("POST", "/transfers", ORDER, key="k-1").status == 422
+    assert broker.count()["effects"] == 1
+    assert broker.count()["conflicts_refused"] == 2
+
+
+def test_does_the_work_once_for_fifty_callers_at_once(broker: PaperBroker) -> None:
+    receipts: list[object] = []
+
+    def order() -> None:
+        receipts.append(broker.call("POST", "/orders", ORDER, key="k-race").body["order_id"])
+
+    threads = [threading.Thread(target=order) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+
+    assert len(receipts) == 50
+    assert len(set(receipts)) == 1
+    assert broker.count()["effects"] == 1
+    assert broker.count()["calls"] == 50
+
+
+def test_tells_by_key_whether_anything_was_done(broker: PaperBroker) -> None:
+    broker.call("POST", "/watchlist", ORDER, key="k/with slash")
+
+    found = broker.call("GET", "/effects/k%2Fwith%20slash")
+    assert (found.status, found.body["dfid"], found.body["receipt"]["status"]) == (200, "d-1", "UPDATED")
+    assert broker.call("GET", "/effects/k-2").status == 404
+
+
+@pytest.mark.parametrize("path", ["/orders", "/transfers", "/watchlist"])
+def test_refuses_a_call_without_a_key(broker: PaperBroker, path: str) -> None:
+    assert broker.call("POST", path, ORDER).status == 400
+    assert broker.count()["calls"] == 0
+
+
+def test_fails_as_often_as_told_and_then_works(broker: PaperBroker) -> None:
+    broker.control("fail", times=2)
+
+    statuses = [broker.call("POST", "/orders", ORDER, key="k-1").status for _ in range(3)]
+
+    assert statuses == [503, 503, 200]
+    assert broker.count()["calls"] == 3
+    assert broker.count()["duplicates_refused"] == 0
+
+
+def test_fails_about_the_share_it_was_told(broker: PaperBroker) -> None:
+    broker.control("fail", fail_ratio=0.5)
+
+    statuses = [broker.call("POST", "/orders", ORDER, key=f"k-{n}").status for n in range(60)]
+
+    assert 15 <= statuses.count(503) <= 45
+    assert broker.count()["effects"] == statuses.count(200)
+
+
+def test_does_the_work_before_it_drops_the_connection(broker: PaperBroker) -> None:
+    broker.control("drop_after", times=1)
+
+    with pytest.raises(Unreachable):
+        broker.call("POST", "/orders", ORDER, key="k-1")
+
+    assert broker.call("GET", "/effects/k-1").status == 200
+
+
+@pytest.mark.parametrize(("mode", "done"), [("slow", False), ("slow_after", True)])
+def test_answers_late_before_or_after_the_work(broker: PaperBroker, mode: str, done: bool) -> None:
+    broker.control(mode, delay_ms=60_000)
+
+    with pytest.raises(Unreachable):
+        broker.call("POST", "/orders", ORDER, key="k-1", timeout_s=0.3)
+
+    assert (broker.call("GET", "/effects/k-1").status == 200) is done
+
+
+def test_answers_rubbish_and_does_nothing(broker: PaperBroker) -> None:
+    broker.control("garbage", times=1)
+
+    answer = broker.call("POST", "/orders", ORDER, key="k-1")
+
+    assert (answer.status, answer.body) == (200, {})
+    assert broker.count()["effects"] == 0
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"mode": "no"},
+        {"mode": "slow", "delay_ms": -1},
+        {"mode": "fail", "fail_ratio": 2},
+        {"mode": "fail", "times": 0},
+    ],
+)
+def test_refuses_a_fault_it_does_not_know(broker: PaperBroker, order: dict[str, object]) -> None:
+    assert broker.call("POST", "/control", order).status == 400
+    assert broker.call("POST", "/orders", ORDER, key="k-1").status == 200
+
+
+def test_keeps_its_book_over_a_crash(broker: PaperBroker) -> None:
+    first = broker.call("POST", "/orders", ORDER, key="k-1").body
+    broker.kill()
+    broker.start()
+
+    assert broker.call("POST", "/orders", ORDER, key="k-1").body == first
+    assert broker.count()["effects"] == 1
+
+
+def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
+    paper = PaperBroker(port=PORT, db=tmp_path / "signed.sqlite3", secret=SECRET)
+    paper.start()
+    try:
+        now = datetime.now(UTC)
+        text = '{"params": {"symbol": "AAPL"}}'
+        headers = {
+            "webhook-id": "m-1",
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": Webhook(SECRET).sign("m-1", now, text),
+            "Idempotency-Key": "k-1",
+        }
+        wire = Wire(base_url=paper.base_url, patience_s=0)
+        body = {"params": {"symbol": "AAPL"}}
+        assert wire.call("POST", "/orders", body=body, headers=headers).status == 200
+        forged = {**headers, "webhook-signature": "v1,AAAA"}
+        assert wire.call("POST", "/orders", body=body, headers=forged).status == 401
+        assert wire.call("POST", "/orders", body=body, headers={**headers, "webhook-id": "m-2"}).status == 401
+        wire.close()
+        assert paper.call("POST", "/orders", body, key="k-2").status == 401
+    finally:
+        paper.stop()
+
+
+def test_answers_to_loopback_names_only(broker: PaperBroker) -> None:
+    wire = Wire(base_url=broker.base_url, patience_s=0)
+
+    assert wire.call("GET", "/prices", headers={"Host": "broker.example:8260"}).status == 403
+    wire.close()
+
+
+def test_keeps_a_connection_for_many_calls(broker: PaperBroker) -> None:
+    wire = Wire(base_url=broker.base_url, patience_s=0)
+    started = time.monotonic()
+    for n in range(100):
+        assert wire.call("POST", "/orders", body=ORDER, headers={"Idempotency-Key": f"k-{n}"}).status == 200
+    wire.close()
+
+    assert time.monotonic() - started < 5
+
+
+def test_ends_cleanly_when_told(broker: PaperBroker) -> None:
+    broker.control("slow", delay_ms=60_000)
+    threading.Thread(target=_ignore_the_end, args=(broker,), daemon=True).start()
+
+    assert broker.stop() == 0
+
+
+def _ignore_the_end(broker: PaperBroker) -> None:
+    try:
+        broker.call("POST", "/orders", ORDER, key="k-1")
+    except Unreachable:
+        return
+
+
+def test_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen(sys.argv[1:], stderr=subprocess.PIPE, text=True)\n"
+        "child.stderr.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    argv = [sys.executable, "-c", code, sys.executable, "-m", "dir_console.demo.broker"]
+    argv += ["--port", str(PORT + 1), "--db", str(tmp_path / "b.sqlite3")]
+    env = {name: value for name, value in os.environ.items() if name != PARENT_ENV}
+    parent = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait(timeout=10)
+    parent.stdout.close()
+
+    assert wait_gone(child, timeout_s=10)

@@ -6,7 +6,7 @@ Only the active manifest grants anything. Nothing an agent sends can widen it.
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 
 from runtime.contracts.policy_kind import Contract, Id, KindName, SemVer, Slug
 
@@ -32,7 +32,7 @@ def _as_scope(value: Any) -> Any:
     return {"scope": value} if isinstance(value, str) else value
 
 
-LimitValue = Annotated[int | str | bool | tuple[int | str, ...], BeforeValidator(_no_fractions)]
+LimitValue = Annotated[int | str | bool | tuple[int | str, ...] | float, AfterValidator(_no_fractions)]
 
 
 class Weekday(StrEnum):
@@ -75,7 +75,8 @@ class MemoryScope(Contract):
     """A memory scope and the access to it; a bare name means reading."""
 
     scope: Slug
-    access: MemoryAccess = MemoryAccess.READ
+    # Behind a before-validator pydantic no longer knows that the input was JSON, and strict enums fail.
+    access: Annotated[MemoryAccess, Field(strict=False)] = MemoryAccess.READ
 
 
 class Manifest(Contract):
@@ -103,4 +104,3 @@ class Manifest(Contract):
     model_profile: Slug | None = None
     prompt_bundle_hash: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:_-]{1,128}$")] | None = None
     evaluator_suite: Slug | None = None
-

@@ -1,20 +1,21 @@
 """A pack: the file that brings kinds, agents, targets and a first world state (design 03, "Pack")."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from runtime.contracts import states
 from runtime.contracts.manifest import AgentId, Manifest
-from runtime.contracts.policy_kind import Contract, PolicyKind, Segment, SemVer, Slug, Words
-
-
-class AgentRole(StrEnum):
-    """What an agent is for."""
-
-    STRATEGIST = "STRATEGIST"
-    EXECUTOR = "EXECUTOR"
-    MONITOR = "MONITOR"
+from runtime.contracts.policy_kind import (
+    Contract,
+    PolicyKind,
+    Segment,
+    SemVer,
+    Slug,
+    TargetName,
+    Title,
+    Words,
+)
 
 
 class Resource(Contract):
@@ -39,8 +40,8 @@ class PackAgent(Contract):
     """An agent to register, with its manifest."""
 
     agent_id: AgentId
-    role: AgentRole
-    owner: Words
+    role: states.AgentRole
+    owner: Title
     mission: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
     manifest: Manifest
 
@@ -54,5 +55,5 @@ class Pack(Contract):
     resources: tuple[Resource, ...] = ()
     facts: dict[Segment, dict[Segment, JsonValue]] = Field(default_factory=dict)
     policy_kinds: tuple[PolicyKind, ...] = ()
-    targets: dict[Slug, Target] = Field(default_factory=dict)
+    targets: dict[TargetName, Target] = Field(default_factory=dict)
     agents: tuple[PackAgent, ...] = ()

@@ -8,7 +8,15 @@ stores that digest, so that it can be judged again years later. Expressions are 
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_validator,
+)
 
 from audit import canonical
 
@@ -19,10 +27,12 @@ SEMVER_PATTERN = (
 MAX_EXPRESSION_CHARS = 2000
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
-SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN)]
+SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Source = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
 Template = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
@@ -68,13 +78,6 @@ CONFIDENCE_THRESHOLDS: dict[RiskTier, float] = {
     RiskTier.T2: 0.8,
     RiskTier.T3: 0.9,
 }
-
-
-class Impact(StrEnum):
-    """What an operator is told about the weight of a decision, and what friction it gets."""
-
-    LOW_IMPACT = "LOW_IMPACT"
-    HIGH_IMPACT = "HIGH_IMPACT"
 
 
 class OnFail(StrEnum):
@@ -207,7 +210,7 @@ class Step(Contract):
 
     id: Id
     executor: ExecutorKind = ExecutorKind.HTTP
-    target: Slug | None = None
+    target: TargetName | None = None
     request: Request | None = None
     compensate: Request | None = None
     timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
@@ -237,7 +240,7 @@ class PolicyKind(Contract):
 
     kind: KindName
     version: SemVer
-    title: Words
+    title: Title
     description: Annotated[str, StringConstraints(max_length=2000)] | None = None
     risk_tier: RiskTier
     params_schema: JsonSchema

@@ -1,0 +1,197 @@
+"""CEL, compiled once and evaluated on JSON values (design 02, "Policy kinds are data").
+
+The rest of the runtime sees plain JSON in, plain JSON out, and one exception with words of our own:
+the library's texts change with its versions, and a stored verdict must not.
+"""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import cel
+
+from audit import canonical
+from runtime.kernel.rules import tokens
+
+
+class ErrorCode(StrEnum):
+    """Why an expression gave no value."""
+
+    SYNTAX = "SYNTAX"
+    UNKNOWN_NAME = "UNKNOWN_NAME"
+    UNKNOWN_FIELD = "UNKNOWN_FIELD"
+    INDEX = "INDEX"
+    DIVISION_BY_ZERO = "DIVISION_BY_ZERO"
+    OVERFLOW = "OVERFLOW"
+    TYPE = "TYPE"
+    FUNCTION = "FUNCTION"
+    NOT_BOOLEAN = "NOT_BOOLEAN"
+    NOT_TEXT = "NOT_TEXT"
+    NOT_NUMBER = "NOT_NUMBER"
+    NOT_JSON = "NOT_JSON"
+    UNSAFE_VALUE = "UNSAFE_VALUE"
+    INTERNAL = "INTERNAL"
+
+
+_WORDS: dict[ErrorCode, str] = {
+    ErrorCode.SYNTAX: "the expression cannot be read",
+    ErrorCode.UNKNOWN_NAME: "the expression uses a name that is not known",
+    ErrorCode.UNKNOWN_FIELD: "the expression reads a field that is not there",
+    ErrorCode.INDEX: "the expression reads past the end of a list",
+    ErrorCode.DIVISION_BY_ZERO: "the expression divides by zero",
+    ErrorCode.OVERFLOW: "a number in the expression leaves the range of integers",
+    ErrorCode.TYPE: "the expression combines values of types that do not fit",
+    ErrorCode.FUNCTION: "a function is unknown or cannot take what it was given",
+    ErrorCode.NOT_BOOLEAN: "the expression did not give true or false",
+    ErrorCode.NOT_TEXT: "the expression did not give text",
+    ErrorCode.NOT_NUMBER: "the expression did not give a number",
+    ErrorCode.NOT_JSON: "the expression gave a value that JSON cannot hold",
+    ErrorCode.UNSAFE_VALUE: "the expression gave a value that may not stand in this place",
+    ErrorCode.INTERNAL: "the expression could not be evaluated",
+}
+
+
+class ExpressionError(Exception):
+    """An expression gave no usable value. `code` and `message` are stable; `__cause__` is for logs."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(_WORDS[code])
+        self.code = code
+        self.message = _WORDS[code]
+
+
+# Most specific first: KeyError and IndexError are LookupErrors, ZeroDivisionError an ArithmeticError.
+_CODES_BY_EXCEPTION: tuple[tuple[type[Exception], ErrorCode], ...] = (
+    (KeyError, ErrorCode.UNKNOWN_FIELD),
+    (IndexError, ErrorCode.INDEX),
+    (ZeroDivisionError, ErrorCode.DIVISION_BY_ZERO),
+    (OverflowError, ErrorCode.OVERFLOW),
+    (TypeError, ErrorCode.TYPE),
+    (RuntimeError, ErrorCode.FUNCTION),
+)
+
+
+class Expression:
+    """A compiled expression; immutable, shared between threads."""
+
+    __slots__ = ("_program", "bound_names", "names", "source")
+
+    def __init__(self, source: str) -> None:
+        """Compile `source`.
+
+        Raises:
+            ExpressionError: SYNTAX.
+        """
+        self.source = source
+        try:
+            self._program = cel.compile(source)
+            names = frozenset(self._program.variables())
+        except Exception as error:
+            raise ExpressionError(ErrorCode.SYNTAX) from error
+        self.bound_names = tokens.bound_names(source)
+        self.names = names
+
+    def evaluate(self, names: Mapping[str, Any]) -> Any:
+        """The value over `names` (JSON values) as a plain JSON value; integers stay integers.
+
+        Raises:
+            ExpressionError: whatever goes wrong.
+        """
+        # Only what is read crosses into Rust: the facts of a tenant may be large.
+        given = {name: names[name] for name in self.names if name in names}
+        try:
+            value = self._program.execute(given)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic in the extension is not an Exception
+            raise ExpressionError(self._code_of(error, given)) from error
+        return as_json(value)
+
+    def _code_of(self, error: BaseException, given: Mapping[str, Any]) -> ErrorCode:
+        for exception, code in _CODES_BY_EXCEPTION:
+            if isinstance(error, exception):
+                unknown = code is ErrorCode.FUNCTION and self.names - self.bound_names - given.keys()
+                return ErrorCode.UNKNOWN_NAME if unknown else code
+        return ErrorCode.INTERNAL
+
+
+@lru_cache(maxsize=4096)
+def compile_expression(source: str) -> Expression:
+    """The compiled form of `source`, made once per process.
+
+    Raises:
+        ExpressionError: SYNTAX.
+    """
+    return Expression(source)
+
+
+def require(source: str, names: Mapping[str, Any]) -> bool:
+    """Whether a condition holds. Only exactly `true` holds; anything but a boolean is an error.
+
+    Raises:
+        ExpressionError: NOT_BOOLEAN, or why there is no value.
+    """
+    value = compile_expression(source).evaluate(names)
+    if not isinstance(value, bool):
+        raise ExpressionError(ErrorCode.NOT_BOOLEAN)
+    return value
+
+
+def number(source: str, names: Mapping[str, Any]) -> int | float:
+    """The number an expression gives (never a boolean).
+
+    Raises:
+        ExpressionError: NOT_NUMBER, or why there is no value.
+    """
+    value = compile_expression(source).evaluate(names)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ExpressionError(ErrorCode.NOT_NUMBER)
+    return value
+
+
+def text(source: str, names: Mapping[str, Any]) -> str:
+    """The text an expression gives; an integer is written in digits.
+
+    Raises:
+        ExpressionError: NOT_TEXT, or why there is no value.
+    """
+    value = compile_expression(source).evaluate(names)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise ExpressionError(ErrorCode.NOT_TEXT)
+    return value
+
+
+def as_json(value: Any) -> Any:
+    """A result of the library as plain JSON.
+
+    Raises:
+        ExpressionError: NOT_JSON for bytes, times, optionals, NaN and maps keyed by anything but text;
+            OVERFLOW for an integer past 2^53-1, which JSON readers would round.
+    """
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            if abs(value) > canonical.MAX_SAFE_INTEGER:
+                raise ExpressionError(ErrorCode.OVERFLOW)
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ExpressionError(ErrorCode.NOT_JSON)
+            return value
+        case list():
+            return [as_json(item) for item in value]
+        case dict():
+            return {_key(key): as_json(item) for key, item in value.items()}
+        case _:
+            raise ExpressionError(ErrorCode.NOT_JSON)
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise ExpressionError(ErrorCode.NOT_JSON)
+    return key

@@ -1,0 +1,169 @@
+"""JSON Schema 2020-12 for parameters and constraints (design 03 and 07).
+
+Remote references are off, formats are asserted, and patterns run on an engine of linear time, which
+knows neither lookaround nor backreferences. Violations carry codes, pointers and words of our own: they
+go into verdicts, and the library's texts change with its versions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from audit import canonical
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MAX_VIOLATIONS = 20
+MAX_SCHEMA_BYTES = 65_536
+_MAX_LISTED = 10
+_MAX_QUOTED_CHARS = 60
+# Half a megabyte of automaton is far beyond any honest pattern; the default is ten.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=524_288, dfa_size_limit=524_288)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SchemaViolation:
+    """One thing that does not fit: JSON pointer, the keyword as code, and words."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+def check_schema(schema: Any) -> tuple[str, ...]:
+    """What is wrong with a schema itself, as plain sentences; empty when it can be used."""
+    try:
+        body = canonical.encode(schema)
+    except canonical.CanonicalError:
+        return ("the schema is not plain JSON",)
+    if len(body) > MAX_SCHEMA_BYTES:
+        return (f"the schema is longer than {MAX_SCHEMA_BYTES} bytes",)
+    if not isinstance(schema, dict):
+        return ("the schema is not an object",)
+    if schema.get("$schema", DIALECT) != DIALECT:
+        return (f"the schema is of another dialect than {DIALECT}",)
+    try:
+        _compile(body)
+    except jsonschema_rs.ValidationError as error:
+        return (f"the schema is not usable at {_pointer(error.instance_path)}: {_schema_words(error)}",)
+    except (jsonschema_rs.ReferencingError, ValueError):
+        return ("the schema refers to something outside itself or not there",)
+    return ()
+
+
+def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
+    """How `value` breaks `schema`: ordered by pointer, code and words, at most MAX_VIOLATIONS.
+
+    Raises:
+        ValueError: when the schema is not usable, which `check_schema` would have said.
+    """
+    found: set[SchemaViolation] = set()
+    for error in compiled(schema).iter_errors(value):
+        found.update(_violations_of(error))
+    return tuple(sorted(found)[:MAX_VIOLATIONS])
+
+
+def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """The compiled form of a schema, kept by its canonical bytes."""
+    return _compile(canonical.encode(dict(schema)))
+
+
+@lru_cache(maxsize=1024)
+def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(
+        canonical.decode(body),
+        validate_formats=True,
+        ignore_unknown_formats=False,
+        offline=True,
+        pattern_options=_PATTERNS,
+    )
+
+
+def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:
+    keyword = error.kind.name
+    path = list(error.instance_path)
+    details = error.kind.as_dict()
+    if keyword == "required":
+        path = [*path, details["property"]]
+    if keyword in ("additionalProperties", "unevaluatedProperties"):
+        names = sorted(details["unexpected"])
+        return [
+            SchemaViolation(pointer=_pointer([*path, name]), code=keyword, message="is not a known field")
+            for name in names[:MAX_VIOLATIONS]
+        ]
+    return [SchemaViolation(pointer=_pointer(path), code=keyword, message=_words(keyword, details, error))]
+
+
+def _words(keyword: str, details: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> str:
+    limit = details.get("limit")
+    match keyword:
+        case "type":
+            return f"must be {_types(error)}"
+        case "enum":
+            return f"must be one of {_listed(details['options'])}"
+        case "const":
+            return f"must be {_quoted(details['expected_value'])}"
+        case "multipleOf":
+            return f"must be a multiple of {_quoted(details['multiple_of'])}"
+        case "pattern":
+            return f"must match the pattern {_quoted(details['pattern'])}"
+        case "format":
+            return f"must be a {details['format']}"
+        case "dependentRequired":
+            return f"needs the field {_quoted(details['property'])} beside it"
+        case _:
+            template = _PLAIN_WORDS.get(keyword, "does not fit the schema")
+            return template.format(limit=_quoted(limit))
+
+
+_PLAIN_WORDS: dict[str, str] = {
+    "required": "is required",
+    "minimum": "must be at least {limit}",
+    "maximum": "must be at most {limit}",
+    "exclusiveMinimum": "must be more than {limit}",
+    "exclusiveMaximum": "must be less than {limit}",
+    "minLength": "must have at least {limit} characters",
+    "maxLength": "must have at most {limit} characters",
+    "minItems": "must have at least {limit} items",
+    "maxItems": "must have at most {limit} items",
+    "minProperties": "must have at least {limit} fields",
+    "maxProperties": "must have at most {limit} fields",
+    "uniqueItems": "must not hold the same item twice",
+    "contains": "lacks an item that the schema asks for",
+    "anyOf": "fits none of the allowed forms",
+    "oneOf": "must fit exactly one of the allowed forms",
+    "not": "has a form that is not allowed",
+    "propertyNames": "has a field name that is not allowed",
+    "unevaluatedItems": "has items that are not known",
+    "falseSchema": "is not allowed here",
+}
+
+
+def _types(error: jsonschema_rs.ValidationError) -> str:
+    return " or ".join(sorted(error.kind.as_dict()["types"]))
+
+
+def _schema_words(error: jsonschema_rs.ValidationError) -> str:
+    match error.kind.name:
+        case "format" | "pattern":
+            return "this pattern or format is not supported (no lookaround, no backreferences, bounded size)"
+        case "type" | "anyOf" | "enum":
+            return "this is not what JSON Schema 2020-12 has here"
+        case _:
+            return "a reference cannot be resolved, or this is not JSON Schema 2020-12"
+
+
+def _pointer(path: list[str | int]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _listed(options: list[Any]) -> str:
+    shown = ", ".join(_quoted(option) for option in options[:_MAX_LISTED])
+    return f"{shown} ..." if len(options) > _MAX_LISTED else shown
+
+
+def _quoted(value: Any) -> str:
+    shown = canonical.encode(value).decode()
+    return shown if len(shown) <= _MAX_QUOTED_CHARS else shown[:_MAX_QUOTED_CHARS] + "..."

@@ -15,6 +15,7 @@ class Proposal(models.Model):
 
     proposal_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="proposals")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="proposals")
     author = models.CharField(max_length=160)
     policy_kind = models.CharField(max_length=128)
     policy_version = models.CharField(max_length=64)
@@ -25,7 +26,10 @@ class Proposal(models.Model):
     valid_until = models.DateTimeField()
 
     class Meta:
-        indexes = (models.Index(fields=("flow", "proposal_id"), name="proposal_by_flow"),)
+        indexes = (
+            models.Index(fields=("flow", "proposal_id"), name="proposal_by_flow"),
+            models.Index(fields=("agent", "-received_at"), name="proposal_by_agent"),
+        )
 
     def __str__(self) -> str:
         return str(self.proposal_id)

@@ -1,0 +1,26 @@
+"""The lifecycle of a flow as one table of allowed moves (DIR paper, 4.3 and 9.1; 02, "Lifecycle of a flow")."""
+
+from runtime.contracts.states import FlowState
+
+S = FlowState
+
+MOVES: dict[FlowState, tuple[FlowState, ...]] = {
+    S.CREATED: (S.ACTIVE, S.VALIDATING, S.CLOSED, S.ABORTED),
+    S.ACTIVE: (S.VALIDATING, S.CLOSED, S.ABORTED),
+    S.VALIDATING: (S.ACTIVE, S.ACCEPTED, S.ESCALATED, S.ABORTED),
+    S.ACCEPTED: (S.EXECUTING, S.ESCALATED, S.CLOSED, S.ABORTED),
+    S.EXECUTING: (S.CLOSED, S.ACCEPTED, S.ESCALATED, S.ABORTED),
+    S.ESCALATED: (S.ACCEPTED, S.EXECUTING, S.CLOSED, S.ABORTED),
+    S.CLOSED: (),
+    S.ABORTED: (),
+}
+
+
+def allows(before: FlowState, after: FlowState) -> bool:
+    """Whether a flow may move from `before` to `after`."""
+    return after in MOVES[before]
+
+
+def ended(state: FlowState) -> bool:
+    """Whether nothing can follow `state`."""
+    return not MOVES[state]

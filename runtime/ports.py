@@ -1,0 +1,63 @@
+"""The doors out of the runtime: dotted paths in `settings.DIR_PORTS`, so that nothing here imports upward."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Protocol, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from runtime.models import Flow, Intent, Proposal, Verdict
+
+
+class OpenEscalation(Protocol):
+    """Opens an escalation inside the caller's transaction; returns what the journal and the answer need."""
+
+    def __call__(
+        self,
+        *,
+        flow: Flow,
+        proposal: Proposal,
+        verdict: Verdict,
+        intent: Intent | None,
+        family: str,
+        reason: str,
+        at: Any,
+    ) -> "Opened": ...
+
+
+class Opened(Protocol):
+    """An escalation as the runtime sees it: its id, its evidence hash and the entry that records it."""
+
+    @property
+    def escalation_id(self) -> UUID: ...
+    @property
+    def evidence_hash(self) -> str: ...
+    @property
+    def event(self) -> Any: ...
+
+
+@cache
+def _door(name: str) -> Any:
+    return import_string(settings.DIR_PORTS[name])
+
+
+def open_escalation(**named: Any) -> Opened:
+    """Open an escalation (see `OpenEscalation` for the arguments)."""
+    return cast(OpenEscalation, _door("open_escalation"))(**named)
+
+
+def close_escalations(*, flow: Flow, at: Any) -> list[Any]:
+    """Withdraw the open escalations of a flow that ends otherwise; returns their entries."""
+    return cast(list[Any], _door("close_escalations")(flow=flow, at=at))
+
+
+def expire_escalations() -> int:
+    """Abort what nobody decided in time; returns how many were aborted."""
+    return cast(int, _door("expire_escalations")())
+
+
+def ring(intent_ids: Sequence[UUID]) -> None:
+    """Ring the doorbell for intents that are ready. Never raises: the sweeper finds what a bell missed."""
+    _door("ring")(intent_ids)

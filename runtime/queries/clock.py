@@ -1,0 +1,20 @@
+"""The one port of time (10): database time where many processes write, the process clock where one does."""
+
+from datetime import UTC, datetime
+
+from django.db import connection
+
+
+def now() -> datetime:
+    """The moment, aware, in UTC, in whole milliseconds.
+
+    On PostgreSQL several hosts write, so the database's own clock decides, read after the locks are held.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            moment: datetime = cursor.fetchone()[0]
+    else:
+        moment = datetime.now(UTC)
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

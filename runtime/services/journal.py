@@ -1,0 +1,88 @@
+"""What one transaction adds to one flow: moves, entries and feedback, written once, last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from audit import canonical, events, ledger
+from runtime.contracts.states import ENDED, FeedbackType, FlowState
+from runtime.kernel import lifecycle
+from runtime.models import Feedback, Flow
+from runtime.services import races
+
+
+@dataclass(kw_only=True)
+class Journal:
+    """Collects while the use case runs; `write()` is the transaction's last act.
+
+    `flow` must be locked by the caller. `at` is never earlier than the flow's last update (10, "Bytes").
+    """
+
+    flow: Flow
+    actor: str
+    at: datetime
+    entries: list[events.Event] = field(default_factory=list)
+    feedback: list[Feedback] = field(default_factory=list)
+    version_read: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.version_read = self.flow.version
+        self.at = max(self.at, self.flow.updated_at)
+
+    def add(self, *added: events.Event) -> None:
+        """Append entries, in order."""
+        self.entries.extend(added)
+
+    def move(self, to: FlowState, *, reason: str = "") -> None:
+        """Move the flow, by the table. A move that the table forbids is a bug, so it raises."""
+        before = FlowState(self.flow.state)
+        if not lifecycle.allows(before, to):
+            raise ValueError(f"a flow may not move from {before} to {to}")
+        self.flow.state = to
+        self.flow.reason = reason
+        self.add(events.FlowMoved(from_state=before, to_state=to, reason=reason))
+        if to in ENDED:
+            self.flow.ended_at = self.at
+
+    def tell(self, event_type: FeedbackType, body: Mapping[str, Any]) -> None:
+        """Tell the agent something, in the order of its flow."""
+        self.flow.feedback_seq += 1
+        self.feedback.append(
+            Feedback(
+                flow=self.flow,
+                seq=self.flow.feedback_seq,
+                event_type=event_type,
+                at=self.at,
+                body=canonical.encode(dict(body)),
+            )
+        )
+
+    def write(self) -> None:
+        """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
+        Feedback.objects.bulk_create(self.feedback)
+        head = ledger.append(
+            tenant=self.flow.tenant,
+            stream=str(self.flow.dfid),
+            head=ledger.Head(seq=self.flow.head_seq, hash=bytes(self.flow.head_hash)),
+            actor=self.actor,
+            at=self.at,
+            events=self.entries,
+        )
+        self.flow.head_seq, self.flow.head_hash = head.seq, head.hash
+        self.flow.version = self.version_read + 1
+        self.flow.updated_at = self.at
+        changed = Flow.objects.filter(dfid=self.flow.dfid, version=self.version_read).update(
+            state=self.flow.state,
+            reason=self.flow.reason,
+            version=self.flow.version,
+            policy_kind=self.flow.policy_kind,
+            attempts_used=self.flow.attempts_used,
+            feedback_seq=self.flow.feedback_seq,
+            head_seq=self.flow.head_seq,
+            head_hash=self.flow.head_hash,
+            updated_at=self.flow.updated_at,
+            ended_at=self.flow.ended_at,
+        )
+        if changed != 1:
+            raise races.LostRaceError

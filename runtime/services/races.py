@@ -1,0 +1,42 @@
+"""Lost races: a transaction that lost one is run again from its first read, at most three times."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import IntegrityError, OperationalError, transaction
+
+Result = TypeVar("Result")
+TRIES = 3
+# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its busy error is told by its words.
+RACE_CODES = frozenset({"40001", "40P01"})
+BUSY_WORDS = ("database is locked", "database table is locked")
+
+
+class LostRaceError(Exception):
+    """Somebody else moved a row between our read and our compare-and-swap."""
+
+
+class BusyError(Exception):
+    """Three tries lost: the caller should repeat the call with the same key."""
+
+
+def run(work: Callable[[], Result]) -> Result:
+    """Run `work` in one transaction; when it loses a race, run it again in a new one.
+
+    Raises `BusyError` after three lost races. `work` must read everything it decides on inside itself.
+    """
+    for _ in range(TRIES):
+        try:
+            with transaction.atomic():
+                return work()
+        except (LostRaceError, IntegrityError):
+            continue
+        except OperationalError as error:
+            if not _is_race(error):
+                raise
+    raise BusyError
+
+
+def _is_race(error: OperationalError) -> bool:
+    code = getattr(error.__cause__, "sqlstate", None)
+    return code in RACE_CODES or any(words in str(error) for words in BUSY_WORDS)

@@ -1,0 +1,94 @@
+"""Ground of every test: loopback sockets only, and databases that tests with real commits may use."""
+
+import contextlib
+import shutil
+import socket
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reaches past this machine is a mistake: refuse it."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and not str(address[0]).startswith(LOOPBACK):
+            raise RuntimeError(f"a test tried to reach {address[0]}; only loopback is allowed")
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture
+def real_db(django_db_setup: None, django_db_blocker: Any, tmp_path: Path) -> Iterator[str]:
+    """A migrated database of this test's own, for real threads, processes and commits; gives its name.
+
+    The ledger refuses a flush, so the usual transactional fixture cannot clean up: each test gets a copy,
+    of the file on SQLite, by template on PostgreSQL. Threads see it too; they must close their connections.
+    """
+    with django_db_blocker.unblock():
+        before = connection.settings_dict["NAME"]
+        connections.close_all()
+        _close_pool()
+        with _copy(str(before), tmp_path) as name:
+            connections.databases["default"]["NAME"] = name
+            connection.settings_dict["NAME"] = name
+            try:
+                yield name
+            finally:
+                connections.close_all()
+                _close_pool()
+                connections.databases["default"]["NAME"] = before
+                connection.settings_dict["NAME"] = before
+
+
+def _close_pool() -> None:
+    if connection.vendor == "postgresql":
+        connection.close_pool()
+
+
+@contextlib.contextmanager
+def _copy(before: str, folder: Path) -> Iterator[str]:
+    if connection.vendor == "sqlite":
+        target = folder / "real.sqlite3"
+        with sqlite3.connect(before) as source, sqlite3.connect(target) as copy:
+            source.backup(copy)
+        yield str(target)
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    target_name = f"dir_real_{uuid.uuid4().hex[:12]}"
+    with _postgres_admin() as cursor:
+        cursor.execute(f'CREATE DATABASE "{target_name}" TEMPLATE "{before}"')
+    try:
+        yield target_name
+    finally:
+        with _postgres_admin() as cursor:
+            cursor.execute(f'DROP DATABASE IF EXISTS "{target_name}" WITH (FORCE)')
+
+
+@contextlib.contextmanager
+def _postgres_admin() -> Iterator[Any]:
+    import psycopg
+
+    options = connection.settings_dict
+    with (
+        psycopg.connect(
+            host=options["HOST"] or None,
+            port=options["PORT"] or None,
+            user=options["USER"] or None,
+            password=options["PASSWORD"] or None,
+            dbname="postgres",
+            autocommit=True,
+        ) as admin,
+        admin.cursor() as cursor,
+    ):
+        yield cursor

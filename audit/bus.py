@@ -1,0 +1,130 @@
+"""Hints between processes, over the shared channel layer (production: Redis).
+
+Publishing happens on one daemon thread of its own: a hung Redis once held a request for a minute. The
+queue is bounded and keeps one number per stream, sends have a timeout, and after a failure nothing is
+sent for a while. Dropping is fine, because pages look again by themselves.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from channels.layers import InMemoryChannelLayer, get_channel_layer
+
+GROUP = "dir.live"
+QUEUE_LIMIT = 1000  # streams waiting to be told
+BATCH_LIMIT = 200
+SEND_TIMEOUT_S = 2.0
+PAUSE_S = 5.0  # after a failed send or receive
+RENEW_S = 3600.0  # a group membership ends after a day; a receive that waits this long renews it
+
+_log = logging.getLogger(__name__)
+
+Deliver = Callable[[str, str, int], None]
+
+
+def is_shared() -> bool:
+    """Whether there is a channel layer that other processes read: an in-memory one ends with this process."""
+    layer = get_channel_layer()
+    return layer is not None and not isinstance(layer, InMemoryChannelLayer)
+
+
+class Publisher:
+    """Sends hints in batches from its own thread; `offer` returns at once."""
+
+    def __init__(self) -> None:
+        self.origin = uuid.uuid4().hex
+        self.pid = os.getpid()
+        self.dropped = 0
+        self._pending: dict[tuple[str, str], int] = {}
+        self._changed = threading.Condition()
+        self._closed_until = 0.0
+        self._thread: threading.Thread | None = None
+
+    def offer(self, tenant: str, stream: str, seq: int) -> None:
+        """Take a hint, or drop it when the queue is full or the layer failed a moment ago."""
+        with self._changed:
+            full = len(self._pending) >= QUEUE_LIMIT and (tenant, stream) not in self._pending
+            if full or time.monotonic() < self._closed_until:
+                self.dropped += 1
+                return
+            self._pending[tenant, stream] = max(seq, self._pending.get((tenant, stream), 0))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="live-hints", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        # One loop for the thread's whole life: the layer keeps its connections per loop.
+        loop = asyncio.new_event_loop()
+        while True:
+            batch = self._take()
+            try:
+                loop.run_until_complete(asyncio.wait_for(self._send(batch), SEND_TIMEOUT_S))
+            except Exception as error:
+                _log.warning("live hints pause for %s s: %s", PAUSE_S, type(error).__name__)
+                with self._changed:
+                    self._closed_until = time.monotonic() + PAUSE_S
+                    self.dropped += len(batch) + len(self._pending)
+                    self._pending.clear()
+
+    def _take(self) -> list[tuple[str, str, int]]:
+        with self._changed:
+            while not self._pending:
+                self._changed.wait()
+            keys = list(self._pending)[:BATCH_LIMIT]
+            return [(tenant, stream, self._pending.pop((tenant, stream))) for tenant, stream in keys]
+
+    async def _send(self, batch: list[tuple[str, str, int]]) -> None:
+        await get_channel_layer().group_send(
+            GROUP, {"type": "live.hints", "origin": self.origin, "hints": [list(each) for each in batch]}
+        )
+
+
+_publisher = Publisher()
+
+
+def publish(*, tenant: str, stream: str, seq: int) -> None:
+    """Offer a hint to the other processes; does nothing where there are none."""
+    if is_shared():
+        this_publisher().offer(tenant, stream, seq)
+
+
+def this_publisher() -> Publisher:
+    """The publisher of this process: after a fork the parent's thread and locks are not ours."""
+    global _publisher  # noqa: PLW0603
+    if _publisher.pid != os.getpid():
+        _publisher = Publisher()
+    return _publisher
+
+
+async def relay(deliver: Deliver) -> None:
+    """Pass on what other processes publish, for as long as this event loop lives."""
+    while True:
+        try:
+            await _receive(deliver)
+        except Exception as error:
+            _log.warning("live hints from other processes pause for %s s: %s", PAUSE_S, type(error).__name__)
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _receive(deliver: Deliver) -> None:
+    layer = get_channel_layer()
+    channel = await layer.new_channel("live")
+    while True:
+        await layer.group_add(GROUP, channel)
+        renew_at = time.monotonic() + RENEW_S
+        while (left := renew_at - time.monotonic()) > 0:
+            try:
+                message: dict[str, Any] = await asyncio.wait_for(layer.receive(channel), left)
+            except TimeoutError:
+                break
+            # This process has told its own listeners already.
+            if message["origin"] != this_publisher().origin:
+                for tenant, stream, seq in message["hints"]:
+                    deliver(tenant, stream, seq)

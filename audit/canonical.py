@@ -1,0 +1,108 @@
+"""Canonical JSON (RFC 8785): one byte form per value, stored and hashed as it is.
+
+Plain values take a fast road through orjson; everything orjson would write differently (floats,
+keys outside ASCII) takes rfc8785. Both roads give the same bytes.
+"""
+
+import hashlib
+import json
+import math
+import re
+from typing import Any
+
+import orjson
+import rfc8785
+
+MAX_SAFE_INTEGER = 2**53 - 1
+MAX_DEPTH = 128  # orjson stops at 254 and Python's stack somewhat later; one bound for both roads
+
+_FAST_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_LONG_DIGITS = re.compile(rb"\d{16}")
+
+
+class CanonicalError(ValueError):
+    """The value has no canonical form: NaN, an integer past 2^53-1, a lone surrogate, a foreign type."""
+
+
+def encode(value: Any) -> bytes:
+    """The RFC 8785 bytes of `value` (None, bool, int, float, str, list, tuple, dict with str keys).
+
+    Raises CanonicalError for NaN, Infinity, integers outside +-(2^53-1), lone surrogates, other types
+    and nesting deeper than MAX_DEPTH.
+    """
+    try:
+        if _is_plain(value, MAX_DEPTH):
+            return orjson.dumps(value, option=_FAST_OPTIONS)
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, TypeError, UnicodeEncodeError) as error:
+        raise CanonicalError(str(error)) from error
+
+
+def decode(encoded: bytes) -> Any:
+    """The value of JSON bytes, such that `encode(decode(b)) == b` for each b that encode made.
+
+    Raises CanonicalError for bytes that are not JSON.
+    """
+    try:
+        if _LONG_DIGITS.search(encoded):
+            return json.loads(encoded.decode(), parse_int=_read_integer, parse_constant=_refuse_constant)
+        return orjson.loads(encoded)
+    except (ValueError, RecursionError) as error:
+        raise CanonicalError("not JSON") from error
+
+
+def digest(encoded: bytes) -> str:
+    """SHA-256 of the bytes as 64 lower-case hexadecimal digits."""
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def normalise(value: Any) -> Any:
+    """The same value with each integral float inside +-(2^53-1) as an int: 100.0 -> 100, -0.0 -> 0."""
+    if type(value) is float:
+        return int(value) if value.is_integer() and abs(value) <= MAX_SAFE_INTEGER else value
+    if isinstance(value, dict):
+        return {key: normalise(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [normalise(member) for member in value]
+    return value
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether orjson writes `value` as RFC 8785 would. Exact types only: a subclass takes the slow road."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+    if depth == 0:
+        raise CanonicalError(f"nested deeper than {MAX_DEPTH}")
+    if kind is dict:
+        return _all_plain_members(value, depth - 1)
+    if kind is list or kind is tuple:
+        # A list and not a generator: every member is visited, so that the depth bound holds everywhere.
+        return all([_is_plain(member, depth - 1) for member in value])
+    if kind is float and not math.isfinite(value):
+        raise CanonicalError("NaN and Infinity have no JSON form")
+    return False
+
+
+def _all_plain_members(value: dict[Any, Any], depth: int) -> bool:
+    plain = True
+    for key, member in value.items():
+        # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
+        if type(key) is not str or not key.isascii():
+            plain = False
+        if not _is_plain(member, depth):
+            plain = False
+    return plain
+
+
+def _read_integer(digits: str) -> int | float:
+    # RFC 8785 writes 2^60 held in a float as plain digits: read it back as the float that it was.
+    if len(digits) <= 17 and abs(int(digits)) <= MAX_SAFE_INTEGER:
+        return int(digits)
+    return float(digits)
+
+
+def _refuse_constant(name: str) -> float:
+    raise CanonicalError(f"{name} is not JSON")

@@ -1,0 +1,180 @@
+"""The hash chain of a stream: the form of a body, its hash, and the check of stored rows.
+
+hash = SHA-256(prev_hash || body). The body holds every column, so a row can be neither moved nor relabelled.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from audit import canonical
+
+GENESIS_HASH = bytes(32)
+
+
+class Fault(StrEnum):
+    """Why a row, or the end of a stream, is not what was written."""
+
+    GAP = "GAP"
+    OUT_OF_ORDER = "OUT_OF_ORDER"
+    PREV_MISMATCH = "PREV_MISMATCH"
+    HASH_MISMATCH = "HASH_MISMATCH"
+    NOT_CANONICAL = "NOT_CANONICAL"
+    COLUMN_MISMATCH = "COLUMN_MISMATCH"
+    TRUNCATED = "TRUNCATED"
+    HEAD_MISMATCH = "HEAD_MISMATCH"
+    HEAD_MISSING = "HEAD_MISSING"
+    PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One stored entry, columns as they stand in the database. `at` is aware; hashes are 32 bytes."""
+
+    tenant: str
+    stream: str
+    seq: int
+    kind: str
+    at: datetime
+    actor: str
+    body: bytes
+    prev_hash: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first bad place: stream, sequence number, fault and a sentence with what was found."""
+
+    tenant: str
+    stream: str
+    seq: int
+    fault: Fault
+    detail: str
+
+
+def time_text(at: datetime) -> str:
+    """RFC 3339 in UTC with six decimals and Z, the one written form of a time in the ledger."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def body_bytes(
+    *, tenant: str, stream: str, seq: int, kind: str, at: datetime, actor: str, payload: Mapping[str, Any]
+) -> bytes:
+    """The canonical bytes that an entry stores and hashes."""
+    return canonical.encode(
+        {
+            "tenant": tenant,
+            "stream": stream,
+            "seq": seq,
+            "kind": kind,
+            "at": time_text(at),
+            "actor": actor,
+            "payload": dict(payload),
+        }
+    )
+
+
+def entry_hash(prev_hash: bytes, body: bytes) -> bytes:
+    """SHA-256(prev_hash || body), 32 bytes."""
+    return hashlib.sha256(prev_hash + body).digest()
+
+
+def commitment(salt: bytes, body: bytes) -> str:
+    """The hexadecimal commitment to a payload that is kept outside the chain: SHA-256(salt || body)."""
+    return hashlib.sha256(salt + body).hexdigest()
+
+
+@dataclass(slots=True)
+class Walk:
+    """The state of a verification: rows come in (tenant, stream, seq) order, one at a time.
+
+    `heads` keeps the last (seq, hash) of each stream (some 300 bytes each), for the comparison with the
+    heads that are stored elsewhere: a chain alone does not show that its end was cut off.
+    """
+
+    entries: int = 0
+    heads: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
+
+    def step(self, row: Row) -> Break | None:
+        """Check one row against its predecessor and itself; None when it is whole."""
+        key = (row.tenant, row.stream)
+        seq, prev_hash = self.heads.get(key, (0, GENESIS_HASH))
+        found = _position_fault(row, seq) or _link_fault(row, prev_hash) or _body_fault(row)
+        if found is not None:
+            return Break(row.tenant, row.stream, row.seq, *found)
+        self.heads[key] = (row.seq, row.hash)
+        self.entries += 1
+        return None
+
+
+def verify(rows: Iterable[Row]) -> Walk | Break:
+    """Check rows in (tenant, stream, seq) order: the finished Walk when whole, else the first Break."""
+    walk = Walk()
+    for row in rows:
+        found = walk.step(row)
+        if found is not None:
+            return found
+    return walk
+
+
+def compare_head(walk: Walk, *, tenant: str, stream: str, seq: int, head_hash: bytes) -> Break | None:
+    """Check a stored head against the last entry of its stream. A head of seq 0 means: no entry yet."""
+    last_seq, last_hash = walk.heads.get((tenant, stream), (0, GENESIS_HASH))
+    if seq > last_seq:
+        detail = f"the head says {seq} entries, the last one found is {last_seq}"
+        return Break(tenant, stream, last_seq + 1, Fault.TRUNCATED, detail)
+    if seq < last_seq:
+        return Break(
+            tenant, stream, seq + 1, Fault.HEAD_MISMATCH, f"the head stands at {seq}, before {last_seq}"
+        )
+    if seq and head_hash != last_hash:
+        return Break(
+            tenant, stream, seq, Fault.HEAD_MISMATCH, "the head holds another hash than the last entry"
+        )
+    return None
+
+
+def _position_fault(row: Row, last_seq: int) -> tuple[Fault, str] | None:
+    if row.seq == last_seq + 1:
+        return None
+    if row.seq > last_seq:
+        return Fault.GAP, f"expected entry {last_seq + 1}"
+    return Fault.OUT_OF_ORDER, f"came after entry {last_seq}"
+
+
+def _link_fault(row: Row, prev_hash: bytes) -> tuple[Fault, str] | None:
+    if row.prev_hash != prev_hash:
+        return Fault.PREV_MISMATCH, "does not name the hash of the entry before it"
+    if row.hash != entry_hash(prev_hash, row.body):
+        return Fault.HASH_MISMATCH, "the stored hash is not the hash of the stored bytes"
+    return None
+
+
+def _body_fault(row: Row) -> tuple[Fault, str] | None:
+    """The hash of these bytes is right; do they mean what the columns say?"""
+    try:
+        body = canonical.decode(row.body)
+        if canonical.encode(body) != row.body:
+            return Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"
+    except canonical.CanonicalError:
+        return Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"
+    if not isinstance(body, dict):
+        return Fault.COLUMN_MISMATCH, "the body is not an object"
+    columns = {
+        "tenant": row.tenant,
+        "stream": row.stream,
+        "seq": row.seq,
+        "kind": row.kind,
+        "at": time_text(row.at),
+        "actor": row.actor,
+    }
+    if body.keys() != columns.keys() | {"payload"}:
+        return Fault.COLUMN_MISMATCH, "the body holds other members than an entry has"
+    for name, value in columns.items():
+        if body[name] != value:
+            return Fault.COLUMN_MISMATCH, f"column {name} differs from the body"
+    return None

@@ -1,0 +1,146 @@
+"""The one way to write entries: inside the caller's transaction, last.
+
+A state change and its entries share one transaction, so nothing happens unrecorded: when an append
+fails, its exception takes the whole use case back.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from django.db import transaction
+
+from audit import chain, live
+from audit.events import Event, PayloadErased
+from audit.models import LedgerEntry, Payload, StreamHead
+
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a stream: number and hash (32 bytes) of its last entry, and that entry's time.
+
+    A caller that stores heads itself and leaves `at` out costs each append one query for it.
+    """
+
+    seq: int
+    hash: bytes
+    at: datetime | None = None
+
+
+GENESIS = Head(seq=0, hash=chain.GENESIS_HASH)
+
+
+def append(
+    *, tenant: str, stream: str, head: Head, actor: str, at: datetime, events: Sequence[Event]
+) -> Head:
+    """Chain `events` after `head` and return the new head, which the caller stores with its own row.
+
+    The caller holds the lock on the row that owns the stream and passes that row's head; a stale head
+    ends in an IntegrityError, never in a fork. `at` is aware; an earlier time than the stream's last
+    entry is raised to it. One insert for the whole batch; browsers are told after the commit.
+    """
+    _require_transaction()
+    if not events:
+        return head
+    at = _not_before_last(tenant, stream, head, at)
+    entries, seq, last_hash = [], head.seq, bytes(head.hash)
+    for event in events:
+        seq += 1
+        body = chain.body_bytes(
+            tenant=tenant,
+            stream=stream,
+            seq=seq,
+            kind=event.kind,
+            at=at,
+            actor=actor,
+            payload=event.payload(),
+        )
+        entry_hash = chain.entry_hash(last_hash, body)
+        entries.append(
+            LedgerEntry(
+                tenant=tenant,
+                stream=stream,
+                seq=seq,
+                kind=event.kind.value,
+                at=at,
+                actor=actor,
+                body=body,
+                prev_hash=last_hash,
+                hash=entry_hash,
+            )
+        )
+        last_hash = entry_hash
+    LedgerEntry.objects.bulk_create(entries)
+    transaction.on_commit(partial(live.hint, tenant=tenant, stream=stream, seq=seq), robust=True)
+    return Head(seq=seq, hash=last_hash, at=at)
+
+
+def append_to(*, tenant: str, stream: str, actor: str, at: datetime, events: Sequence[Event]) -> Head:
+    """Append to a stream that is not a flow: `agent:<id>`, `feed:<name>`, `user:<pk>` or `system`.
+
+    Locks the stream's StreamHead row until the transaction ends; last in the order of locks.
+    """
+    _require_transaction()
+    row = _locked_head(tenant, stream)
+    head = append(
+        tenant=tenant,
+        stream=stream,
+        head=Head(seq=row.seq, hash=bytes(row.hash), at=row.at),
+        actor=actor,
+        at=at,
+        events=events,
+    )
+    if head.seq != row.seq:
+        StreamHead.objects.filter(pk=row.pk).update(seq=head.seq, hash=head.hash, at=head.at)
+    return head
+
+
+def commit_payload(*, tenant: str, body: bytes) -> str:
+    """Store `body` outside the chain and return its commitment, the hexadecimal SHA-256(salt || body)."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    commitment = chain.commitment(salt, body)
+    Payload.objects.create(tenant=tenant, commitment=commitment, salt=salt, body=body)
+    return commitment
+
+
+def erase_payload(*, tenant: str, commitment: str, actor: str, at: datetime, reason: str) -> bool:
+    """Erase a stored payload and record it on `system`; False when there is none left to erase."""
+    _require_transaction()
+    erased = Payload.objects.filter(tenant=tenant, commitment=commitment, erased_at=None).update(
+        body=None, salt=None, erased_at=at
+    )
+    if not erased:
+        return False
+    event = PayloadErased(commitment=commitment, reason=reason)
+    append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[event])
+    return True
+
+
+def _locked_head(tenant: str, stream: str) -> StreamHead:
+    heads = StreamHead.objects.select_for_update().filter(tenant=tenant, stream=stream)
+    row = heads.first()
+    if row is None:
+        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
+        StreamHead.objects.bulk_create([StreamHead(tenant=tenant, stream=stream)], ignore_conflicts=True)
+        row = heads.get()
+    return row
+
+
+def _not_before_last(tenant: str, stream: str, head: Head, at: datetime) -> datetime:
+    last_at = head.at
+    if last_at is None and head.seq:
+        last_at = (
+            LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=head.seq)
+            .values_list("at", flat=True)
+            .first()
+        )
+    return at if last_at is None else max(at, last_at)
+
+
+def _require_transaction() -> None:
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("the ledger is written inside the transaction of the change that it records")

@@ -1,0 +1,101 @@
+"""Who may see which page: roles are Django groups, and every view says aloud whom it admits.
+
+A view without one of the three decorators has no `required_roles`; the URL map test refuses it.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Protocol, cast
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import resolve_url
+
+DEFAULT_TENANT = "default"
+
+View = Callable[..., HttpResponseBase]
+
+
+class Role(StrEnum):
+    """Roles add up; the value is the name of the group."""
+
+    OPERATOR = "operator"
+    SENIOR = "senior"
+    ADMIN = "admin"
+    AUDITOR = "auditor"
+
+
+class GuardedView(Protocol):
+    """A decorated view. `required_roles`: any one of these admits; None means open to everyone."""
+
+    required_roles: frozenset[Role] | None
+
+    def __call__(self, request: HttpRequest, /, *args: Any, **kwargs: Any) -> HttpResponseBase: ...
+
+
+def roles_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[Role]:
+    """The roles of a user as the database has them now; none for anonymous and deactivated users."""
+    if user is None or not user.is_authenticated or not user.is_active:
+        return frozenset()
+    names = Group.objects.filter(user=user.pk, name__in=list(Role)).values_list("name", flat=True)
+    return frozenset(Role(name) for name in names)
+
+
+def tenant_of(user: AbstractBaseUser | AnonymousUser) -> str:
+    """The tenant whose rows the user sees. One installation serves one tenant so far."""
+    return DEFAULT_TENANT
+
+
+def require(*roles: Role) -> Callable[[View], GuardedView]:
+    """Admit users who hold any of the roles; anonymous ones are sent to sign in, the rest get 403."""
+    if not roles:
+        raise TypeError("name at least one role, or use signed_in or public")
+    return _guard(frozenset(roles))
+
+
+def signed_in(view: View) -> GuardedView:
+    """Admit any signed-in user who holds at least one role."""
+    return _guard(frozenset(Role))(view)
+
+
+def public(view: View) -> GuardedView:
+    """Admit everyone."""
+    guarded = cast(GuardedView, view)
+    guarded.required_roles = None
+    return guarded
+
+
+def _guard(roles: frozenset[Role]) -> Callable[[View], GuardedView]:
+    def decorate(view: View) -> GuardedView:
+        @wraps(view)
+        def guarded(request: HttpRequest, /, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return _to_sign_in(request)
+            if not roles & roles_of(request.user):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        result = cast(GuardedView, guarded)
+        result.required_roles = roles
+        return result
+
+    return decorate
+
+
+def _to_sign_in(request: HttpRequest) -> HttpResponse:
+    """A redirect for pages; for htmx a 401 with HX-Redirect, or the form would be swapped into the page."""
+    swapped = "HX-Request" in request.headers
+    if swapped:
+        # The page around the fragment is where the person wants to be back, as path only: never elsewhere.
+        address = urlsplit(request.headers.get("HX-Current-URL", "/"))
+        back = "/" + address.path.lstrip("/") + (f"?{address.query}" if address.query else "")
+    else:
+        back = request.get_full_path() if request.method in ("GET", "HEAD") else "/"
+    target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back}, safe='/')}"
+    if swapped:
+        return HttpResponse(status=401, headers={"HX-Redirect": target})
+    return HttpResponseRedirect(target)

@@ -24,7 +24,7 @@ def main() -> None:
     try:
         from django.core.management import execute_from_command_line
     except ImportError as missing:
-        raise SystemExit("Django is not installed here: run `make install`, then use .venv/bin/python.") from missing
+        raise SystemExit("Django is missing: run `make install`, then use .venv/bin/python.") from missing
     execute_from_command_line(sys.argv)
 
 

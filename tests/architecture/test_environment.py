@@ -1,0 +1,55 @@
+"""`.env.example` and the code name the same variables, each with a sentence."""
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
+from tests.architecture import tree
+
+READERS = {"words", "number", "get", "getenv"}
+EXAMPLE = re.compile(r"^(?:# )?([A-Z][A-Z0-9_]*)=", re.MULTILINE)
+VARIABLE = re.compile(r"^[A-Z][A-Z0-9_]{3,}$")
+COMPOSED = re.compile(r"\$\{([A-Z0-9_]+)")
+DJANGOS_OWN = {"DJANGO_SETTINGS_MODULE"}
+
+
+def read_by_settings() -> set[str]:
+    """Names given as text to a reader of the environment in the two files that may read it."""
+    names = set()
+    for path in (Path("dir_console/settings.py"), Path("dir_console/environment.py")):
+        for node in tree.nodes(path):
+            if isinstance(node, ast.Call) and tree.called(node) in READERS and node.args:
+                first = node.args[0]
+                if isinstance(first, ast.Constant) and VARIABLE.match(str(first.value)):
+                    names.add(str(first.value))
+    return names - DJANGOS_OWN
+
+
+def test_every_variable_is_in_the_example_and_the_reverse() -> None:
+    composed = set(COMPOSED.findall(tree.text(Path("docker-compose.yml"))))
+    shown = set(EXAMPLE.findall(tree.text(Path(".env.example"))))
+    assert read_by_settings() - shown == set(), "missing in .env.example"
+    assert shown - read_by_settings() - composed == set(), "read by nothing"
+    assert composed - shown == set(), "docker-compose.yml uses what .env.example does not explain"
+
+
+def test_every_variable_has_a_sentence() -> None:
+    lines = tree.text(Path(".env.example")).splitlines()
+    silent = [
+        line
+        for before, line in pairwise(lines)
+        if EXAMPLE.match(line) and not re.match(r"# \S.*[.:']$|# .*print", before)
+    ]
+    assert not silent, silent
+
+
+def test_the_environment_is_read_in_wiring_only() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in tree.sources("audit", "escalations", "runtime")
+        if not path.is_relative_to("runtime/adapters")  # the secret of a target is named by its pack
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
+    ]
+    assert not found, found

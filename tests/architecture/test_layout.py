@@ -1,0 +1,66 @@
+"""The top level is fixed, dependencies say why, and no file names a package registry."""
+
+import tomllib
+
+from tests.architecture import tree
+
+TOP = {"manage.py", "pyproject.toml", "docker-compose.yml", "README.md", "Makefile", "requirements.lock"}
+TOP |= {"Dockerfile", "CHANGELOG.md", "LICENSE", "docs", "bench", "templates", "static", "tests", *tree.APPS}
+REGISTRIES = [
+    ".".join(parts)  # apart, so that this file passes its own test
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("unpkg", "com"),
+        ("jsdelivr", "net"),
+        ("cdnjs", "cloudflare"),
+        ("docker", "io"),
+        ("ghcr", "io"),
+        ("quay", "io"),
+        ("crates", "io"),
+        ("proxy", "golang"),
+    )
+]
+
+
+def test_nothing_new_stands_at_the_top() -> None:
+    found = {path.parts[0] for path in tree.files()}
+    assert {name for name in found if name not in TOP and not name.startswith(".")} == set()
+
+
+def test_no_file_names_a_registry() -> None:
+    found = [
+        f"{path}: {host}"
+        for path in tree.files()
+        if path.suffix not in {".png", ".ico", ".woff2"}
+        for host in REGISTRIES
+        if host in tree.text(path)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_lock_names_no_address() -> None:
+    lock = tree.text(tree.Path("requirements.lock"))
+    assert "://" not in lock
+    assert not [line for line in lock.splitlines() if line.startswith("-")]
+
+
+def test_every_dependency_says_why() -> None:
+    source = tree.text(tree.Path("pyproject.toml"))
+    project = tomllib.loads(source)["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    lines = [line for line in source.splitlines() if line.strip().startswith('"')]
+    silent = [name for name in named if not any(f'"{name}",' in line and "# " in line for line in lines)]
+    assert not silent, silent
+
+
+def test_every_dependency_is_locked() -> None:
+    project = tomllib.loads(tree.text(tree.Path("pyproject.toml")))["project"]
+    locked = {
+        line.split("==")[0] for line in tree.text(tree.Path("requirements.lock")).splitlines() if "==" in line
+    }
+    named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    short = {name.split("[")[0].split(">")[0].split("~")[0].lower().replace("_", "-") for name in named}
+    assert short <= locked

@@ -1,0 +1,57 @@
+"""One word per idea, and no word that says nothing."""
+
+import ast
+import re
+
+from tests.architecture import tree
+
+EMPTY = {"data", "handler", "helper", "manager", "misc", "processor", "util"}
+EMPTY |= {f"{word}s" for word in EMPTY} | {"utilities"}
+WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+def empty_words(name: str) -> set[str]:
+    return {word.lower() for word in WORD.findall(name)} & EMPTY
+
+
+def is_django_manager(node: ast.ClassDef) -> bool:
+    return any("Manager" in ast.unparse(base) for base in node.bases)
+
+
+def test_no_module_has_an_empty_name() -> None:
+    found = [str(path) for path in tree.sources(*tree.APPS, "tests", "bench") if empty_words(path.stem)]
+    assert not found, found
+
+
+def test_no_class_has_an_empty_name() -> None:
+    found = [
+        f"{path}:{node.lineno} {node.name}"
+        for path in tree.sources(*tree.APPS, "tests", "bench")
+        for node in tree.nodes(path)
+        if isinstance(node, ast.ClassDef) and empty_words(node.name) and not is_django_manager(node)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_tests_do_not_sleep() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in tree.sources("tests")
+        if path.name != "waiting.py"
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Call) and tree.called(node) == "sleep"
+    ]
+    assert not found, found
+
+
+def test_no_signal_carries_business_flow() -> None:
+    found = [
+        f"{path}:{node.lineno} {node.module}"
+        for path in tree.sources(*tree.APPS)
+        if path.name != "apps.py"  # the triggers are put back after each migration there
+        for node in tree.nodes(path)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and (node.module == "django.dispatch" or node.module.endswith(".signals"))
+    ]
+    assert not found, "\n".join(found)

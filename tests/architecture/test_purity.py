@@ -1,0 +1,42 @@
+"""What decides or proves sees no clock, no chance, no file. Imports are import-linter's; names are ours."""
+
+import ast
+
+from tests.architecture import tree
+
+PURE = (
+    "runtime/kernel",
+    "runtime/contracts",
+    "escalations/policy.py",
+    "audit/canonical.py",
+    "audit/chain.py",
+    "audit/events.py",
+)
+BANNED = {"now", "utcnow", "today", "localtime", "time_ns", "monotonic", "uuid1", "uuid4", "urandom"}
+BANNED |= {
+    "open",
+    "print",
+    "input",
+    "exec",
+    "eval",
+    "__import__",
+    "getenv",
+    "environ",
+    "randint",
+    "random",
+    "sleep",
+}
+
+
+def test_pure_packages_call_nothing_that_varies() -> None:
+    found = [
+        f"{path}:{node.lineno} {tree.called(node)}()"
+        for path in tree.sources(*PURE)
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Call) and tree.called(node) in BANNED
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_kernel_loads_without_django() -> None:
+    assert tree.text(tree.Path("runtime/__init__.py")) == ""

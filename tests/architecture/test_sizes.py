@@ -1,0 +1,41 @@
+"""Nothing grows past what one reading can hold."""
+
+import ast
+from pathlib import Path
+
+from tests.architecture import tree
+
+EVERYWHERE = (*tree.APPS, "bench", "tests", "manage.py", ".ci")
+KERNEL = Path("runtime/kernel")
+
+
+def allowed_lines(path: Path) -> int | None:
+    """Most lines of the file at `path`; None where nothing is set."""
+    if path.suffix == ".py" and "migrations" not in path.parts:
+        if path.parts[0] == "tests":
+            return 500
+        return 300 if path.is_relative_to(KERNEL) else 400
+    if path.suffix == ".html" and path.parts[0] == "templates":
+        return 80 if path.name.startswith("_") else 150
+    return 250 if path.suffix in {".js", ".css"} else None
+
+
+def test_no_file_is_too_long() -> None:
+    long = []
+    for path in tree.files():
+        limit = allowed_lines(path)
+        if limit is not None and (lines := tree.text(path).count("\n")) > limit:
+            long.append(f"{path}: {lines} lines, {limit} allowed")
+    assert not long, "\n".join(long)
+
+
+def test_no_function_is_too_long() -> None:
+    long = []
+    for path in tree.sources(*EVERYWHERE):
+        limit = 40 if path.is_relative_to(KERNEL) else 60
+        for node in tree.nodes(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > limit:
+                    long.append(f"{path}:{node.lineno} {node.name}: {lines} lines, {limit} allowed")
+    assert not long, "\n".join(long)

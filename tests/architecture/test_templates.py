@@ -1,0 +1,38 @@
+"""The content security policy allows no inline script or style, so none may stand in a template."""
+
+import re
+from pathlib import Path
+
+from tests.architecture import tree
+
+INLINE = {
+    "inline script": re.compile(r"<script(?![^>]*\ssrc=)[^>]*>", re.IGNORECASE),
+    "inline style": re.compile(r"<style\b|<[a-z][^>]*\sstyle\s*=", re.IGNORECASE),
+    "event attribute": re.compile(r"<[a-z][^>]*\s(?:on[a-z]+|hx-on[:a-z-]*)\s*=", re.IGNORECASE),
+    "javascript link": re.compile(r"javascript:", re.IGNORECASE),
+    "escaping switched off": re.compile(r"\|\s*safe\b|{%\s*autoescape\s+off"),
+    "address of another host": re.compile(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", re.IGNORECASE),
+}
+COMMENTS = re.compile(r"{#.*?#}|{%\s*comment.*?endcomment\s*%}", re.DOTALL)
+
+
+def templates() -> list[Path]:
+    return [path for path in tree.files() if path.parts[0] == "templates" and path.suffix == ".html"]
+
+
+def test_no_template_holds_inline_script_or_style() -> None:
+    assert templates()
+    found = [
+        f"{path}: {what}: {match[0][:80]}"
+        for path in templates()
+        for what, pattern in INLINE.items()
+        for match in pattern.finditer(COMMENTS.sub("", tree.text(path)))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_fragment_extends_nothing() -> None:
+    found = [
+        str(path) for path in templates() if path.name.startswith("_") and "{% extends" in tree.text(path)
+    ]
+    assert not found, found

@@ -1,0 +1,143 @@
+"""What every demo agent does alike: open a flow, look, think, propose, and take the answer."""
+
+import hashlib
+import logging
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from dir_console.demo.client import Client, Context, Event, Verdict
+from dir_console.demo.wire import Refused, Stopped, Unreachable
+
+log = logging.getLogger("demo.agents")
+
+MAX_OPEN: Final = 6
+_OUTCOME_S: Final = 12.0
+_PERSON_S: Final = 25.0
+_TROUBLE_S: Final = 10.0
+_DEFAULT_LIMIT_CENTS: Final = 100_000
+
+_NOT_OFFERED = frozenset({404, 405, 501})
+_ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
+_STOPPED = frozenset({"AGENT_PASSIVE", "AGENT_LOCKED", "AGENT_SUSPENDED", "AGENT_RETIRED", "UNAUTHORIZED"})
+
+
+@dataclass
+class Persona:
+    """One agent: opens a flow, looks, thinks, proposes, and follows what comes back."""
+
+    client: Client
+    rng: random.Random
+    stop: threading.Event
+    open_escalations: dict[str, int] = field(default_factory=dict)
+    answered: set[tuple[str, int]] = field(default_factory=set)
+    traces: bool = True
+
+    pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
+
+    def run(self) -> None:
+        """Take turns until told to stop; trouble is waited out, never given up on."""
+        while not self.stop.is_set():
+            pause_s = self.rng.uniform(*self.pace_s)
+            try:
+                self.turn()
+            except Stopped:
+                return
+            except (Refused, Unreachable) as trouble:
+                log.warning("%s: %s", self.client.agent_id, trouble)
+                pause_s += _TROUBLE_S
+            except Exception:
+                log.exception("%s: a turn failed", self.client.agent_id)
+                pause_s += _TROUBLE_S
+            self.stop.wait(pause_s)
+
+    def turn(self) -> None:
+        """One piece of work."""
+        raise NotImplementedError
+
+    def begin(self, *, trigger: str, thought: str) -> tuple[str, Context]:
+        """Open a flow, read the context and leave a trace of the reasoning in it."""
+        dfid = self.client.open_flow(trigger=trigger)
+        context = self.client.context(dfid)
+        tokens = self.rng.randrange(250, 900)
+        if self.traces:
+            self._trace(dfid, thought=thought, tokens=tokens)
+        return dfid, context
+
+    def _trace(self, dfid: str, *, thought: str, tokens: int) -> None:
+        digest = hashlib.sha256(thought.encode()).hexdigest()
+        try:
+            self.client.add_step(dfid, step_type="reasoning", digest=digest, summary=thought)
+            self.client.report_usage(dfid, tokens=tokens, cost_usd=f"{tokens * 3 / 1_000_000:.6f}")
+        except Refused as refusal:
+            if refusal.status not in _NOT_OFFERED:
+                raise
+            # a runtime of another version may not take traces; the work goes on without them
+            self.traces = False
+
+    def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:
+        """Submit and take the first consequence of the answer."""
+        verdict = self.client.propose(dfid, body)
+        log.info(
+            "%s: %s %s %s %s",
+            self.client.agent_id,
+            body["policy_kind"],
+            verdict.verdict,
+            ",".join(sorted(verdict.codes())),
+            verdict.state,
+        )
+        if verdict.verdict == "ESCALATE":
+            self.open_escalations[dfid] = 0
+        if verdict.codes() & _STOPPED:
+            self.stop.wait(3 * _TROUBLE_S)
+        return verdict
+
+    def settle(self, verdict: Verdict) -> None:
+        """Wait within reason for what becomes of a proposal; a rejected flow is withdrawn."""
+        if verdict.verdict == "ACCEPT":
+            self._hear(verdict.dfid, patience_s=_OUTCOME_S)
+        elif verdict.verdict == "ESCALATE":
+            self._hear(verdict.dfid, patience_s=_PERSON_S)
+        elif verdict.state != "ABORTED":
+            self.client.cancel(verdict.dfid, reason="No better proposal to make in this flow.")
+
+    def may_escalate(self) -> bool:
+        """Whether another open question is fair to the people who answer them."""
+        for dfid in list(self.open_escalations):
+            self._hear(dfid, patience_s=0)
+        return len(self.open_escalations) < MAX_OPEN
+
+    def limit_cents(self, context: Context) -> int:
+        """The bound that the active manifest sets, as far as the context tells it."""
+        limits = context.raw.get("mission", {})
+        found = limits.get("limits", {}) if isinstance(limits, Mapping) else {}
+        value = found.get("max_notional_cents") if isinstance(found, Mapping) else None
+        return value if isinstance(value, int) and value > 0 else _DEFAULT_LIMIT_CENTS
+
+    def _hear(self, dfid: str, *, patience_s: float) -> None:
+        after = self.open_escalations.get(dfid, 0)
+        if patience_s > 0:
+            for event in self.client.follow(dfid, patience_s=patience_s, after=after):
+                if self._heed(dfid, event):
+                    return
+        else:
+            events, _ = self.client.feedback(dfid, after=after)
+            for event in events:
+                self._heed(dfid, event)
+
+    def _heed(self, dfid: str, event: Event) -> bool:
+        """Take one event to heart; True when the flow has nothing more to say."""
+        if dfid in self.open_escalations:
+            self.open_escalations[dfid] = event.seq
+        if event.event_type == "INFORMATION_REQUESTED" and (dfid, event.seq) not in self.answered:
+            self.answered.add((dfid, event.seq))
+            self.client.answer(
+                dfid, text="My signal is the price against its own average; I hold no other source."
+            )
+        if event.event_type in _ENDED:
+            self.open_escalations.pop(dfid, None)
+            log.info("%s: %s %s", self.client.agent_id, event.event_type, event.data.get("status", ""))
+            return True
+        return False

@@ -1,0 +1,99 @@
+"""Four characters that drive the demo: how each chooses, and how it takes an answer."""
+
+from typing import Final
+
+from dir_console.demo import proposals
+from dir_console.demo.client import Context
+from dir_console.demo.persona import Persona
+
+_WATCHLIST_SHARE: Final = 0.3
+_LARGE_SHARE: Final = 0.35
+_TRANSFER_SHARE: Final = 0.15
+_CONFIDENT_SHARE: Final = 0.55
+_ATTEMPTS: Final = 3
+
+
+class Steady(Persona):
+    """Small valid steps, most of which run by themselves."""
+
+    pace_s = (3.5, 7.0)
+
+    def turn(self) -> None:
+        """A routine adjustment, or a look at the watchlist."""
+        dfid, context = self.begin(
+            trigger="schedule: portfolio check", thought="Compared weights with their targets; one is off."
+        )
+        wants_watchlist = self.rng.random() < _WATCHLIST_SHARE or context.fact("market.state") == "CLOSED"
+        make = proposals.watch if wants_watchlist else proposals.small
+        verdict = self.propose(dfid, make(context=context, rng=self.rng))
+        if verdict.verdict == "REJECT" and verdict.state != "ABORTED" and "STALE_CONTEXT" in verdict.codes():
+            verdict = self.propose(dfid, make(context=self.client.context(dfid), rng=self.rng))
+        self.settle(verdict)
+
+
+class Ambitious(Persona):
+    """Crosses its own bound now and then, and moves money."""
+
+    pace_s = (8.0, 13.0)
+
+    def turn(self) -> None:
+        """A small step, a large one, or a transfer."""
+        dfid, context = self.begin(
+            trigger="signal: momentum", thought="Ranked the list by momentum and sized a position."
+        )
+        draw = self.rng.random()
+        if draw < _LARGE_SHARE and self.may_escalate():
+            body = proposals.large(context=context, rng=self.rng, above_cents=self.limit_cents(context))
+        elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate():
+            body = proposals.transfer(context=context, rng=self.rng)
+        else:
+            body = proposals.small(context=context, rng=self.rng)
+        self.settle(self.propose(dfid, body))
+
+
+class Unsure(Persona):
+    """Often not confident enough to act alone."""
+
+    pace_s = (9.0, 15.0)
+
+    def turn(self) -> None:
+        """A modest step, with more or less conviction."""
+        dfid, context = self.begin(
+            trigger="news: analyst note", thought="Read two notes that disagree; weighed them."
+        )
+        confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate()
+        self.settle(
+            self.propose(dfid, proposals.doubtful(context=context, rng=self.rng, confident=confident))
+        )
+
+
+class Confused(Persona):
+    """Repeats itself against stale or malformed input until the runtime ends the flow."""
+
+    pace_s = (45.0, 70.0)
+
+    def turn(self) -> None:
+        """Three attempts, a few seconds apart, each wrong in its own way."""
+        dfid, context = self.begin(
+            trigger="retry: earlier idea", thought="The same idea as before, stated once more."
+        )
+        for attempt in range(_ATTEMPTS):
+            symbol = self._moved(dfid, context)
+            body = proposals.muddled(context=context, rng=self.rng, symbol=symbol, attempt=attempt)
+            verdict = self.propose(dfid, body)
+            if verdict.verdict != "REJECT":
+                self.settle(verdict)
+                return
+            if verdict.state == "ABORTED":
+                return
+            self.stop.wait(self.rng.uniform(3.0, 5.0))
+
+    def _moved(self, dfid: str, seen: Context) -> str:
+        """The symbol whose price left the old view the most."""
+        now = self.client.context(dfid)
+
+        def distance(symbol: str) -> int:
+            then, there = seen.fact(f"price.{symbol}"), now.fact(f"price.{symbol}")
+            return abs(there - then) if isinstance(then, int) and isinstance(there, int) else 0
+
+        return max(proposals.SYMBOLS, key=distance)

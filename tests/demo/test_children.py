@@ -1,0 +1,110 @@
+"""The demo's processes are restarted when they crash and never outlive their launcher."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dir_console.demo import agents, children
+from dir_console.demo.wire import Unreachable, Wire
+from tests.demo.conftest import PORT
+from tests.demo.paper import wait_gone
+
+NOWHERE = "http://127.0.0.1:9"
+KEYS = {"momentum-trader": "agk_x.y"}
+
+
+def _soon(true: Callable[[], bool], *, timeout_s: float = 20) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
+def _broker_answers(port: int) -> bool:
+    wire = Wire(base_url=f"http://127.0.0.1:{port}", patience_s=0)
+    try:
+        return wire.call("GET", "/market").status == 200
+    except Unreachable:
+        return False
+    finally:
+        wire.close()
+
+
+def _start(folder: Path, port: int) -> children.Children:
+    return children.start(
+        base_url=NOWHERE, demo_dir=folder, keys=KEYS, feed_key="fdk_x.y", broker_port=port, secret=""
+    )
+
+
+def test_restarts_a_crashed_child_and_stops_them_all(tmp_path: Path) -> None:
+    demo = _start(tmp_path, PORT + 2)
+    try:
+        assert _soon(lambda: len(demo.pids()) == 3 and _broker_answers(PORT + 2))
+        first = demo.pids()
+        os.kill(first["broker"], signal.SIGKILL)
+        assert _soon(lambda: demo.pids().get("broker") not in {None, first["broker"]})
+        assert _soon(lambda: _broker_answers(PORT + 2))
+        last = demo.pids()
+    finally:
+        demo.stop()
+
+    assert all(wait_gone(pid, timeout_s=5) for pid in last.values())
+
+
+def test_hands_keys_over_in_a_file_of_the_owner_only(tmp_path: Path) -> None:
+    demo = _start(tmp_path, PORT + 3)
+    try:
+        file = tmp_path / "agent_keys.json"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert agents.read_keys(file=file, environ={}) == KEYS
+        assert _soon(lambda: len(demo.pids()) == 3)
+        lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in demo.pids().values()]
+        assert not any(b"agk_" in line or b"fdk_" in line for line in lines)
+    finally:
+        demo.stop()
+
+
+def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from dir_console.demo import children\n"
+        f"demo = children.start(base_url={NOWHERE!r}, demo_dir=Path(sys.argv[1]), keys={KEYS!r},"
+        f" feed_key='fdk_x.y', broker_port={PORT + 4}, secret='')\n"
+        "while len(demo.pids()) < 3: time.sleep(0.05)\n"
+        "print(*demo.pids().values(), flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert launcher.stdout is not None
+    pids = [int(word) for word in launcher.stdout.readline().split()]
+    launcher.kill()
+    launcher.wait(timeout=10)
+    launcher.stdout.close()
+
+    assert len(pids) == 3
+    assert all(wait_gone(pid, timeout_s=10) for pid in pids)
+
+
+def test_refuses_a_key_file_that_others_may_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text("{}")
+    file.chmod(0o644)
+
+    with pytest.raises(PermissionError):
+        agents.read_keys(file=file, environ={})
+
+
+def test_reads_keys_from_the_environment() -> None:
+    environ = {"DIR_AGENT_KEY_UNSURE_ANALYST": "agk_a.b", "DIR_AGENT_KEY_OTHER": "agk_c.d"}
+
+    assert agents.read_keys(file=None, environ=environ) == {"unsure-analyst": "agk_a.b"}

@@ -1,0 +1,247 @@
+"""A kind's expressions over one set of names: rules, limits, bounds, impact, freshness, predictions.
+
+Pure. Every function that judges returns results and never raises: an expression that errors is a result
+of its own, which the gate turns into a Fail.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any
+
+from audit import canonical
+from runtime.contracts import states
+from runtime.contracts.policy_kind import Constraint, Dependency, OnFail, PolicyKind, Rule
+from runtime.kernel.rules import language, templates
+from runtime.kernel.rules.language import ErrorCode, ExpressionError
+
+Names = Mapping[str, Any]
+
+
+class Status(StrEnum):
+    """How a condition came out."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A rule or constraint, judged. `message` is empty when it passed."""
+
+    id: str
+    status: Status
+    message: str
+    on_fail: OnFail
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit, judged: the two values of its expressions, None where one gave none."""
+
+    id: str
+    status: Status
+    message: str
+    value: int | float | str | None
+    limit: int | float | str | None
+    on_exceed: OnFail
+
+
+class Move(StrEnum):
+    """What became of a fact since it was seen."""
+
+    SAME = "SAME"
+    WITHIN_BOUNDS = "WITHIN_BOUNDS"
+    MOVED = "MOVED"
+    MISSING = "MISSING"
+    UNREADABLE = "UNREADABLE"
+
+
+FRESH = frozenset({Move.SAME, Move.WITHIN_BOUNDS})
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """A dependency, judged. `fact` is the template where no path could be made of it."""
+
+    fact: str
+    move: Move
+    seen: Any = None
+    current: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """The value that a fact is expected to have after the effect."""
+
+    fact: str
+    value: Any
+
+
+def judge_rules(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
+    """Every rule of the kind, in its order."""
+    return tuple(_condition(rule, names, rule.on_fail) for rule in kind.rules)
+
+
+def judge_constraints(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
+    """Every constraint of the kind: the agent's own bounds against live facts."""
+    return tuple(_condition(constraint, names, OnFail.REJECT) for constraint in kind.constraints)
+
+
+def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
+    """Every limit of the kind; numbers and decimal strings are compared exactly."""
+    bounds = []
+    for limit in kind.limits:
+        value, value_error = _amount(limit.value, names)
+        bound, bound_error = _amount(limit.limit, names)
+        error = value_error or bound_error
+        status, message = Status.PASSED, ""
+        if error or value is None or bound is None:
+            status, message = Status.ERROR, f"Limit {limit.id} could not be evaluated: {error}"
+        elif Decimal(str(value)) > Decimal(str(bound)):
+            status, message = (
+                Status.FAILED,
+                limit.message or f"{value} is above the limit {limit.id} of {bound}",
+            )
+        bounds.append(
+            Bound(
+                id=limit.id,
+                status=status,
+                message=message,
+                value=value,
+                limit=bound,
+                on_exceed=limit.on_exceed,
+            )
+        )
+    return tuple(bounds)
+
+
+def impact(kind: PolicyKind, names: Names) -> states.Impact:
+    """The impact category; HIGH_IMPACT when the expression gives none that is known."""
+    try:
+        return states.Impact(language.text(kind.impact, names))
+    except (ExpressionError, ValueError):
+        return states.Impact.HIGH_IMPACT
+
+
+def required_facts(kind: PolicyKind, params: Any) -> tuple[str, ...]:
+    """The paths to load for a proposal: what the kind depends on and what it predicts, sorted.
+
+    A path that cannot be made of these parameters is left out; `judge_freshness` reports it.
+    """
+    found = set()
+    for template in _fact_templates(kind):
+        try:
+            found.add(templates.fact_path(template, {"params": params}))
+        except ExpressionError:
+            continue
+    return tuple(sorted(found))
+
+
+def static_prefixes(kind: PolicyKind) -> tuple[str, ...]:
+    """Exact paths and namespaces (`price.`) of the facts that the kind depends on, sorted.
+
+    Use `templates.selects(selector, path)` to match. This is what an agent without `subscribes` sees.
+    """
+    found = set()
+    for dependency in kind.depends_on:
+        try:
+            found.add(templates.static_selector(dependency.fact))
+        except ExpressionError:
+            continue
+    return tuple(sorted(found))
+
+
+def judge_freshness(
+    kind: PolicyKind,
+    *,
+    params: Any,
+    constraints: Any,
+    seen: Mapping[str, Any],
+    current: Mapping[str, Any],
+) -> tuple[Freshness, ...]:
+    """Every dependency of the kind: has the fact moved materially since it was seen?
+
+    `seen` and `current` map fact paths to values. Anything not in `FRESH` is stale (design 02).
+    """
+    names = {"params": params, "constraints": constraints}
+    return tuple(_freshness(dependency, names, seen, current) for dependency in kind.depends_on)
+
+
+def predictions(kind: PolicyKind, names: Names) -> tuple[Predicted, ...]:
+    """The expected effects, in the kind's order; what cannot be predicted is left out."""
+    found = []
+    for prediction in kind.predicts:
+        try:
+            path = templates.fact_path(prediction.fact, names)
+            value = language.compile_expression(prediction.value).evaluate(names)
+        except ExpressionError:
+            continue
+        found.append(Predicted(fact=path, value=canonical.normalise(value)))
+    return tuple(found)
+
+
+def nest(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Facts by path as `context.facts` has them: by namespace, then by name."""
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in facts.items():
+        namespace, _, name = path.partition(".")
+        nested.setdefault(namespace, {})[name] = value
+    return nested
+
+
+def _condition(rule: Rule | Constraint, names: Names, on_fail: OnFail) -> Condition:
+    try:
+        status = Status.PASSED if language.require(rule.require, names) else Status.FAILED
+    except ExpressionError as error:
+        return Condition(rule.id, Status.ERROR, f"{rule.id} could not be evaluated: {error.message}", on_fail)
+    words = "" if status is Status.PASSED else rule.message or f"{rule.id} does not hold"
+    return Condition(rule.id, status, words, on_fail)
+
+
+def _amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
+    """The value of a limit's expression and why there is none. Decimal strings stay as they are."""
+    try:
+        value = language.compile_expression(source).evaluate(names)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ExpressionError(ErrorCode.NOT_NUMBER)
+        if isinstance(value, str) and not Decimal(value).is_finite():
+            raise ExpressionError(ErrorCode.NOT_NUMBER)
+    except ExpressionError as error:
+        return None, error.message
+    except InvalidOperation:
+        return None, ExpressionError(ErrorCode.NOT_NUMBER).message
+    number: int | float | str = canonical.normalise(value)
+    return number, ""
+
+
+def _fact_templates(kind: PolicyKind) -> tuple[str, ...]:
+    return (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
+
+
+def _freshness(
+    dependency: Dependency, names: Names, seen: Mapping[str, Any], current: Mapping[str, Any]
+) -> Freshness:
+    try:
+        path = templates.fact_path(dependency.fact, names)
+    except ExpressionError:
+        return Freshness(fact=dependency.fact, move=Move.UNREADABLE)
+    if path not in seen or path not in current:
+        return Freshness(fact=path, move=Move.MISSING, seen=seen.get(path), current=current.get(path))
+    was, now = seen[path], current[path]
+    move = Move.MOVED
+    # Bytes, not ==: Python holds True equal to 1.
+    if canonical.encode(was) == canonical.encode(now):
+        move = Move.SAME
+    elif dependency.unless is not None and _holds(dependency.unless, {**names, "seen": was, "current": now}):
+        move = Move.WITHIN_BOUNDS
+    return Freshness(fact=path, move=move, seen=was, current=now)
+
+
+def _holds(source: str, names: Names) -> bool:
+    try:
+        return language.require(source, names)
+    except ExpressionError:
+        return False

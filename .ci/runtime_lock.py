@@ -36,4 +36,5 @@ def direct_names() -> set[str]:
 
 
 if __name__ == "__main__":
-    print("".join(needed(lock=(ROOT / "requirements.lock").read_text(), direct=direct_names()).values()), end="")
+    blocks = needed(lock=(ROOT / "requirements.lock").read_text(), direct=direct_names())
+    print("".join(blocks.values()), end="")

@@ -1,6 +1,7 @@
 """The top level is fixed, dependencies say why, and no file names a package registry."""
 
 import tomllib
+from pathlib import Path
 
 from tests.architecture import tree
 
@@ -42,13 +43,13 @@ def test_no_file_names_a_registry() -> None:
 
 
 def test_the_lock_names_no_address() -> None:
-    lock = tree.text(tree.Path("requirements.lock"))
+    lock = tree.text(Path("requirements.lock"))
     assert "://" not in lock
     assert not [line for line in lock.splitlines() if line.startswith("-")]
 
 
 def test_every_dependency_says_why() -> None:
-    source = tree.text(tree.Path("pyproject.toml"))
+    source = tree.text(Path("pyproject.toml"))
     project = tomllib.loads(source)["project"]
     named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     lines = [line for line in source.splitlines() if line.strip().startswith('"')]
@@ -57,9 +58,9 @@ def test_every_dependency_says_why() -> None:
 
 
 def test_every_dependency_is_locked() -> None:
-    project = tomllib.loads(tree.text(tree.Path("pyproject.toml")))["project"]
+    project = tomllib.loads(tree.text(Path("pyproject.toml")))["project"]
     locked = {
-        line.split("==")[0] for line in tree.text(tree.Path("requirements.lock")).splitlines() if "==" in line
+        line.split("==")[0] for line in tree.text(Path("requirements.lock")).splitlines() if "==" in line
     }
     named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     short = {name.split("[")[0].split(">")[0].split("~")[0].lower().replace("_", "-") for name in named}

@@ -1,6 +1,7 @@
 """What decides or proves sees no clock, no chance, no file. Imports are import-linter's; names are ours."""
 
 import ast
+from pathlib import Path
 
 from tests.architecture import tree
 
@@ -39,4 +40,4 @@ def test_pure_packages_call_nothing_that_varies() -> None:
 
 
 def test_the_kernel_loads_without_django() -> None:
-    assert tree.text(tree.Path("runtime/__init__.py")) == ""
+    assert tree.text(Path("runtime/__init__.py")) == ""

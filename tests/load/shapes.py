@@ -1,0 +1,28 @@
+"""The proposals of a burst, one shape per policy kind; each must be acceptable as it stands."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dir_console.demo import proposals
+from dir_console.demo.client import Context
+
+Shape = Callable[[Context, random.Random], dict[str, Any]]
+
+
+def _place_order(context: Context, rng: random.Random) -> dict[str, Any]:
+    return {
+        "policy_kind": "PLACE_ORDER",
+        "params": {"symbol": rng.choice(proposals.SYMBOLS), "quantity": rng.randint(1, 9)},
+        "execution_constraints": {"validity_window_sec": 300},
+        "context_ref": context.ref,
+        "confidence": 0.95,
+        "explain": "One order of a burst.",
+    }
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "PLACE_ORDER": _place_order,
+    "ADJUST_POSITION": lambda context, rng: proposals.small(context=context, rng=rng),
+    "UPDATE_WATCHLIST": lambda context, rng: proposals.watch(context=context, rng=rng),
+}

@@ -81,7 +81,7 @@ def visit(*, server: "subprocess.Popen[str]", port: int, folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    # A run in the background inherits an ignored SIGINT; with a handler here, children start with the default.
+    # In the background SIGINT arrives ignored; with a handler here, children start with the default.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     port = free_port()
     log = folder.with_suffix(".log")

@@ -1,0 +1,157 @@
+"""`manage.py docs_fresh [--write]`: the pages of docs/ that are drawn from code."""
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from audit import events
+from runtime.contracts import reasons
+from runtime.kernel import lifecycle
+from runtime.kernel.gate import pipeline
+
+ROOT = Path(settings.BASE_DIR)
+VARIABLE = re.compile(r"^(?:# )?([A-Z][A-Z0-9_]*)=(.*)$")
+
+
+def page(title: str, about: str, *parts: str) -> str:
+    note = "<!-- Drawn from code by `make docs`; change the code, not this page. -->"
+    return "\n\n".join((f"# {title}", note, about, *parts)) + "\n"
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return "\n".join((line(head), line("---" for _ in head), *(line(row) for row in rows)))
+
+
+def first_paragraph(text: str | None) -> str:
+    return (text or "").strip().split("\n\n")[0].replace("\n", " ")
+
+
+def event_kinds() -> str:
+    """One row for each kind, in the order of the enum; `?` marks a field that may be absent."""
+
+    def row(payload: type[events.Event]) -> tuple[str, ...]:
+        fields = (
+            f"`{name}`" + ("" if field.is_required() else "?") for name, field in payload.model_fields.items()
+        )
+        return f"`{payload.kind}`", ", ".join(fields)
+
+    order = list(events.Kind)
+    payloads = sorted(every_subclass(events.Event), key=lambda payload: order.index(payload.kind))
+    return page(
+        "Event kinds",
+        "What the ledger can hold. A kind is permanent; fields are only ever added, with a default (`?`).",
+        table(("kind", "payload"), map(row, payloads)),
+    )
+
+
+def every_subclass(base: type[events.Event]) -> set[type[events.Event]]:
+    """Payload classes under `base`; one between, without a kind of its own, is passed over."""
+    below = set(base.__subclasses__())
+    named = {payload for payload in below if "kind" in vars(payload)}
+    return named.union(*(every_subclass(payload) for payload in below))
+
+
+def reason_codes() -> str:
+    rows = ((f"`{reason}`", reasons.MEANINGS[reason]) for reason in reasons.Reason)
+    return page(
+        "Reason codes",
+        "Why the runtime said no or asked for a person. Permanent. A rule of a pack adds its own id.",
+        table(("code", "means"), rows),
+    )
+
+
+def setting_names() -> str:
+    """The sections of `.env.example`: each variable with the comment above it."""
+    parts: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    words: list[str] = []
+
+    def flush() -> None:
+        if rows:
+            parts.append(table(("variable", "default", "means"), list(rows)))
+            rows.clear()
+
+    for line in (ROOT / ".env.example").read_text().splitlines():
+        if line.startswith("# -- "):
+            flush()
+            parts.append(f"## {line.removeprefix('# -- ')}")
+        elif found := VARIABLE.match(line):
+            rows.append((f"`{found[1]}`", f"`{found[2]}`" if found[2] else "none", " ".join(words)))
+            words = []
+        else:
+            words = [*words, line.removeprefix("# ")] if line else []
+    flush()
+    return page(
+        "Settings", "Read from the environment at start; `.env.example` is the same list to copy.", *parts
+    )
+
+
+def flow_states() -> str:
+    moves = [
+        f"    {before} --> {after}" for before, all_after in lifecycle.MOVES.items() for after in all_after
+    ]
+    ends = [f"    {state} --> [*]" for state, after in lifecycle.MOVES.items() if not after]
+    first = next(iter(lifecycle.MOVES))
+    diagram = "\n".join(("```mermaid", "stateDiagram-v2", f"    [*] --> {first}", *moves, *ends, "```"))
+    return page(
+        "States of a flow",
+        "Every allowed move. A move is a compare-and-swap on the flow's state and version.",
+        diagram,
+    )
+
+
+def gate_checks() -> str:
+    """One row for each stage: the question of its module and the answers of its `check`."""
+
+    def row(place: int, stage: pipeline.Stage) -> tuple[str, ...]:
+        check = stage.check
+        asks = first_paragraph(import_module(check.__module__).__doc__)
+        return str(place), f"`{stage.name}`", asks, first_paragraph(check.__doc__), ends[stage.is_integrity]
+
+    ends = {True: "yes", False: "no"}
+    rows = (row(place, stage) for place, stage in enumerate(pipeline.STAGES, start=1))
+    return page(
+        "Checks of the gate, in order",
+        "Every finding of a stage is kept; a stage that ends the walk does so when it rejects. "
+        "Any Fail is REJECT, else any Refer is ESCALATE, else ACCEPT.",
+        table(("", "stage", "asks", "answers", "ends the walk"), rows),
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "checks.md": gate_checks,
+    "events.md": event_kinds,
+    "reasons.md": reason_codes,
+    "settings.md": setting_names,
+    "states.md": flow_states,
+}
+
+
+class Command(BaseCommand):
+    help = "Say which generated pages of docs/ are stale; with --write, write them anew."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--write", action="store_true", help="write the stale pages")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stale = []
+        for name, draw in PAGES.items():
+            path = ROOT / "docs" / name
+            wanted = draw()
+            if path.exists() and path.read_text() == wanted:
+                continue
+            stale.append(f"docs/{name}")
+            if options["write"]:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(wanted)
+        if stale and not options["write"]:
+            raise CommandError(f"stale: {', '.join(stale)}. Run `make docs` and commit the result.")

@@ -97,7 +97,7 @@ def publish(*, tenant: str, stream: str, seq: int) -> None:
 
 def this_publisher() -> Publisher:
     """The publisher of this process: after a fork the parent's thread and locks are not ours."""
-    global _publisher  # noqa: PLW0603
+    global _publisher
     if _publisher.pid != os.getpid():
         _publisher = Publisher()
     return _publisher

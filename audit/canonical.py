@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -73,35 +74,40 @@ def _is_plain(value: Any, depth: int) -> bool:
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
     if depth == 0:
         raise CanonicalError(f"nested deeper than {MAX_DEPTH}")
     if kind is dict:
         return _all_plain_members(value, depth - 1)
     if kind is list or kind is tuple:
-        # A list and not a generator: every member is visited, so that the depth bound holds everywhere.
-        return all([_is_plain(member, depth - 1) for member in value])
+        return _all_plain(value, depth - 1)
     if kind is float and not math.isfinite(value):
         raise CanonicalError("NaN and Infinity have no JSON form")
     return False
 
 
-def _all_plain_members(value: dict[Any, Any], depth: int) -> bool:
+def _all_plain(members: Iterable[Any], depth: int) -> bool:
+    # Every member is visited even after a No: the depth bound must hold on the slow road too.
     plain = True
-    for key, member in value.items():
-        # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
-        if type(key) is not str or not key.isascii():
-            plain = False
+    for member in members:
         if not _is_plain(member, depth):
             plain = False
     return plain
 
 
+def _all_plain_members(value: dict[Any, Any], depth: int) -> bool:
+    plain = _all_plain(value.values(), depth)
+    for key in value:
+        # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
+        if type(key) is not str or not key.isascii():
+            return False
+    return plain
+
+
 def _read_integer(digits: str) -> int | float:
     # RFC 8785 writes 2^60 held in a float as plain digits: read it back as the float that it was.
-    if len(digits) <= 17 and abs(int(digits)) <= MAX_SAFE_INTEGER:
-        return int(digits)
-    return float(digits)
+    number = float(digits)
+    return int(digits) if abs(number) <= MAX_SAFE_INTEGER else number
 
 
 def _refuse_constant(name: str) -> float:

@@ -1,6 +1,7 @@
 """What can be recorded: one kind, one frozen payload class. Fields are only ever added, with a default.
 
-Texts that may be personal are never in a payload: they are kept by commitment (`audit.ledger.commit_payload`).
+Texts that may be personal are never in a payload: they stay behind a commitment
+(`audit.ledger.commit_payload`).
 Times are aware; ids may be given as UUID and are written as text.
 """
 

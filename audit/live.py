@@ -8,17 +8,16 @@ sweepers; everything else here runs on a server's event loop.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from audit import bus
+from audit.room import Room
 
 POLL_S = 2.0  # the longest a listener sleeps without looking: hints may be lost
 
 _log = logging.getLogger(__name__)
-
-Listener = Callable[[str, str, int], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -27,15 +26,14 @@ class Board:
 
     loop: asyncio.AbstractEventLoop
     bells: dict[str, set[asyncio.Event]] = field(default_factory=dict)
-    listeners: set[Listener] = field(default_factory=set)
+    room: Room = field(default_factory=Room)
     relay: asyncio.Task[None] | None = None
 
     def deliver(self, tenant: str, stream: str, seq: int) -> None:
-        """Ring everyone who waits for the stream, and tell the listeners of all streams."""
+        """Ring everyone who waits for the stream, and tell the open pages."""
         for bell in self.bells.get(stream, ()):
             bell.set()
-        for listener in list(self.listeners):
-            listener(tenant, stream, seq)
+        self.room.take_hint(tenant, stream, seq)
 
     def start_relay(self) -> None:
         """Listen to other processes, where there is a shared channel layer."""

@@ -3,31 +3,36 @@
 A database owner can still switch triggers off; the chain and the checkpoints are what shows that.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 _TABLE = "audit_ledgerentry"
 _REFUSAL = "ledger entries are append only"
+_SAME_PLACE = (
+    f"SELECT 1 FROM {_TABLE} WHERE id = NEW.id "  # noqa: S608 (constants only)
+    "OR (tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq)"
+)
 
 _SQLITE = {
     "audit_entry_no_update": f"BEFORE UPDATE ON {_TABLE} BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
     "audit_entry_no_delete": f"BEFORE DELETE ON {_TABLE} BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
     # INSERT OR REPLACE removes the old row without firing the delete trigger.
-    "audit_entry_no_replace": (
-        f"BEFORE INSERT ON {_TABLE} WHEN EXISTS (SELECT 1 FROM {_TABLE} WHERE id = NEW.id OR "
-        "(tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq)) "
-        "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: the ledger has this entry'); END"
-    ),
+    "audit_entry_no_replace": f"BEFORE INSERT ON {_TABLE} WHEN EXISTS ({_SAME_PLACE}) "
+    "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: the ledger has this entry'); END",
 }
 _POSTGRESQL_FUNCTION = (
     "CREATE OR REPLACE FUNCTION audit_refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
     f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$"
 )
 _POSTGRESQL = {
-    "audit_entry_no_change": f"BEFORE UPDATE OR DELETE ON {_TABLE} FOR EACH ROW EXECUTE FUNCTION audit_refuse_change()",
+    "audit_entry_no_change": (
+        f"BEFORE UPDATE OR DELETE ON {_TABLE} FOR EACH ROW EXECUTE FUNCTION audit_refuse_change()"
+    ),
     "audit_entry_no_truncate": (
         f"BEFORE TRUNCATE ON {_TABLE} FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse_change()"
     ),
@@ -70,7 +75,9 @@ def install_after_migrate(*, using: str, **_: Any) -> None:
     install(using=using)
 
 
-def check_installed(*, databases: list[str] | None = None, **_: Any) -> list[CheckMessage]:
+def check_installed(
+    *, app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **_: Any
+) -> list[CheckMessage]:
     """System check: an error for each missing trigger."""
     return [
         Error(

@@ -16,7 +16,7 @@ class CurrentTransactionId(Func):
 
     template = "NULL"
     arity = 0
-    output_field = BigIntegerField(null=True)  # type: ignore[assignment]
+    output_field = BigIntegerField(null=True)
 
     def as_postgresql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra_context: Any

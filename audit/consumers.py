@@ -1,0 +1,121 @@
+"""The live socket at /ws/live/: hints for signed-in people with a role, from the console's own pages only.
+
+Out: `{"stream": "...", "seq": n}` and `pong`. In: `ping`. Everything else that comes in is ignored.
+A page looks for news once when its socket opens: hints are told from then on, not from before.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.http import parse_cookie
+from django.http.request import split_domain_port, validate_host
+
+from audit import admission, live
+from audit.admission import Refusal
+from audit.room import MEMBER_LIMIT, Member, Room
+
+PATH = "/ws/live/"
+REASONS = {
+    Refusal.SIGNED_OUT: "sign in again",
+    Refusal.NO_ROLE: "this account holds no role",
+}
+_FOREIGN = 4400
+_NOWHERE = 4404
+_FULL = 4429
+_LOCAL_HOSTS = [".localhost", "127.0.0.1", "[::1]"]  # what Django allows in debug when nothing is set
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def live_app() -> Application:
+    """The ASGI application for every WebSocket of the site; a refused handshake is an HTTP 403."""
+    return _serve
+
+
+async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
+    if (await receive())["type"] != "websocket.connect":
+        return
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    if scope["path"] != PATH:
+        await _refuse(send, _NOWHERE, "no socket here")
+    elif not is_own_origin(headers):
+        await _refuse(send, _FOREIGN, "the page is not from this site")
+    else:
+        await _admit(headers, receive, send)
+
+
+async def _admit(headers: dict[str, str], receive: Receive, send: Send) -> None:
+    session_key = parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
+    room = live.this_board().room
+    member = Member(session_key=session_key, send=_text_sender(send), close=_closer(send))
+    answer = (await database_sync_to_async(admission.examine)({session_key}))[session_key]
+    if isinstance(answer, Refusal):
+        await _refuse(send, answer, REASONS[answer])
+    elif len(room.members) >= MEMBER_LIMIT:
+        await _refuse(send, _FULL, "too many open pages")
+    else:
+        await send({"type": "websocket.accept"})
+        await _stay(room, member, receive)
+
+
+async def _stay(room: Room, member: Member, receive: Receive) -> None:
+    room.members.add(member)
+    try:
+        while (message := await receive())["type"] != "websocket.disconnect":
+            if message.get("text") == "ping":
+                room.take_ping(member)
+    finally:
+        room.leave(member)
+
+
+def is_own_origin(headers: dict[str, str]) -> bool:
+    """Whether the page that opens the socket is ours: Origin names this host, or one trusted by settings.
+
+    A missing Origin is refused: browsers always send one, and other programs have the API.
+    """
+    origin = urlsplit(headers.get("origin", ""))
+    host = headers.get("host", "")
+    if settings.USE_X_FORWARDED_HOST:
+        host = headers.get("x-forwarded-host", host)
+    if origin.scheme not in _DEFAULT_PORTS or not _is_allowed_host(host):
+        return False
+    if headers["origin"] in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    return _with_port(origin.netloc, origin.scheme) == _with_port(host, origin.scheme)
+
+
+def _is_allowed_host(host: str) -> bool:
+    allowed = list(settings.ALLOWED_HOSTS) or (_LOCAL_HOSTS if settings.DEBUG else [])
+    domain, _ = split_domain_port(host)
+    return bool(domain) and validate_host(domain, allowed)
+
+
+def _with_port(host: str, scheme: str) -> tuple[str, str]:
+    domain, port = split_domain_port(host)
+    return domain, port or _DEFAULT_PORTS[scheme]
+
+
+def _text_sender(send: Send) -> Callable[[str], Awaitable[None]]:
+    async def send_text(text: str) -> None:
+        await send({"type": "websocket.send", "text": text})
+
+    return send_text
+
+
+def _closer(send: Send) -> Callable[[Refusal], Awaitable[None]]:
+    async def close(refusal: Refusal) -> None:
+        await _refuse(send, refusal, REASONS[refusal])
+
+    return close
+
+
+async def _refuse(send: Send, code: int, reason: str) -> None:
+    await send({"type": "websocket.close", "code": int(code), "reason": reason})

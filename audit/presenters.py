@@ -1,0 +1,270 @@
+"""How an entry reads on the timeline: icon, lane, short title and a sentence, one presenter per kind.
+
+Sentences are plain text that holds values from agents: templates escape them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from audit.events import Kind
+
+
+class Lane(StrEnum):
+    """The lanes of the timeline, in the order of a decision."""
+
+    CONTEXT = "Context"
+    REASONING = "Reasoning"
+    PROPOSAL = "Proposal"
+    VALIDATION = "Validation"
+    ESCALATION = "Escalation"
+    DECISION = "Decision"
+    EXECUTION = "Execution"
+    SYSTEM = "System"
+
+
+@dataclass(frozen=True, slots=True)
+class Presenter:
+    """`icon` is a name of the icon set; `sentence` takes the payload."""
+
+    icon: str
+    lane: Lane
+    title: str
+    sentence: Callable[[Mapping[str, Any]], str]
+
+
+def present(kind: str) -> Presenter:
+    """The presenter of a stored kind; one that newer code wrote gets a plain one."""
+    return PRESENTERS[Kind(kind)] if kind in Kind.__members__.values() else _UNKNOWN
+
+
+def _says(template: str) -> Callable[[Mapping[str, Any]], str]:
+    def sentence(payload: Mapping[str, Any]) -> str:
+        return template.format_map(_Lenient(payload))
+
+    return sentence
+
+
+class _Lenient(dict[str, Any]):
+    """Fields that an older entry lacks read as a dash."""
+
+    def __missing__(self, key: str) -> str:
+        return "-"
+
+
+def _verdict(payload: Mapping[str, Any]) -> str:
+    codes = ", ".join(dict.fromkeys(str(reason["code"]) for reason in payload["reasons"]))
+    return f"The gate says {payload['verdict']}" + (f": {codes}." if codes else ".")
+
+
+def _moved(payload: Mapping[str, Any]) -> str:
+    why = f": {payload['reason']}" if payload["reason"] else ""
+    return f"From {payload['from_state']} to {payload['to_state']}{why}."
+
+
+def _compiled(payload: Mapping[str, Any]) -> str:
+    return (
+        f"The agent was given {_count(payload['fact_count'], 'fact')}, valid until {payload['expires_at']}."
+    )
+
+
+def _usage(payload: Mapping[str, Any]) -> str:
+    cost = f" and {payload['cost_usd']} USD" if payload["cost_usd"] else ""
+    return f"The agent reports {_count(payload['tokens'], 'token')}{cost}."
+
+
+def _opened(payload: Mapping[str, Any]) -> str:
+    until = f", to be decided until {payload['deadline_at']}" if payload["deadline_at"] else ""
+    return f"A person is asked: {payload['reason']} ({payload['impact']}){until}."
+
+
+def _finished(payload: Mapping[str, Any]) -> str:
+    parts = [f"Attempt {payload['number']}: {payload['result']}"]
+    if payload["status_code"] is not None:
+        parts.append(f"HTTP {payload['status_code']}")
+    if payload["error_category"]:
+        parts.append(str(payload["error_category"]))
+    if payload["next_at"]:
+        parts.append(f"next try at {payload['next_at']}")
+    return ", ".join(parts) + "."
+
+
+def _outcome(payload: Mapping[str, Any]) -> str:
+    found = payload["deviations"]
+    deviations = f", {_count(found, 'deviation')} from what was expected" if found else ""
+    return f"Ended as {payload['status']}{deviations}."
+
+
+def _intent(payload: Mapping[str, Any]) -> str:
+    return f"{_count(len(payload['step_ids']), 'step')} to execute until {payload['valid_until']}."
+
+
+def _roles(payload: Mapping[str, Any]) -> str:
+    return f"User {payload['user_id']}: {', '.join(payload['roles']) or 'no role'}."
+
+
+def _reserved(payload: Mapping[str, Any]) -> str:
+    until = f" until {payload['lease_until']}" if payload["lease_until"] else ""
+    return f"{payload['amount']} of {payload['resource']} reserved{until}."
+
+
+def _tokens(payload: Mapping[str, Any]) -> str:
+    whole, thousandths = divmod(int(payload["tokens_left_milli"]), 1000)
+    return f"An escalation token was spent; {whole}.{thousandths:03d} left."
+
+
+def _resumed(payload: Mapping[str, Any]) -> str:
+    return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+_UNKNOWN = Presenter(
+    "dot", Lane.SYSTEM, "Entry of another version", lambda payload: "Recorded by another version."
+)
+
+PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
+    {
+        Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", _says("Opened by {agent_id}.")),
+        Kind.FLOW_MOVED: Presenter("arrow", Lane.SYSTEM, "State changed", _moved),
+        Kind.CONTEXT_COMPILED: Presenter("context", Lane.CONTEXT, "Context compiled", _compiled),
+        Kind.STEP_REPORTED: Presenter(
+            "thought", Lane.REASONING, "Step reported", _says("The agent claims a step: {step_type}.")
+        ),
+        Kind.USAGE_REPORTED: Presenter("meter", Lane.REASONING, "Usage reported", _usage),
+        Kind.PROPOSAL_SUBMITTED: Presenter(
+            "proposal",
+            Lane.PROPOSAL,
+            "Proposal submitted",
+            _says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
+        ),
+        Kind.VERDICT_GIVEN: Presenter("gate", Lane.VALIDATION, "Verdict given", _verdict),
+        Kind.REVIEW_FLAGGED: Presenter(
+            "flag", Lane.VALIDATION, "Flagged for review", _says("Soft guard {guard} says {code}.")
+        ),
+        Kind.ESCALATION_OPENED: Presenter("escalation", Lane.ESCALATION, "Escalation opened", _opened),
+        Kind.ESCALATION_REVISED: Presenter(
+            "revision", Lane.ESCALATION, "Evidence revised", _says("Revision {revision}: {why}.")
+        ),
+        Kind.ESCALATION_CLAIMED: Presenter(
+            "hand", Lane.ESCALATION, "Escalation claimed", _says("Taken up by a person.")
+        ),
+        Kind.ESCALATION_RELEASED: Presenter(
+            "hand", Lane.ESCALATION, "Escalation released", _says("Given back to the queue.")
+        ),
+        Kind.ESCALATION_REFUSED: Presenter(
+            "refusal", Lane.DECISION, "Decision refused", _says("{action} was refused: {code}.")
+        ),
+        Kind.ESCALATION_DECIDED: Presenter(
+            "decision",
+            Lane.DECISION,
+            "Decision made",
+            _says("{action} on evidence revision {revision}, signed with key {key_id}."),
+        ),
+        Kind.ESCALATION_EXPIRED: Presenter(
+            "clock", Lane.DECISION, "Escalation expired", _says("Nobody decided in time: the answer is no.")
+        ),
+        Kind.INFORMATION_REQUESTED: Presenter(
+            "question", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
+        ),
+        Kind.INFORMATION_ANSWERED: Presenter(
+            "answer", Lane.REASONING, "Information answered", _says("The agent answered the question.")
+        ),
+        Kind.INTENT_CREATED: Presenter("intent", Lane.EXECUTION, "Intent created", _intent),
+        Kind.INTENT_CANCELLED: Presenter(
+            "refusal", Lane.EXECUTION, "Intent cancelled", _says("Cancelled before execution: {reason}.")
+        ),
+        Kind.INTENT_BLOCKED: Presenter(
+            "refusal", Lane.EXECUTION, "Intent blocked", _says("The check before the call said no: {code}.")
+        ),
+        Kind.INTENT_HELD: Presenter(
+            "stop", Lane.EXECUTION, "Intent held", _says("Held between claim and call: {why}.")
+        ),
+        Kind.INTENT_IN_DOUBT: Presenter(
+            "question",
+            Lane.EXECUTION,
+            "Result unknown",
+            _says("Attempt {number} ended without a known result."),
+        ),
+        Kind.INTENT_RESUMED: Presenter(
+            "play", Lane.EXECUTION, "Intent resumed", _says("To be tried again under the same key.")
+        ),
+        Kind.ATTEMPT_STARTED: Presenter(
+            "play", Lane.EXECUTION, "Attempt started", _says("Attempt {number} of step {step}.")
+        ),
+        Kind.ATTEMPT_FINISHED: Presenter("check", Lane.EXECUTION, "Attempt finished", _finished),
+        Kind.ATTEMPT_REPORTED_LATE: Presenter(
+            "clock", Lane.EXECUTION, "Late answer", _says("Attempt {number} answered late: {result}.")
+        ),
+        Kind.OUTCOME_RECORDED: Presenter("outcome", Lane.EXECUTION, "Outcome recorded", _outcome),
+        Kind.RESOURCE_CONFIGURED: Presenter(
+            "resource", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")
+        ),
+        Kind.RESOURCE_RESERVED: Presenter("resource", Lane.VALIDATION, "Resource reserved", _reserved),
+        Kind.RESOURCE_COMMITTED: Presenter(
+            "resource", Lane.EXECUTION, "Resource used", _says("{amount} of {resource} used.")
+        ),
+        Kind.RESOURCE_RELEASED: Presenter(
+            "resource",
+            Lane.EXECUTION,
+            "Resource released",
+            _says("{amount} of {resource} released: {reason}."),
+        ),
+        Kind.AGENT_REGISTERED: Presenter(
+            "agent", Lane.SYSTEM, "Agent registered", _says("{agent_id}, {role}, owned by {owner}.")
+        ),
+        Kind.AGENT_STATUS_CHANGED: Presenter(
+            "agent",
+            Lane.SYSTEM,
+            "Agent status changed",
+            _says("{agent_id} from {from_status} to {to_status}: {reason}."),
+        ),
+        Kind.AGENT_STOPPED: Presenter("stop", Lane.SYSTEM, "Agent stopped", _says("{agent_id}: {reason}.")),
+        Kind.AGENT_RESUMED: Presenter("play", Lane.SYSTEM, "Agent resumed", _resumed),
+        Kind.MANIFEST_REGISTERED: Presenter(
+            "manifest", Lane.SYSTEM, "Manifest registered", _says("{agent_id} version {version}.")
+        ),
+        Kind.MANIFEST_ACTIVATED: Presenter(
+            "manifest", Lane.SYSTEM, "Manifest activated", _says("{agent_id} version {version} is in force.")
+        ),
+        Kind.SESSION_OPENED: Presenter(
+            "key", Lane.SYSTEM, "Session opened", _says("{agent_id} under manifest {manifest_version}.")
+        ),
+        Kind.KEY_ISSUED: Presenter("key", Lane.SYSTEM, "Key issued", _says("Key {key_id} for {subject}.")),
+        Kind.KEY_REVOKED: Presenter("key", Lane.SYSTEM, "Key revoked", _says("Key {key_id}.")),
+        Kind.KIND_REGISTERED: Presenter(
+            "kind", Lane.SYSTEM, "Policy kind registered", _says("{policy_kind} version {version}.")
+        ),
+        Kind.KIND_ACTIVATED: Presenter(
+            "kind",
+            Lane.SYSTEM,
+            "Policy kind activated",
+            _says("{policy_kind} version {version} is in force."),
+        ),
+        Kind.PACK_LOADED: Presenter("kind", Lane.SYSTEM, "Pack loaded", _says("{pack} version {version}.")),
+        Kind.TARGET_CONFIGURED: Presenter(
+            "target", Lane.SYSTEM, "Target configured", _says("{name} at {base_url}, signed calls: {signed}.")
+        ),
+        Kind.FACT_WRITTEN: Presenter(
+            "fact", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
+        ),
+        Kind.BUDGET_SPENT: Presenter("meter", Lane.SYSTEM, "Budget spent", _tokens),
+        Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", _says("{reason}.")),
+        Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", _resumed),
+        Kind.REQUEST_REFUSED: Presenter(
+            "refusal", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
+        ),
+        Kind.USER_ADDED: Presenter("person", Lane.SYSTEM, "User added", _roles),
+        Kind.USER_ROLES_CHANGED: Presenter("person", Lane.SYSTEM, "Roles changed", _roles),
+        Kind.USER_DEACTIVATED: Presenter(
+            "person", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
+        ),
+        Kind.PAYLOAD_ERASED: Presenter(
+            "refusal", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")
+        ),
+    }
+)

@@ -1,0 +1,213 @@
+"""The check of the whole ledger: stored bytes, chains, the ends of the chains, and payloads.
+
+What it shows: no entry was changed, moved, put in or taken out, and no stream was cut, unless its stored
+head was cut with it. What it cannot show: a rewrite of everything by the owner of the database.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TextIO
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
+
+from audit import chain
+from audit.chain import Break, Fault, Row, Walk
+from audit.models import LedgerEntry, Payload, StreamHead
+
+FLOW_HEADS_SETTING = "DIR_HEADS"
+_CHUNK = 2000
+
+Heads = Iterable[tuple[str, str, int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Nothing bad was found; how much was looked at."""
+
+    entries: int
+    streams: int
+    heads: int
+    payloads: int
+
+
+class ExportError(ValueError):
+    """A line of an export cannot be read."""
+
+
+def verify_database() -> Whole | Break:
+    """Check the ledger of this database, beside a running server; the first Break, or Whole."""
+    with _reading():
+        walked = chain.verify(_rows(LedgerEntry.objects.order_by("tenant", "stream", "seq")))
+    if isinstance(walked, Break):
+        return walked
+    # Heads are read after the entries: an honest one can only be ahead, never behind.
+    providers = [import_string(path) for path in getattr(settings, FLOW_HEADS_SETTING, ())]
+    heads = _check_heads(walked, _all_heads(providers), complete=bool(providers), catch_up=_entries_since)
+    if isinstance(heads, Break):
+        return heads
+    payloads = _check_payloads()
+    if isinstance(payloads, Break):
+        return payloads
+    return Whole(entries=walked.entries, streams=len(walked.heads), heads=heads, payloads=payloads)
+
+
+def verify_export(lines: TextIO) -> Whole | Break:
+    """Check an export made by `export_lines`; raises ExportError for a line that is none."""
+    heads: list[tuple[str, str, int, bytes]] = []
+    walked = chain.verify(_exported_rows(lines, heads))
+    if isinstance(walked, Break):
+        return walked
+    checked = _check_heads(walked, heads, complete=True, catch_up=None)
+    if isinstance(checked, Break):
+        return checked
+    return Whole(entries=walked.entries, streams=len(walked.heads), heads=checked, payloads=0)
+
+
+def export_lines(*, stream: str | None = None) -> Iterator[str]:
+    """The ledger, or one stream of it, as JSON Lines: entries in order, then the head of each stream.
+
+    `body` is base64 of the stored bytes, hashes are hexadecimal. Payloads are not part of an export.
+    """
+    entries = LedgerEntry.objects.order_by("tenant", "stream", "seq")
+    if stream is not None:
+        entries = entries.filter(stream=stream)
+    last: Row | None = None
+    with _reading():
+        ends: list[Row] = []
+        for row in _rows(entries):
+            if last is not None and (last.tenant, last.stream) != (row.tenant, row.stream):
+                ends.append(last)
+            last = row
+            yield json.dumps({"type": "entry", **_as_json(row)}, ensure_ascii=False)
+    for end in [*ends, *([] if last is None else [last])]:
+        yield json.dumps(
+            {
+                "type": "head",
+                "tenant": end.tenant,
+                "stream": end.stream,
+                "seq": end.seq,
+                "hash": end.hash.hex(),
+            },
+            ensure_ascii=False,
+        )
+
+
+def _reading() -> AbstractContextManager[Any]:
+    # PostgreSQL streams a cursor inside a transaction only; on SQLite one would stop every writer.
+    return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
+
+
+def _rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
+    columns = entries.values_list(
+        "tenant", "stream", "seq", "kind", "at", "actor", "body", "prev_hash", "hash"
+    )
+    for tenant, stream, seq, kind, at, actor, body, prev_hash, entry_hash in columns.iterator(
+        chunk_size=_CHUNK
+    ):
+        yield Row(tenant, stream, seq, kind, at, actor, bytes(body), bytes(prev_hash), bytes(entry_hash))
+
+
+def _entries_since(tenant: str, stream: str, after_seq: int, up_to_seq: int) -> Iterator[Row]:
+    entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after_seq, seq__lte=up_to_seq)
+    return _rows(entries.order_by("seq"))
+
+
+def _all_heads(providers: Iterable[Callable[[], Heads]]) -> Iterator[tuple[str, str, int, bytes]]:
+    heads = StreamHead.objects.order_by("pk").values_list("tenant", "stream", "seq", "hash")
+    for tenant, stream, seq, head_hash in heads.iterator(chunk_size=_CHUNK):
+        yield tenant, stream, seq, bytes(head_hash)
+    for provider in providers:
+        yield from provider()
+
+
+def _check_heads(
+    walk: Walk,
+    heads: Heads,
+    *,
+    complete: bool,
+    catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
+) -> int | Break:
+    """Compare every head with its stream's end; with `complete`, each stream must have one."""
+    seen: set[tuple[str, str]] = set()
+    for tenant, stream, seq, head_hash in heads:
+        seen.add((tenant, stream))
+        last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
+        if seq > last_seq and catch_up is not None:
+            # The server may have written since the entries were read.
+            for row in catch_up(tenant, stream, last_seq, seq):
+                if (found := walk.step(row)) is not None:
+                    return found
+        found = chain.compare_head(walk, tenant=tenant, stream=stream, seq=seq, head_hash=bytes(head_hash))
+        if found is not None:
+            return found
+    if complete and (orphans := walk.heads.keys() - seen):
+        tenant, stream = min(orphans)
+        seq = walk.heads[tenant, stream][0]
+        return Break(tenant, stream, seq, Fault.HEAD_MISSING, "the stream has entries, but no stored head")
+    return len(seen)
+
+
+def _check_payloads() -> int | Break:
+    count = 0
+    with _reading():
+        kept = Payload.objects.filter(erased_at=None).order_by("pk")
+        for tenant, commitment, salt, body in kept.values_list(
+            "tenant", "commitment", "salt", "body"
+        ).iterator(chunk_size=_CHUNK):
+            if chain.commitment(bytes(salt or b""), bytes(body or b"")) != commitment:
+                detail = "the stored payload is not the one that was committed to"
+                return Break(tenant, f"payload {commitment}", 0, Fault.PAYLOAD_MISMATCH, detail)
+            count += 1
+    return count
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    return {
+        "tenant": row.tenant,
+        "stream": row.stream,
+        "seq": row.seq,
+        "kind": row.kind,
+        "at": chain.time_text(row.at),
+        "actor": row.actor,
+        "body": base64.b64encode(row.body).decode(),
+        "prev_hash": row.prev_hash.hex(),
+        "hash": row.hash.hex(),
+    }
+
+
+def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[Row]:
+    """The entries of an export; its heads are put into `heads` on the way."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            if record["type"] == "head":
+                heads.append(
+                    (record["tenant"], record["stream"], int(record["seq"]), bytes.fromhex(record["hash"]))
+                )
+            elif record["type"] == "entry":
+                yield _exported_row(record)
+            else:
+                raise ValueError(record["type"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ExportError(f"line {number} is not a line of an export") from error
+
+
+def _exported_row(record: dict[str, Any]) -> Row:
+    return Row(
+        tenant=record["tenant"],
+        stream=record["stream"],
+        seq=int(record["seq"]),
+        kind=record["kind"],
+        at=datetime.fromisoformat(record["at"]),
+        actor=record["actor"],
+        body=base64.b64decode(record["body"], validate=True),
+        prev_hash=bytes.fromhex(record["prev_hash"]),
+        hash=bytes.fromhex(record["hash"]),
+    )

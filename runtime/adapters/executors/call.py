@@ -1,0 +1,26 @@
+"""One call to a target, as an executor gets it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.contracts.receipt import CallResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt."""
+
+    base_url: str
+    secret_env: str
+    method: str
+    path: str
+    body: bytes
+    key: str
+    traceparent: str
+    timeout_s: float
+
+
+class Executor(Protocol):
+    """Carries out one call. Everything that can happen is a value; an exception is a bug."""
+
+    def __call__(self, call: Call) -> CallResult: ...

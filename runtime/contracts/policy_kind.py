@@ -244,7 +244,7 @@ class PolicyKind(Contract):
     description: Annotated[str, StringConstraints(max_length=2000)] | None = None
     risk_tier: RiskTier
     params_schema: JsonSchema
-    constraints_schema: JsonSchema = Field(default_factory=lambda: {"type": "object"})
+    constraints_schema: JsonSchema = Field(default_factory=lambda: JsonSchema(type="object"))
     outputs_schema: JsonSchema | None = None
     depends_on: Dependencies = ()
     impact: Source = "'HIGH_IMPACT'"

@@ -5,6 +5,7 @@ Who builds the values (`runtime.queries.facts`) and who checks the expressions (
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 from runtime.contracts.manifest import Manifest
@@ -26,9 +27,6 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "intent": frozenset({"intent_id", "step"}),
     }
 )
-# Values of these may hold anything: the linter does not look below them.
-OPEN_FIELDS = frozenset({("flow", "trigger"), ("manifest", "scope")})
-
 PARAMS = frozenset({"params"})
 # Rules, limits, impact, constraints, predicted values and claims.
 JUDGED = frozenset(
@@ -40,3 +38,15 @@ UNLESS = frozenset({"seen", "current", "params", "constraints"})
 REQUEST = JUDGED | {"intent"}
 # What a step writes back, and where an outcome is routed to.
 RECEIPT = JUDGED | {"receipt"}
+
+
+def judged_time(now: datetime) -> dict[str, int | str]:
+    """The value of `time` for an aware moment: UTC, weekday 1 (Monday) to 7."""
+    moment = now.astimezone(UTC)
+    return {
+        "epoch_ms": int(moment.timestamp()) * 1000 + moment.microsecond // 1000,
+        "iso": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "hour": moment.hour,
+        "minute": moment.minute,
+        "weekday": moment.isoweekday(),
+    }

@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-MACROS = frozenset({"all", "exists", "exists_one", "map", "filter"})
-# A binder, its source and one or two expressions: `range.map(name, ...)`.
+MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter"})
 _PATTERN = re.compile(
     r"""
       (?P<space>[ \t\r\n\f]+|//[^\n]*)

@@ -1,0 +1,194 @@
+"""What an expression may be, checked at save (design 02): known names and fields, bounded size and cost.
+
+The library shows no tree, so this reads tokens. It errs on the strict side: what it cannot follow it
+refuses, in a sentence that says what to write instead.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
+from runtime.kernel.rules import names as known_names
+from runtime.kernel.rules import ranges
+from runtime.kernel.rules.language import Expression, ExpressionError
+from runtime.kernel.rules.tokens import Token, TokenKind, is_macro_call, tokenize
+
+MAX_NESTED_MACROS = 2
+MAX_MACROS = 8
+MAX_LIST_ITEMS = 200
+# The library builds lists by copying: a `map` inside another macro costs items of the outer one times
+# the square of its own (200 and 200 items took five seconds).
+MAX_INNER_BUILT_ITEMS = 50
+
+FUNCTIONS = frozenset({"has", "size", "int", "double", "string", "type", "dyn", "timestamp", "duration"})
+METHODS = frozenset(
+    {"size", "contains", "startsWith", "endsWith", "matches"}
+    | {"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"}
+    | {"getHours", "getMinutes", "getSeconds", "getMilliseconds"}
+)
+_CONSTANTS = frozenset({"true", "false", "null", "in"})
+_TYPES = frozenset({"int", "double", "string", "bool", "list", "map"})
+_COLUMN = re.compile(r"<input>:\d+:(\d+)")
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The state of one reading from left to right."""
+
+    tokens: tuple[Token, ...]
+    allowed: frozenset[str]
+    schemas: Mapping[str, Mapping[str, Any]]
+    namespaces: frozenset[str] | None
+    found: list[str] = field(default_factory=list)
+    # One entry per open bracket: the macro's bound name and the schema of its items, or None.
+    open: list[tuple[str, ranges.Range] | None] = field(default_factory=list)
+    macros: int = 0
+
+    def say(self, sentence: str) -> None:
+        if sentence not in self.found:
+            self.found.append(sentence)
+
+    def bound(self) -> dict[str, ranges.Range]:
+        return dict(frame for frame in self.open if frame is not None)
+
+    def text(self, at: int) -> str:
+        return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
+
+
+def lint_expression(
+    source: str,
+    *,
+    names: frozenset[str],
+    params_schema: Mapping[str, Any] | None = None,
+    constraints_schema: Mapping[str, Any] | None = None,
+    namespaces: frozenset[str] | None = None,
+) -> list[str]:
+    """What is wrong with an expression, as plain sentences; empty when it may be saved.
+
+    `names` are the names it may use. With the kind's schemas, fields of `params` and `constraints` must
+    be declared in them; with `namespaces`, `context.facts` has these and no others.
+    """
+    if len(source) > MAX_EXPRESSION_CHARS:
+        return [f"the expression is longer than {MAX_EXPRESSION_CHARS} characters"]
+    try:
+        Expression(source)
+    except ExpressionError as error:
+        column = _COLUMN.search(str(error.__cause__))
+        return ["the expression cannot be read as CEL" + (f" at character {column[1]}" if column else "")]
+    given = {"params": params_schema, "constraints": constraints_schema}
+    walk = _Walk(
+        tokens=tokenize(source),
+        allowed=names,
+        schemas={name: schema for name, schema in given.items() if schema is not None},
+        namespaces=namespaces,
+    )
+    for at, token in enumerate(walk.tokens):
+        _read(walk, at, token)
+    if walk.macros > MAX_MACROS:
+        walk.say(f"the expression has more than {MAX_MACROS} macros")
+    return walk.found
+
+
+def _read(walk: _Walk, at: int, token: Token) -> None:
+    if token.kind is TokenKind.OTHER:
+        walk.say(f"the character {token.text!r} has no place in an expression")
+    elif token.kind is TokenKind.NAME:
+        _read_name(walk, at, token.text)
+    elif token.text in "([{":
+        if token.text == "{" and _is_type_name(walk, at - 1):
+            walk.say("objects of a named type do not exist here; write a map")
+        walk.open.append(_frame(walk, at))
+    elif token.text in ")]}" and walk.open:
+        walk.open.pop()
+    elif token.text == "." and not _ends_a_value(walk, at - 1):
+        walk.say("a name may not start with a dot")
+
+
+def _is_type_name(walk: _Walk, at: int) -> bool:
+    return at >= 0 and walk.tokens[at].kind is TokenKind.NAME and walk.text(at) not in _CONSTANTS
+
+
+def _ends_a_value(walk: _Walk, at: int) -> bool:
+    return at >= 0 and (walk.tokens[at].kind is not TokenKind.PUNCT or walk.text(at) in ")]}")
+
+
+def _frame(walk: _Walk, at: int) -> tuple[str, ranges.Range] | None:
+    """What an opening bracket opens: for a macro its bound name and range, after checking both."""
+    if not is_macro_call(walk.tokens, at - 1):
+        return None
+    macro, name = walk.text(at - 1), walk.text(at + 1)
+    walk.macros += 1
+    found = ranges.find(walk.tokens, at - 1, schemas=walk.schemas, bound=walk.bound())
+    depth = 1 + len(walk.bound())
+    if depth > MAX_NESTED_MACROS:
+        walk.say(f"macros are nested deeper than {MAX_NESTED_MACROS}")
+    if name in walk.allowed or name in walk.bound():
+        walk.say(f"the macro {macro} binds the name {name}, which is taken")
+    limit = MAX_INNER_BUILT_ITEMS if depth > 1 and macro in {"map", "filter"} else MAX_LIST_ITEMS
+    if found.max_items is None:
+        walk.say(f"the macro {macro} goes over {found.text}, which is not a list with maxItems in a schema")
+    elif found.max_items > limit:
+        walk.say(f"the macro {macro} goes over {found.text}, whose maxItems is above {limit}")
+    return name, found
+
+
+def _read_name(walk: _Walk, at: int, name: str) -> None:
+    is_member, is_call = walk.text(at - 1) == ".", walk.text(at + 1) == "("
+    if is_call:
+        if not is_macro_call(walk.tokens, at):
+            _read_call(walk, at, name, METHODS if is_member else FUNCTIONS)
+    elif not is_member and name not in _CONSTANTS and not _is_binding(walk, at):
+        if name in walk.bound() or (name in _TYPES and name not in walk.allowed):
+            return
+        if name not in walk.allowed:
+            walk.say(f"the name {name} is not known here; known are {', '.join(sorted(walk.allowed))}")
+            return
+        _read_fields(walk, at, name)
+
+
+def _read_call(walk: _Walk, at: int, name: str, known: frozenset[str]) -> None:
+    if name not in known:
+        walk.say(f"the function {name} is not known; known are {', '.join(sorted(known))}")
+    elif name == "matches" and not (
+        at + 2 < len(walk.tokens)
+        and walk.tokens[at + 2].kind is TokenKind.STRING
+        and walk.text(at + 3) == ")"
+    ):
+        walk.say("the pattern of matches must be written out, not computed")
+
+
+def _is_binding(walk: _Walk, at: int) -> bool:
+    return walk.text(at - 1) == "(" and is_macro_call(walk.tokens, at - 2)
+
+
+def _read_fields(walk: _Walk, at: int, root: str) -> None:
+    """Check the field right below a known name, and the namespace below `context.facts`."""
+    step = ranges.step_after(walk.tokens, at + 1)
+    if step is None:
+        return
+    if step.name is None:
+        if root in known_names.FIELDS or root in walk.schemas:
+            walk.say(f"{root} is read with a computed field name; write {root}.name")
+        return
+    if root in walk.schemas:
+        if step.name not in ranges.property_names(walk.schemas[root]):
+            walk.say(f"{root}.{step.name} is not a field of the {root} schema")
+    elif root in known_names.FIELDS and step.name not in known_names.FIELDS[root]:
+        known = ", ".join(sorted(known_names.FIELDS[root]))
+        walk.say(f"{root}.{step.name} is not known; {root} has {known}")
+    elif (root, step.name) == ("context", "facts"):
+        _read_namespace(walk, step.end)
+
+
+def _read_namespace(walk: _Walk, at: int) -> None:
+    step = ranges.step_after(walk.tokens, at)
+    if step is None or walk.namespaces is None:
+        return
+    if step.name is None:
+        walk.say("context.facts is read with a computed namespace; write context.facts.name")
+    elif step.name not in walk.namespaces:
+        walk.say(
+            f"context.facts.{step.name} is read, but no depends_on or predicts names a fact of {step.name}"
+        )

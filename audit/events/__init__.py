@@ -1,0 +1,145 @@
+"""What can be recorded: one kind, one frozen payload class. Fields are only ever added, with a default.
+
+Texts that may be personal are never in a payload: they stay behind a commitment
+(`audit.ledger.commit_payload`).
+Times are aware; ids may be given as UUID and are written as text.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from audit.events.base import Event, Kind
+from audit.events.escalations import (
+    EscalationClaimed,
+    EscalationDecided,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationRefused,
+    EscalationReleased,
+    EscalationRevised,
+    InformationAnswered,
+    InformationRequested,
+)
+from audit.events.execution import (
+    AttemptFinished,
+    AttemptReportedLate,
+    AttemptStarted,
+    IntentBlocked,
+    IntentCancelled,
+    IntentCreated,
+    IntentHeld,
+    IntentInDoubt,
+    IntentResumed,
+    OutcomeRecorded,
+    ResourceCommitted,
+    ResourceConfigured,
+    ResourceReleased,
+    ResourceReserved,
+)
+from audit.events.flows import (
+    ContextCompiled,
+    FlowMoved,
+    FlowOpened,
+    ProposalSubmitted,
+    Reason,
+    ReviewFlagged,
+    StepReported,
+    UsageReported,
+    VerdictGiven,
+)
+from audit.events.registry import (
+    AgentRegistered,
+    AgentResumed,
+    AgentStatusChanged,
+    AgentStopped,
+    BudgetSpent,
+    FactWritten,
+    KeyIssued,
+    KeyRevoked,
+    KindActivated,
+    KindRegistered,
+    ManifestActivated,
+    ManifestRegistered,
+    PackLoaded,
+    PayloadErased,
+    RequestRefused,
+    SessionOpened,
+    SystemResumed,
+    SystemStopped,
+    TargetConfigured,
+    UserAdded,
+    UserDeactivated,
+    UserRolesChanged,
+)
+
+__all__ = [
+    "EVENTS",
+    "AgentRegistered",
+    "AgentResumed",
+    "AgentStatusChanged",
+    "AgentStopped",
+    "AttemptFinished",
+    "AttemptReportedLate",
+    "AttemptStarted",
+    "BudgetSpent",
+    "ContextCompiled",
+    "EscalationClaimed",
+    "EscalationDecided",
+    "EscalationExpired",
+    "EscalationOpened",
+    "EscalationRefused",
+    "EscalationReleased",
+    "EscalationRevised",
+    "Event",
+    "FactWritten",
+    "FlowMoved",
+    "FlowOpened",
+    "InformationAnswered",
+    "InformationRequested",
+    "IntentBlocked",
+    "IntentCancelled",
+    "IntentCreated",
+    "IntentHeld",
+    "IntentInDoubt",
+    "IntentResumed",
+    "KeyIssued",
+    "KeyRevoked",
+    "Kind",
+    "KindActivated",
+    "KindRegistered",
+    "ManifestActivated",
+    "ManifestRegistered",
+    "OutcomeRecorded",
+    "PackLoaded",
+    "PayloadErased",
+    "ProposalSubmitted",
+    "Reason",
+    "RequestRefused",
+    "ResourceCommitted",
+    "ResourceConfigured",
+    "ResourceReleased",
+    "ResourceReserved",
+    "ReviewFlagged",
+    "SessionOpened",
+    "StepReported",
+    "SystemResumed",
+    "SystemStopped",
+    "TargetConfigured",
+    "UsageReported",
+    "UserAdded",
+    "UserDeactivated",
+    "UserRolesChanged",
+    "VerdictGiven",
+    "read",
+]
+
+EVENTS: Mapping[Kind, type[Event]] = MappingProxyType({event.kind: event for event in Event.__subclasses__()})
+
+
+def read(kind: str, payload: Mapping[str, Any]) -> Event:
+    """The event of a stored payload. Members that newer code added are ignored, so that old code can read.
+
+    Raises ValueError for an unknown kind or a payload that lacks a field.
+    """
+    return EVENTS[Kind(kind)].model_validate(dict(payload), strict=False, extra="ignore")

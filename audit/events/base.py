@@ -1,0 +1,94 @@
+"""The kinds of entries and the base of every payload."""
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Strict
+
+from audit.chain import time_text
+
+
+class Kind(StrEnum):
+    """`noun:past_tense`; permanent once written."""
+
+    FLOW_OPENED = "flow:opened"
+    FLOW_MOVED = "flow:moved"
+    CONTEXT_COMPILED = "context:compiled"
+    STEP_REPORTED = "step:reported"
+    USAGE_REPORTED = "usage:reported"
+    PROPOSAL_SUBMITTED = "proposal:submitted"
+    VERDICT_GIVEN = "verdict:given"
+    REVIEW_FLAGGED = "review:flagged"
+    ESCALATION_OPENED = "escalation:opened"
+    ESCALATION_REVISED = "escalation:revised"
+    ESCALATION_CLAIMED = "escalation:claimed"
+    ESCALATION_RELEASED = "escalation:released"
+    ESCALATION_REFUSED = "escalation:refused"
+    ESCALATION_DECIDED = "escalation:decided"
+    ESCALATION_EXPIRED = "escalation:expired"
+    INFORMATION_REQUESTED = "information:requested"
+    INFORMATION_ANSWERED = "information:answered"
+    INTENT_CREATED = "intent:created"
+    INTENT_CANCELLED = "intent:cancelled"
+    INTENT_BLOCKED = "intent:blocked"
+    INTENT_HELD = "intent:held"
+    INTENT_IN_DOUBT = "intent:in_doubt"
+    INTENT_RESUMED = "intent:resumed"
+    ATTEMPT_STARTED = "attempt:started"
+    ATTEMPT_FINISHED = "attempt:finished"
+    ATTEMPT_REPORTED_LATE = "attempt:reported_late"
+    OUTCOME_RECORDED = "outcome:recorded"
+    RESOURCE_CONFIGURED = "resource:configured"
+    RESOURCE_RESERVED = "resource:reserved"
+    RESOURCE_COMMITTED = "resource:committed"
+    RESOURCE_RELEASED = "resource:released"
+    AGENT_REGISTERED = "agent:registered"
+    AGENT_STATUS_CHANGED = "agent:status_changed"
+    AGENT_STOPPED = "agent:stopped"
+    AGENT_RESUMED = "agent:resumed"
+    MANIFEST_REGISTERED = "manifest:registered"
+    MANIFEST_ACTIVATED = "manifest:activated"
+    SESSION_OPENED = "session:opened"
+    KEY_ISSUED = "key:issued"
+    KEY_REVOKED = "key:revoked"
+    KIND_REGISTERED = "kind:registered"
+    KIND_ACTIVATED = "kind:activated"
+    PACK_LOADED = "pack:loaded"
+    TARGET_CONFIGURED = "target:configured"
+    FACT_WRITTEN = "fact:written"
+    BUDGET_SPENT = "budget:spent"
+    SYSTEM_STOPPED = "system:stopped"
+    SYSTEM_RESUMED = "system:resumed"
+    REQUEST_REFUSED = "request:refused"
+    USER_ADDED = "user:added"
+    USER_ROLES_CHANGED = "user:roles_changed"
+    USER_DEACTIVATED = "user:deactivated"
+    PAYLOAD_ERASED = "payload:erased"
+
+
+def _id_text(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _plain_text(value: Any) -> Any:
+    # A StrEnum member of another layer becomes the text that it stands for.
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+Id = Annotated[str, BeforeValidator(_id_text)]
+Text = Annotated[str, BeforeValidator(_plain_text)]
+Names = Annotated[tuple[Text, ...], Strict(False)]  # a list will do
+At = Annotated[AwareDatetime, PlainSerializer(time_text, return_type=str)]
+
+
+class Event(BaseModel):
+    """The base of every payload. `payload()` is what the entry stores under `payload`."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    kind: ClassVar[Kind]
+
+    def payload(self) -> dict[str, Any]:
+        """The fields as plain JSON values; a field that is None is written as null."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,69 @@
+"""What people are asked and what they decide."""
+
+from audit.events.base import At, Event, Id, Kind, Text
+
+
+class EscalationOpened(Event):
+    kind = Kind.ESCALATION_OPENED
+    escalation_id: Id
+    family: Text
+    reason: Text
+    impact: Text
+    revision: int
+    evidence_hash: str
+    deadline_at: At | None = None
+
+
+class EscalationRevised(Event):
+    kind = Kind.ESCALATION_REVISED
+    escalation_id: Id
+    revision: int
+    evidence_hash: str
+    why: Text
+
+
+class EscalationClaimed(Event):
+    kind = Kind.ESCALATION_CLAIMED
+    escalation_id: Id
+
+
+class EscalationReleased(Event):
+    kind = Kind.ESCALATION_RELEASED
+    escalation_id: Id
+
+
+class EscalationRefused(Event):
+    kind = Kind.ESCALATION_REFUSED
+    escalation_id: Id
+    action: Text
+    code: Text
+
+
+class EscalationDecided(Event):
+    kind = Kind.ESCALATION_DECIDED
+    escalation_id: Id
+    action: Text
+    revision: int
+    evidence_hash: str
+    statement_digest: str
+    signature: str
+    key_id: str
+    proposal_id: Id | None = None
+
+
+class EscalationExpired(Event):
+    kind = Kind.ESCALATION_EXPIRED
+    escalation_id: Id
+
+
+class InformationRequested(Event):
+    kind = Kind.INFORMATION_REQUESTED
+    escalation_id: Id
+    question_commitment: str
+
+
+class InformationAnswered(Event):
+    kind = Kind.INFORMATION_ANSWERED
+    escalation_id: Id
+    answer_commitment: str
+    payload_ref: str | None = None

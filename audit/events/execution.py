@@ -1,0 +1,111 @@
+"""Intents, attempts, outcomes and what they hold."""
+
+from audit.events.base import At, Event, Id, Kind, Names, Text
+
+
+class IntentCreated(Event):
+    kind = Kind.INTENT_CREATED
+    intent_id: Id
+    proposal_id: Id
+    step_ids: Names
+    request_digest: str
+    valid_until: At
+
+
+class IntentCancelled(Event):
+    kind = Kind.INTENT_CANCELLED
+    intent_id: Id
+    reason: Text
+
+
+class IntentBlocked(Event):
+    """The second check, inside the worker's claim, said no."""
+
+    kind = Kind.INTENT_BLOCKED
+    intent_id: Id
+    code: Text
+
+
+class IntentHeld(Event):
+    """A stop was pressed between the claim and the call."""
+
+    kind = Kind.INTENT_HELD
+    intent_id: Id
+    why: Text
+
+
+class IntentInDoubt(Event):
+    kind = Kind.INTENT_IN_DOUBT
+    intent_id: Id
+    number: int
+
+
+class IntentResumed(Event):
+    kind = Kind.INTENT_RESUMED
+    intent_id: Id
+
+
+class AttemptStarted(Event):
+    kind = Kind.ATTEMPT_STARTED
+    intent_id: Id
+    number: int
+    step: str
+    target_key: str
+    lease_until: At
+
+
+class AttemptFinished(Event):
+    kind = Kind.ATTEMPT_FINISHED
+    intent_id: Id
+    number: int
+    result: Text
+    error_category: Text | None = None
+    status_code: int | None = None
+    receipt_commitment: str | None = None
+    next_at: At | None = None
+
+
+class AttemptReportedLate(Event):
+    """An answer that came after the attempt's lease had passed to someone else."""
+
+    kind = Kind.ATTEMPT_REPORTED_LATE
+    intent_id: Id
+    number: int
+    result: Text
+
+
+class OutcomeRecorded(Event):
+    """`deviations` counts the expected effects that were not observed."""
+
+    kind = Kind.OUTCOME_RECORDED
+    intent_id: Id
+    status: Text
+    receipt_commitment: str | None = None
+    deviations: int = 0
+
+
+class ResourceConfigured(Event):
+    kind = Kind.RESOURCE_CONFIGURED
+    resource: str
+    capacity: int
+    unit: str
+
+
+class ResourceReserved(Event):
+    kind = Kind.RESOURCE_RESERVED
+    resource: str
+    amount: int
+    lease_until: At | None = None
+
+
+class ResourceCommitted(Event):
+    kind = Kind.RESOURCE_COMMITTED
+    resource: str
+    amount: int
+
+
+class ResourceReleased(Event):
+    kind = Kind.RESOURCE_RELEASED
+    resource: str
+    amount: int
+    reason: Text

@@ -1,0 +1,147 @@
+"""Agents, manifests, kinds, keys, facts, people and the installation itself."""
+
+from audit.events.base import Event, Kind, Names, Text
+
+
+class AgentRegistered(Event):
+    kind = Kind.AGENT_REGISTERED
+    agent_id: str
+    role: Text
+    owner: str
+
+
+class AgentStatusChanged(Event):
+    kind = Kind.AGENT_STATUS_CHANGED
+    agent_id: str
+    from_status: Text
+    to_status: Text
+    reason: Text
+
+
+class AgentStopped(Event):
+    kind = Kind.AGENT_STOPPED
+    agent_id: str
+    reason: Text
+
+
+class AgentResumed(Event):
+    kind = Kind.AGENT_RESUMED
+    agent_id: str
+    reason: Text = ""
+
+
+class ManifestRegistered(Event):
+    kind = Kind.MANIFEST_REGISTERED
+    agent_id: str
+    version: str
+    digest: str
+
+
+class ManifestActivated(Event):
+    kind = Kind.MANIFEST_ACTIVATED
+    agent_id: str
+    version: str
+    digest: str
+
+
+class SessionOpened(Event):
+    kind = Kind.SESSION_OPENED
+    agent_id: str
+    key_id: str
+    manifest_version: str
+    protocol_version: str
+
+
+class KeyIssued(Event):
+    kind = Kind.KEY_ISSUED
+    key_id: str
+    subject: str
+
+
+class KeyRevoked(Event):
+    kind = Kind.KEY_REVOKED
+    key_id: str
+
+
+class KindRegistered(Event):
+    kind = Kind.KIND_REGISTERED
+    policy_kind: str
+    version: str
+    digest: str
+
+
+class KindActivated(Event):
+    kind = Kind.KIND_ACTIVATED
+    policy_kind: str
+    version: str
+    digest: str
+
+
+class PackLoaded(Event):
+    kind = Kind.PACK_LOADED
+    pack: str
+    version: str
+    digest: str
+
+
+class TargetConfigured(Event):
+    kind = Kind.TARGET_CONFIGURED
+    name: str
+    base_url: str
+    signed: bool
+
+
+class FactWritten(Event):
+    kind = Kind.FACT_WRITTEN
+    path: str
+    version: int
+    digest: str
+    writer: str
+
+
+class BudgetSpent(Event):
+    """Escalation tokens left, in thousandths of a token."""
+
+    kind = Kind.BUDGET_SPENT
+    agent_id: str
+    tokens_left_milli: int
+
+
+class SystemStopped(Event):
+    kind = Kind.SYSTEM_STOPPED
+    reason: Text
+
+
+class SystemResumed(Event):
+    kind = Kind.SYSTEM_RESUMED
+    reason: Text = ""
+
+
+class RequestRefused(Event):
+    kind = Kind.REQUEST_REFUSED
+    code: Text
+    path: str
+    detail_digest: str | None = None
+
+
+class UserAdded(Event):
+    kind = Kind.USER_ADDED
+    user_id: int
+    roles: Names
+
+
+class UserRolesChanged(Event):
+    kind = Kind.USER_ROLES_CHANGED
+    user_id: int
+    roles: Names
+
+
+class UserDeactivated(Event):
+    kind = Kind.USER_DEACTIVATED
+    user_id: int
+
+
+class PayloadErased(Event):
+    kind = Kind.PAYLOAD_ERASED
+    commitment: str
+    reason: Text

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+LEAST_SECRET_CHARS = 32
+
 
 def words(name: str, *, default: str = "") -> list[str]:
     """The comma-separated words of the variable `name`."""
@@ -49,8 +51,8 @@ def secret_key(folder: Path) -> str:
     """Django's signing key: from DIR_SECRET_KEY, or (SQLite only) made once in the data folder."""
     given = os.environ.get("DIR_SECRET_KEY", "")
     if given:
-        if len(given) < 32:
-            raise ImproperlyConfigured("DIR_SECRET_KEY is too short: give at least 32 random characters.")
+        if len(given) < LEAST_SECRET_CHARS:
+            raise ImproperlyConfigured(f"DIR_SECRET_KEY is too short: give at least {LEAST_SECRET_CHARS} random characters.")
         return given
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         raise ImproperlyConfigured(
@@ -83,7 +85,8 @@ def _sqlite(path: Path) -> dict[str, Any]:
             "transaction_mode": "IMMEDIATE",  # 07, trap 3: DEFERRED fails with "database is locked"
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=20000;",
         },
-        "TEST": {"NAME": str(path.with_name("test.sqlite3"))},
+        # One file per process: several test runs may share a data folder.
+        "TEST": {"NAME": str(path.with_name(f"test-{os.getpid()}.sqlite3"))},
     }
 
 

@@ -10,7 +10,9 @@ from escalations.models.escalation import Escalation
 class Decision(models.Model):
     """A person's decision, bound to the evidence that was shown. One row per escalation, for ever."""
 
-    escalation = models.OneToOneField(Escalation, primary_key=True, on_delete=models.PROTECT, related_name="decision")
+    escalation = models.OneToOneField(
+        Escalation, primary_key=True, on_delete=models.PROTECT, related_name="decision"
+    )
     action = models.CharField(max_length=16, choices=contracts.Action.pairs())
     revision = models.PositiveIntegerField()
     evidence_hash = models.CharField(max_length=64)

@@ -18,7 +18,9 @@ class Escalation(models.Model):
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="escalations")
     proposal = models.ForeignKey(Proposal, on_delete=models.PROTECT, related_name="escalations")
-    intent = models.ForeignKey(Intent, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations")
+    intent = models.ForeignKey(
+        Intent, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations"
+    )
     family = models.CharField(max_length=12, choices=contracts.Family.pairs())
     state = models.CharField(max_length=12, choices=contracts.State.pairs(), default=contracts.State.OPEN)
     version = models.PositiveIntegerField(default=1)

@@ -15,7 +15,9 @@ class Agent(models.Model):
     role = models.CharField(max_length=16, choices=states.AgentRole.pairs())
     owner = models.CharField(max_length=200)
     mission = models.TextField(blank=True, default="")
-    status = models.CharField(max_length=16, choices=states.AgentStatus.pairs(), default=states.AgentStatus.ACTIVE)
+    status = models.CharField(
+        max_length=16, choices=states.AgentStatus.pairs(), default=states.AgentStatus.ACTIVE
+    )
     status_reason = models.CharField(max_length=200, blank=True, default="")
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=160, blank=True, default="")
@@ -36,7 +38,9 @@ class Agent(models.Model):
         ordering = ("agent_id",)
         constraints = (
             models.UniqueConstraint(fields=("tenant", "agent_id"), name="agent_once_per_tenant"),
-            models.CheckConstraint(condition=Q(status__in=states.AgentStatus.values()), name="agent_status_known"),
+            models.CheckConstraint(
+                condition=Q(status__in=states.AgentStatus.values()), name="agent_status_known"
+            ),
             models.CheckConstraint(condition=Q(role__in=states.AgentRole.values()), name="agent_role_known"),
         )
 

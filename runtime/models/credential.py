@@ -1,4 +1,4 @@
-"""Keys and sessions. Only the SHA-256 of a secret is stored: the secret has 256 random bits, so no salt is due."""
+"""Keys and sessions. Only the SHA-256 of a secret is stored: it has 256 random bits, so no salt is due."""
 
 from django.db import models
 from django.db.models import Q

@@ -15,7 +15,9 @@ class Flow(models.Model):
     dfid = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="flows")
-    state = models.CharField(max_length=24, choices=states.FlowState.pairs(), default=states.FlowState.CREATED)
+    state = models.CharField(
+        max_length=24, choices=states.FlowState.pairs(), default=states.FlowState.CREATED
+    )
     reason = models.CharField(max_length=64, blank=True, default="")
     version = models.PositiveIntegerField(default=0)
     trigger = models.BinaryField()
@@ -37,7 +39,8 @@ class Flow(models.Model):
         constraints = (
             models.CheckConstraint(condition=Q(state__in=states.FlowState.values()), name="flow_state_known"),
             models.CheckConstraint(
-                condition=Q(attempts_used__lte=models.F("attempts_allowed")), name="flow_attempts_within_allowed"
+                condition=Q(attempts_used__lte=models.F("attempts_allowed")),
+                name="flow_attempts_within_allowed",
             ),
             models.CheckConstraint(
                 condition=Q(state__in=states.ENDED, ended_at__isnull=False)
@@ -82,7 +85,9 @@ class Snapshot(models.Model):
     expires_at = models.DateTimeField()
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("flow", "context_ref"), name="snapshot_once_per_flow"),)
+        constraints = (
+            models.UniqueConstraint(fields=("flow", "context_ref"), name="snapshot_once_per_flow"),
+        )
 
     def __str__(self) -> str:
         return self.context_ref

@@ -17,8 +17,10 @@ class Intent(models.Model):
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="intents")
     proposal = models.OneToOneField(Proposal, on_delete=models.PROTECT, related_name="intent")
-    state = models.CharField(max_length=12, choices=states.IntentState.pairs(), default=states.IntentState.PENDING)
-    # Rendered once, at ACCEPT, as canonical bytes: a list of {step, executor, target, method, path, body, key}.
+    state = models.CharField(
+        max_length=12, choices=states.IntentState.pairs(), default=states.IntentState.PENDING
+    )
+    # Rendered once, at ACCEPT: canonical bytes of {steps: [StepRequest], expected: [Difference]}.
     requests = models.BinaryField()
     target = models.CharField(max_length=64, blank=True, default="")
     valid_until = models.DateTimeField()
@@ -34,7 +36,9 @@ class Intent(models.Model):
 
     class Meta:
         constraints = (
-            models.CheckConstraint(condition=Q(state__in=states.IntentState.values()), name="intent_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=states.IntentState.values()), name="intent_state_known"
+            ),
             models.UniqueConstraint(
                 fields=("flow",), condition=Q(state__in=states.LIVE_INTENTS), name="intent_one_live_per_flow"
             ),
@@ -81,7 +85,9 @@ class Attempt(models.Model):
                 condition=Q(state=states.AttemptState.STARTED),
                 name="attempt_one_open_per_intent",
             ),
-            models.CheckConstraint(condition=Q(state__in=states.AttemptState.values()), name="attempt_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=states.AttemptState.values()), name="attempt_state_known"
+            ),
         )
 
     def __str__(self) -> str:

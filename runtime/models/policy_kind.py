@@ -59,7 +59,7 @@ class PolicyKind(models.Model):
 
 
 class Bundle(models.Model):
-    """Manifest + policy kind in force at a verdict, content-addressed, so that the verdict can be replayed."""
+    """Manifest and policy kind in force at a verdict, content-addressed: the verdict can be replayed."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     body = models.BinaryField()

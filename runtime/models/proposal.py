@@ -38,7 +38,9 @@ class Proposal(models.Model):
 class Verdict(models.Model):
     """What the gate said, and the whole input it said it on."""
 
-    proposal = models.OneToOneField(Proposal, primary_key=True, on_delete=models.PROTECT, related_name="verdict")
+    proposal = models.OneToOneField(
+        Proposal, primary_key=True, on_delete=models.PROTECT, related_name="verdict"
+    )
     decision = models.CharField(max_length=8, choices=states.Decision.pairs())
     body = models.BinaryField()
     input = models.BinaryField()
@@ -49,7 +51,9 @@ class Verdict(models.Model):
 
     class Meta:
         constraints = (
-            models.CheckConstraint(condition=Q(decision__in=states.Decision.values()), name="verdict_decision_known"),
+            models.CheckConstraint(
+                condition=Q(decision__in=states.Decision.values()), name="verdict_decision_known"
+            ),
         )
 
     def __str__(self) -> str:

@@ -64,7 +64,9 @@ class Journal:
         head = ledger.append(
             tenant=self.flow.tenant,
             stream=str(self.flow.dfid),
-            head=ledger.Head(seq=self.flow.head_seq, hash=bytes(self.flow.head_hash)),
+            head=ledger.Head(
+                seq=self.flow.head_seq, hash=bytes(self.flow.head_hash), at=self.flow.updated_at
+            ),
             actor=self.actor,
             at=self.at,
             events=self.entries,

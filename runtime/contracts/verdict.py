@@ -1,0 +1,80 @@
+"""What the gate says: findings, and everything that follows from them without asking again."""
+
+from enum import StrEnum
+from typing import Any
+
+from runtime.contracts.policy_kind import Contract
+from runtime.contracts.states import Decision, Impact
+
+
+class FindingOutcome(StrEnum):
+    """PASS holds; FAIL rejects; REFER asks for a person; LIFTED is a REFER that a person answered."""
+
+    PASS = "PASS"  # noqa: S105  # a finding, not a password
+    FAIL = "FAIL"
+    REFER = "REFER"
+    LIFTED = "LIFTED"
+
+
+class Finding(Contract):
+    """One answer of one check. Numbers compared are kept as text, so that no float enters the record."""
+
+    check: str
+    outcome: FindingOutcome
+    code: str = ""
+    message: str = ""
+    proposed_value: str | None = None
+    limit: str | None = None
+
+
+class Difference(Contract):
+    """A fact that the effect is expected to change."""
+
+    fact: str
+    current: Any
+    proposed: Any
+
+
+class Segment(Contract):
+    """A piece of the effect sentence; `value` pieces were given by the agent and are shown isolated."""
+
+    text: str
+    value: bool
+
+
+class StepRequest(Contract):
+    """One call, rendered once: these bytes are sent at every attempt."""
+
+    step: str
+    executor: str
+    target: str
+    method: str
+    path: str
+    body: Any
+    key: str
+    timeout_s: int
+
+
+class Verdict(Contract):
+    """The whole answer of the gate; byte-identical for identical input."""
+
+    gate_version: str
+    decision: Decision
+    findings: tuple[Finding, ...]
+    impact: Impact
+    effect: tuple[Segment, ...]
+    predicted: tuple[Difference, ...]
+    steps: tuple[StepRequest, ...]
+    attempts_left: int
+    exhausted: bool
+
+    @property
+    def reasons(self) -> tuple[Finding, ...]:
+        """The findings that are not a pass, worst first."""
+        worst = [f for f in self.findings if f.outcome is FindingOutcome.FAIL]
+        return (*worst, *(f for f in self.findings if f.outcome is FindingOutcome.REFER))
+
+    @property
+    def effect_text(self) -> str:
+        """The effect as plain text."""
+        return "".join(segment.text for segment in self.effect)

@@ -1,0 +1,65 @@
+"""One case before the gate: proposal, facts, rules and the moment, with the names that expressions see."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from runtime.contracts.facts import Facts
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.policy_kind import Contract, PolicyKind
+from runtime.contracts.proposal import Proposal
+from runtime.kernel import moments
+from runtime.kernel.rules import evaluate
+
+
+class Rules(Contract):
+    """What is in force: the agent's active manifest and the active version of the kind, or nothing."""
+
+    manifest: Manifest | None
+    kind: PolicyKind | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What a check may look at. `now_ms` is the judged moment in Unix milliseconds."""
+
+    proposal: Proposal
+    facts: Facts
+    rules: Rules
+    now_ms: int
+
+    @property
+    def kind(self) -> PolicyKind:
+        """The policy kind; checks after `schema` may rely on it, since without one the walk has ended."""
+        if self.rules.kind is None:
+            raise LookupError("the walk goes on without a policy kind")
+        return self.rules.kind
+
+    @property
+    def manifest(self) -> Manifest:
+        """The active manifest; checks after `authority` may rely on it."""
+        if self.rules.manifest is None:
+            raise LookupError("the walk goes on without a manifest")
+        return self.rules.manifest
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """The names of 03: params, constraints, context, manifest, flow, agent, history, budget, time."""
+        flow, agent = self.facts.flow, self.facts.agent
+        return {
+            "params": self.proposal.params,
+            "constraints": self.proposal.execution_constraints,
+            "context": {"facts": evaluate.nest(self.facts.world)},
+            "manifest": self.manifest.model_dump(mode="json"),
+            "flow": {
+                "dfid": self.proposal.dfid,
+                "state": flow.state,
+                "attempts_used": flow.attempts_used,
+                "age_s": max(0, self.now_ms - flow.opened_at_ms) // 1000,
+                "trigger": flow.trigger,
+            },
+            "agent": agent.model_dump(mode="json"),
+            "history": self.facts.history or {},
+            "budget": {"escalation_tokens": self.facts.escalation_tokens},
+            "time": moments.named(self.now_ms),
+        }

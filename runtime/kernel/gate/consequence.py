@@ -1,0 +1,90 @@
+"""What would follow from an ACCEPT: impact, effect sentence, state difference and the calls themselves."""
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+
+from audit import canonical
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Impact
+from runtime.contracts.verdict import Difference, Finding, Segment, StepRequest
+from runtime.kernel import effects, idempotency
+from runtime.kernel.gate import findings
+from runtime.kernel.gate.case import Case
+from runtime.kernel.rules import evaluate, requests
+from runtime.kernel.rules.language import ExpressionError
+
+NAME = "consequence"
+DEFAULT_TIMEOUT_S = 10
+
+
+def check(case: Case) -> Iterable[Finding]:
+    """RENDERING_FAILED: what cannot be made into a call is not accepted."""
+    try:
+        steps(case)
+    except (ExpressionError, canonical.CanonicalError) as error:
+        yield findings.fail(NAME, Reason.RENDERING_FAILED, f"The request cannot be made: {error}.")
+
+
+def impact(case: Case) -> Impact:
+    """The impact category; HIGH_IMPACT where it cannot be told (fail closed)."""
+    if case.rules.kind is None or case.rules.manifest is None:
+        return Impact.HIGH_IMPACT
+    return evaluate.impact(case.kind, case.names)
+
+
+def effect(case: Case) -> tuple[Segment, ...]:
+    """The effect sentence, made by the runtime from the kind's template, never by the agent."""
+    if case.rules.kind is None:
+        return ()
+    return tuple(
+        Segment(text=piece[-1], value=piece[0] == "value")
+        for piece in effects.render(case.kind.effect, case.proposal.params)
+    )
+
+
+def predicted(case: Case) -> tuple[Difference, ...]:
+    """The facts that the effect is expected to change, with their live values."""
+    if case.rules.kind is None or case.rules.manifest is None:
+        return ()
+    return tuple(
+        Difference(fact=item.fact, current=case.facts.world.get(item.fact), proposed=item.value)
+        for item in evaluate.predictions(case.kind, case.names)
+    )
+
+
+def steps(case: Case) -> tuple[StepRequest, ...]:
+    """Every call of the intent, rendered once: CEL map order differs from process to process (10).
+
+    Raises:
+        ExpressionError: when a path or body cannot be made.
+    """
+    proposal = case.proposal
+    rendered = requests.render_steps(case.kind, case.names, dfid=proposal.dfid, intent_id=proposal.intent_id)
+    return tuple(
+        StepRequest(
+            step=item.step,
+            executor=item.executor,
+            target=item.target,
+            method=item.method,
+            path=item.path,
+            body=item.body,
+            key=idempotency.target_key(
+                tenant=proposal.tenant,
+                dfid=proposal.dfid,
+                intent_id=proposal.intent_id,
+                step=item.step,
+            ),
+            timeout_s=item.timeout_s or DEFAULT_TIMEOUT_S,
+        )
+        for item in rendered
+    )
+
+
+def at_most(value: str | None, bound: str | None) -> bool:
+    """Whether a number in text is not above another; without numbers, whether the two are the same."""
+    if value == bound:
+        return True
+    try:
+        return value is not None and bound is not None and Decimal(value) <= Decimal(bound)
+    except InvalidOperation:
+        return False

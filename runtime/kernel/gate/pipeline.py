@@ -1,0 +1,136 @@
+"""The gate (Decision Integrity Module; DIR paper, 6): `judge(proposal, facts, rules, now_ms) -> Verdict`.
+
+Pure: no clock, no database, no randomness. The same four arguments give the same bytes, always.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from audit import canonical
+from runtime.contracts.facts import Facts, Lift
+from runtime.contracts.policy_kind import Contract
+from runtime.contracts.proposal import Proposal
+from runtime.contracts.states import Decision
+from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
+from runtime.kernel.gate import consequence, findings
+from runtime.kernel.gate.case import Case, Rules
+from runtime.kernel.gate.checks import (
+    authority,
+    confidence,
+    constraints,
+    context_freshness,
+    escalation_budget,
+    limits,
+    rate,
+    retries,
+    rules,
+    schema,
+    validity,
+)
+
+GATE_VERSION = "1.0.0"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A check and its place. After an integrity stage that rejects, later ones would judge nonsense."""
+
+    name: str
+    check: findings.Check
+    is_integrity: bool
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(schema.NAME, schema.check, is_integrity=True),
+    Stage(authority.NAME, authority.check, is_integrity=True),
+    Stage(validity.NAME, validity.check, is_integrity=True),
+    Stage(retries.NAME, retries.check, is_integrity=True),
+    Stage(context_freshness.NAME, context_freshness.check, is_integrity=True),
+    Stage(constraints.NAME, constraints.check, is_integrity=False),
+    Stage(rate.NAME, rate.check, is_integrity=False),
+    Stage(limits.NAME, limits.check, is_integrity=False),
+    Stage(rules.NAME, rules.check, is_integrity=False),
+    Stage(confidence.NAME, confidence.check, is_integrity=False),
+    Stage(consequence.NAME, consequence.check, is_integrity=False),
+)
+
+
+class Judgement(Contract):
+    """The whole input of a verdict as it is stored; the rules stand beside it, by their digest."""
+
+    proposal: Proposal
+    facts: Facts
+    now_ms: int
+    rules_digest: str
+
+
+def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) -> Verdict:
+    """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
+    case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms)
+    found = _lift(_walk(case), facts.lifts)
+    if _decide(found) is Decision.ESCALATE:
+        found = (*found, *escalation_budget.check(case))
+    decision = _decide(found)
+    spends_attempt = decision is Decision.REJECT and not proposal.by_person
+    used = facts.flow.attempts_used + spends_attempt
+    exhausted = spends_attempt and used >= facts.flow.attempts_allowed
+    if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
+        found = (*found, retries.exhaustion(case))
+    accepted = decision is Decision.ACCEPT
+    return Verdict(
+        gate_version=GATE_VERSION,
+        decision=decision,
+        findings=found,
+        impact=consequence.impact(case),
+        effect=consequence.effect(case),
+        predicted=consequence.predicted(case),
+        steps=consequence.steps(case) if accepted else (),
+        attempts_left=max(0, facts.flow.attempts_allowed - used),
+        exhausted=exhausted,
+    )
+
+
+def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
+    """Judge what is stored: canonical bytes in, canonical bytes out. Replay is this function again.
+
+    Raises:
+        ValueError: when the rules are not those that the judgement names.
+    """
+    asked = Judgement.from_bytes(judgement)
+    if canonical.digest(rules_in_force) != asked.rules_digest:
+        raise ValueError("the rules are not those that were in force")
+    verdict = judge(asked.proposal, asked.facts, Rules.from_bytes(rules_in_force), asked.now_ms)
+    return verdict.to_bytes()
+
+
+def _walk(case: Case) -> tuple[Finding, ...]:
+    found: list[Finding] = []
+    for stage in STAGES:
+        answers = list(stage.check(case))
+        found.extend(answers or [findings.passed(stage.name)])
+        if stage.is_integrity and findings.is_rejected(answers):
+            break
+    return tuple(found)
+
+
+def _decide(found: Iterable[Finding]) -> Decision:
+    outcomes = {finding.outcome for finding in found}
+    if not outcomes or FindingOutcome.FAIL in outcomes:
+        return Decision.REJECT
+    return Decision.ESCALATE if FindingOutcome.REFER in outcomes else Decision.ACCEPT
+
+
+def _lift(found: tuple[Finding, ...], lifts: tuple[Lift, ...]) -> tuple[Finding, ...]:
+    """A person lifts the REFER findings that were shown, up to the value that was shown; never a FAIL."""
+    return tuple(
+        finding.model_copy(update={"outcome": FindingOutcome.LIFTED})
+        if finding.outcome is FindingOutcome.REFER and any(_covers(lift, finding) for lift in lifts)
+        else finding
+        for finding in found
+    )
+
+
+def _covers(lift: Lift, finding: Finding) -> bool:
+    if (lift.check, lift.code) != (finding.check, finding.code):
+        return False
+    return consequence.at_most(finding.proposed_value, lift.proposed_value)

@@ -1,0 +1,176 @@
+"""The one bridge into the gate: everything `judge` may know, read in the transaction that will write.
+
+Few round trips on purpose (08): world, history and snapshot are one query each, and most cases need two.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.db.models import Count, Q
+
+from audit import canonical
+from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, SnapshotFacts
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.contracts.states import AgentRole, AgentStatus, Decision
+from runtime.kernel import budgets, moments
+from runtime.kernel.gate.case import Rules
+from runtime.kernel.rules import evaluate
+from runtime.models import Agent, Fact, Flow, PolicyKind, Proposal, Snapshot
+
+# How expressions name facts: context.facts.NAMESPACE.NAME, or a whole namespace, or all of them.
+_NAMED = re.compile(r"context\.facts(?:\.([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?)?")
+
+
+def get_rules(*, agent: Agent, kind_name: str) -> Rules:
+    """The manifest and the policy kind in force for a proposal; a part that is not there is None."""
+    row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
+    manifest = agent.active_manifest
+    return Rules(
+        manifest=None if manifest is None else _manifest(bytes(manifest.body)),
+        kind=None if row is None else _kind(bytes(row.body)),
+    )
+
+
+def get_facts(
+    *,
+    flow: Flow,
+    agent: Agent,
+    rules: Rules,
+    params: dict[str, Any],
+    snapshot: SnapshotFacts | None,
+    session_valid: bool,
+    lifts: tuple[Lift, ...],
+    at: datetime,
+) -> Facts:
+    """The facts of one case at `at`. The caller holds the locks of flow and agent."""
+    return Facts(
+        agent=AgentFacts(
+            agent_id=agent.agent_id,
+            role=AgentRole(agent.role),
+            status=AgentStatus(agent.status),
+            owner=agent.owner,
+        ),
+        session_valid=session_valid,
+        flow=FlowFacts(
+            state=flow.state,
+            attempts_used=flow.attempts_used,
+            attempts_allowed=flow.attempts_allowed,
+            opened_at_ms=moments.to_ms(flow.opened_at),
+            trigger=canonical.decode(bytes(flow.trigger)),
+        ),
+        world={} if rules.kind is None else get_world(tenant=flow.tenant, kind=rules.kind, params=params),
+        snapshot=snapshot,
+        history=_history(agent, rules, at),
+        escalation_tokens=budgets.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
+        lifts=lifts,
+    )
+
+
+def escalation_millitokens(*, agent: Agent, rules: Rules, at: datetime) -> int:
+    """What the agent's escalation bucket holds at `at`, in thousandths of a token."""
+    return budgets.refill(
+        millitokens=agent.escalation_millitokens,
+        filled_at_ms=None if agent.bucket_at is None else moments.to_ms(agent.bucket_at),
+        now_ms=moments.to_ms(at),
+        per_hour=0 if rules.manifest is None else rules.manifest.escalations_per_hour,
+    )
+
+
+def get_snapshot(*, flow: Flow, context_ref: str | None) -> SnapshotFacts | None:
+    """A snapshot that was issued to this flow; None for any other reference."""
+    if not context_ref:
+        return None
+    row = Snapshot.objects.filter(flow=flow, context_ref=context_ref).first()
+    if row is None:
+        return None
+    return SnapshotFacts(
+        facts=flat(canonical.decode(bytes(row.body))["facts"]), expires_at_ms=moments.to_ms(row.expires_at)
+    )
+
+
+def get_world(*, tenant: str, kind: PolicyKindContract, params: dict[str, Any]) -> dict[str, Any]:
+    """The live facts that the kind's expressions can name, path to value."""
+    exact, namespaces, everything = _reads(kind)
+    paths = {*exact, *evaluate.required_facts(kind, params)}
+    wanted = Q(path__in=paths)
+    for namespace in namespaces:
+        wanted |= Q(path__startswith=f"{namespace}.")
+    rows = Fact.objects.of(tenant)
+    if not everything:
+        rows = rows.filter(wanted)
+    return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
+
+
+def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Facts by path from facts by namespace and name."""
+    return {
+        f"{namespace}.{name}": value for namespace, names in nested.items() for name, value in names.items()
+    }
+
+
+@lru_cache(maxsize=256)
+def _manifest(body: bytes) -> ManifestContract:
+    return ManifestContract.from_bytes(body)
+
+
+@lru_cache(maxsize=1024)
+def _kind(body: bytes) -> PolicyKindContract:
+    return PolicyKindContract.from_bytes(body)
+
+
+def _sources(kind: PolicyKindContract) -> Iterable[str]:
+    yield kind.impact
+    for limit in kind.limits:
+        yield limit.value
+        yield limit.limit
+    for rule in (*kind.rules, *kind.constraints):
+        yield rule.require
+    for prediction in kind.predicts:
+        yield prediction.value
+    for step in kind.steps:
+        if step.request is not None:
+            yield step.request.path
+            yield step.request.body or ""
+
+
+def _reads(kind: PolicyKindContract) -> tuple[frozenset[str], frozenset[str], bool]:
+    return _reads_of(kind.to_bytes())
+
+
+@lru_cache(maxsize=1024)
+def _reads_of(body: bytes) -> tuple[frozenset[str], frozenset[str], bool]:
+    exact, namespaces, everything = set(), set(), False
+    for source in _sources(_kind(body)):
+        for namespace, name in _NAMED.findall(source):
+            if name:
+                exact.add(f"{namespace}.{name}")
+            elif namespace:
+                namespaces.add(namespace)
+            else:
+                everything = True
+    return frozenset(exact), frozenset(namespaces), everything
+
+
+def _history(agent: Agent, rules: Rules, at: datetime) -> dict[str, int] | None:
+    """Counts over the agent's past, only where something reads them: they cost a scan of a day."""
+    manifest, kind = rules.manifest, rules.kind
+    if kind is None or manifest is None:
+        return None
+    if manifest.proposals_per_minute is None and not any("history." in text for text in _sources(kind)):
+        return None
+    own = Q(author=f"agent:{agent.agent_id}")
+    minute, hour = at - timedelta(minutes=1), at - timedelta(hours=1)
+    rows = Proposal.objects.filter(agent=agent, received_at__gt=at - timedelta(hours=24))
+    counted: dict[str, int] = rows.aggregate(
+        proposals_1m=Count("pk", filter=own & Q(received_at__gt=minute)),
+        proposals_1h=Count("pk", filter=own & Q(received_at__gt=hour)),
+        accepted_1h=Count("pk", filter=Q(verdict__decision=Decision.ACCEPT, received_at__gt=hour)),
+        accepted_24h=Count("pk", filter=Q(verdict__decision=Decision.ACCEPT)),
+        rejected_24h=Count("pk", filter=own & Q(verdict__decision=Decision.REJECT)),
+        escalated_24h=Count("pk", filter=own & Q(verdict__decision=Decision.ESCALATE)),
+    )
+    return counted

@@ -1,0 +1,196 @@
+"""What follows from a verdict, collected in the flow's journal: an intent, a person, or feedback."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from audit import canonical, events, ledger
+from runtime import ports
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
+from runtime.contracts.verdict import Finding
+from runtime.kernel import budgets, moments
+from runtime.models import Agent, Flow, Intent
+from runtime.queries import facts as fact_queries
+from runtime.services.journal import Journal
+from runtime.services.judging import Judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follow:
+    """Ids that the answer names."""
+
+    intent_id: str | None = None
+    escalation_id: str | None = None
+    evidence_hash: str | None = None
+
+
+def accept(*, journal: Journal, judged: Judged) -> Follow:
+    """Write the intent (the outbox row) and ring after the commit; a kind without steps closes at once."""
+    flow = journal.flow
+    _tell_verdict(journal, judged)
+    journal.move(FlowState.ACCEPTED)
+    if not judged.verdict.steps:
+        journal.move(FlowState.CLOSED)
+        journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
+        return Follow()
+    requests = canonical.encode(
+        {
+            "steps": [step.model_dump(mode="json") for step in judged.verdict.steps],
+            "expected": [item.model_dump(mode="json") for item in judged.verdict.predicted],
+        }
+    )
+    intent = Intent.objects.create(
+        intent_id=judged.intent_id,
+        tenant=flow.tenant,
+        flow=flow,
+        proposal=judged.proposal,
+        requests=requests,
+        target=judged.verdict.steps[0].target,
+        valid_until=judged.proposal.valid_until,
+        next_at=journal.at,
+        created_at=journal.at,
+    )
+    journal.add(
+        events.IntentCreated(
+            intent_id=judged.intent_id,
+            proposal_id=str(judged.proposal.proposal_id),
+            step_ids=tuple(step.step for step in judged.verdict.steps),
+            request_digest=canonical.digest(requests),
+            valid_until=intent.valid_until,
+        )
+    )
+    transaction.on_commit(lambda: ports.ring([intent.pk]))
+    return Follow(intent_id=judged.intent_id)
+
+
+def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
+    """Spend an attempt; the last one, and an empty escalation bucket, abort the flow (DIR paper, 9.3)."""
+    flow = journal.flow
+    flow.attempts_used = min(flow.attempts_used + 1, flow.attempts_allowed)
+    _tell_verdict(journal, judged)
+    if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
+        _demote(journal, agent)
+        _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
+    elif judged.verdict.exhausted:
+        _abort(journal, Reason.REASONING_EXHAUSTION)
+    else:
+        journal.move(FlowState.ACTIVE)
+    return Follow()
+
+
+def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
+    """Spend an escalation token and open an escalation in the same transaction."""
+    left = _spend_token(journal, judged, agent)
+    reason = judged.verdict.reasons[0]
+    journal.move(FlowState.ESCALATED, reason=reason.code)
+    opened = ports.open_escalation(
+        flow=journal.flow,
+        proposal=judged.proposal,
+        verdict=judged.row,
+        intent=None,
+        family="DECISION",
+        reason=reason.code,
+        at=journal.at,
+    )
+    journal.add(opened.event, events.BudgetSpent(agent_id=agent.agent_id, tokens_left_milli=left))
+    journal.tell(
+        FeedbackType.ESCALATION_REQUIRED,
+        {
+            "escalation_id": str(opened.escalation_id),
+            "reason": reason.code,
+            "details": details_of(reason),
+            "status": "AWAITING_HUMAN_INPUT",
+        },
+    )
+    return Follow(escalation_id=str(opened.escalation_id), evidence_hash=opened.evidence_hash)
+
+
+def answer(*, judged: Judged, flow: Flow, follow: Follow) -> dict[str, Any]:
+    """The verdict as the agent reads it (03, "Verdict")."""
+    body: dict[str, Any] = {
+        "dfid": str(flow.dfid),
+        "proposal_id": str(judged.proposal.proposal_id),
+        "verdict": judged.verdict.decision.value,
+        "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
+        "state": str(flow.state),
+        "attempts_left": judged.verdict.attempts_left,
+        "valid_until": moments.iso(moments.to_ms(judged.proposal.valid_until)),
+    }
+    for name in ("intent_id", "escalation_id", "evidence_hash"):
+        value = getattr(follow, name)
+        if value is not None:
+            body[name] = value
+    return body
+
+
+def reason_of(finding: Finding) -> dict[str, Any]:
+    """A finding as a reason on the wire; numbers go back to numbers where they are numbers."""
+    body: dict[str, Any] = {"code": finding.code, "check": finding.check, "message": finding.message}
+    if finding.proposed_value is not None:
+        body["proposed_value"] = _number(finding.proposed_value)
+    if finding.limit is not None:
+        body["limit"] = _number(finding.limit)
+    return body
+
+
+def details_of(finding: Finding) -> dict[str, Any]:
+    """The two numbers of a finding as the paper's escalation event has them (DIR paper, 9.4)."""
+    return {name: reason_of(finding).get(name) for name in ("proposed_value", "limit")}
+
+
+def _number(text: str) -> Any:
+    try:
+        value = canonical.decode(text.encode())
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else text
+
+
+def _tell_verdict(journal: Journal, judged: Judged) -> None:
+    journal.tell(
+        FeedbackType.VALIDATION_FEEDBACK,
+        {
+            "proposal_id": str(judged.proposal.proposal_id),
+            "verdict": judged.verdict.decision.value,
+            "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
+            "attempts_left": judged.verdict.attempts_left,
+        },
+    )
+
+
+def _abort(journal: Journal, reason: Reason) -> None:
+    journal.move(FlowState.ABORTED, reason=reason)
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": reason.value})
+
+
+def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
+    """Take one token. The agent's row is locked since before the verdict, so nobody else took it since."""
+    held = fact_queries.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
+    agent.escalation_millitokens = held - budgets.MILLI
+    agent.bucket_at = journal.at
+    agent.save(update_fields=["escalation_millitokens", "bucket_at"])
+    return agent.escalation_millitokens
+
+
+def _demote(journal: Journal, agent: Agent) -> None:
+    """An agent that asks for more people than its budget holds may only read until an admin restores it."""
+    if agent.status != AgentStatus.ACTIVE:
+        return
+    agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
+    agent.save(update_fields=["status", "status_reason"])
+    ledger.append_to(
+        tenant=agent.tenant,
+        stream=f"agent:{agent.agent_id}",
+        actor="system",
+        at=journal.at,
+        events=[
+            events.AgentStatusChanged(
+                agent_id=agent.agent_id,
+                from_status=AgentStatus.ACTIVE,
+                to_status=AgentStatus.PASSIVE,
+                reason=Reason.ESCALATION_BUDGET_EXHAUSTED,
+            )
+        ],
+    )

@@ -1,0 +1,134 @@
+"""Intake: the whole story of a proposal on one page (01, "One way through").
+
+Lock the flow and the agent, judge, write what follows from the verdict, append to the ledger, commit, ring.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.envelope import ProposalEnvelope
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
+from runtime.models import Agent, Answer, Flow, Session
+from runtime.queries import clock
+from runtime.queries import facts as fact_queries
+from runtime.services import consequences, judging, locks, races
+from runtime.services.journal import Journal
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A decided answer: canonical bytes, the same for every repeat of the call."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One call of `POST /flows/{dfid}/proposals`, parsed and authenticated. `body` is canonical."""
+
+    session: Session
+    dfid: UUID
+    envelope: ProposalEnvelope
+    body: bytes
+    idempotency_key: str
+    path: str
+
+
+def submit(
+    *,
+    session: Session,
+    dfid: UUID,
+    envelope: ProposalEnvelope,
+    body: bytes,
+    idempotency_key: str,
+    path: str,
+) -> Answered | Problem:
+    """Judge a proposal and store everything that follows, in one transaction.
+
+    Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
+    not open, key used for another body). Raises `races.BusyError` after three lost races.
+    """
+    call = Submission(
+        session=session, dfid=dfid, envelope=envelope, body=body, idempotency_key=idempotency_key, path=path
+    )
+    return races.run(lambda: _submit(call))
+
+
+def _submit(call: Submission) -> Answered | Problem:
+    tenant = call.session.agent.tenant
+    flow = locks.lock_flow(dfid=call.dfid, tenant=tenant)
+    if flow is None or flow.agent_id != call.session.agent_id:
+        return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
+    stored = Answer.objects.filter(agent_id=flow.agent_id, path=call.path, key=call.idempotency_key).first()
+    if stored is not None:
+        return _repeat(stored, call)
+    if flow.state not in OPEN_TO_PROPOSALS:
+        return Problem(
+            status=409,
+            code="FLOW_NOT_OPEN",
+            detail=f"The flow is {flow.state} and takes no proposal. Read its feedback or open a new flow.",
+            dfid=str(flow.dfid),
+        )
+    agent = locks.lock_agent(pk=flow.agent_id)
+    at = clock.now()
+    return Answered(body=_decide(call, flow=flow, agent=agent, at=at))
+
+
+def _repeat(stored: Answer, call: Submission) -> Answered | Problem:
+    if stored.request_digest != canonical.digest(call.body):
+        return Problem(
+            status=422,
+            code="IDEMPOTENCY_KEY_REUSED",
+            detail="This Idempotency-Key was used with another body. Use a new key for a new proposal.",
+            dfid=str(call.dfid),
+        )
+    return Answered(body=bytes(stored.body))
+
+
+def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> bytes:
+    asked = call.envelope
+    claim = judging.Claim(
+        author=f"agent:{agent.agent_id}",
+        by_person=False,
+        policy_kind=asked.policy_kind,
+        policy_version=asked.policy_version,
+        params=asked.params,
+        execution_constraints=dict(asked.execution_constraints),
+        context_ref=asked.context_ref,
+        snapshot=fact_queries.get_snapshot(flow=flow, context_ref=asked.context_ref),
+        window_s=asked.execution_constraints["validity_window_sec"],
+        session_valid=call.session.expires_at > at,
+        confidence=asked.confidence,
+        explain=asked.explain or "",
+        human_review_required=bool(asked.human_review_required),
+        expected_effects=asked.expected_effects,
+    )
+    journal = Journal(flow=flow, actor=claim.author, at=at)
+    judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
+    flow.policy_kind = asked.policy_kind
+    journal.move(FlowState.VALIDATING)
+    journal.add(*judging.store(judged))
+    match judged.verdict.decision:
+        case Decision.ACCEPT:
+            follow = consequences.accept(journal=journal, judged=judged)
+        case Decision.REJECT:
+            follow = consequences.reject(journal=journal, judged=judged, agent=agent)
+        case Decision.ESCALATE:
+            follow = consequences.escalate(journal=journal, judged=judged, agent=agent)
+        case _:
+            assert_never(judged.verdict.decision)
+    journal.write()
+    body = canonical.encode(consequences.answer(judged=judged, flow=flow, follow=follow))
+    Answer.objects.create(
+        agent=agent,
+        path=call.path,
+        key=call.idempotency_key,
+        request_digest=canonical.digest(call.body),
+        body=body,
+        answered_at=journal.at,
+    )
+    return body

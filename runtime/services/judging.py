@@ -1,0 +1,170 @@
+"""Judging one claim: facts, verdict, and the rows that make it replayable. Moves nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from audit import canonical, events, ledger
+from runtime.contracts.facts import Lift, SnapshotFacts
+from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel import moments
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.case import Rules
+from runtime.models import Agent, Bundle, Flow, Proposal, Verdict
+from runtime.models.ids import new_id
+from runtime.queries import facts as fact_queries
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What somebody proposes, before it is judged. `window_s` counts from the moment it was received."""
+
+    author: str
+    by_person: bool
+    policy_kind: str
+    policy_version: str | None
+    params: Mapping[str, Any]
+    execution_constraints: Mapping[str, Any]
+    context_ref: str | None
+    snapshot: SnapshotFacts | None
+    window_s: float
+    session_valid: bool = True
+    confidence: float | None = None
+    explain: str = ""
+    human_review_required: bool = False
+    expected_effects: Any = None
+    lifts: tuple[Lift, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A verdict with its rows (not stored yet) and the rules it was judged under."""
+
+    proposal: Proposal
+    row: Verdict
+    verdict: VerdictContract
+    rules: Rules
+    intent_id: str
+
+
+def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
+    """Judge `claim` at `at`. The caller holds the locks of flow and agent; nothing is written."""
+    rules = fact_queries.get_rules(agent=agent, kind_name=claim.policy_kind)
+    valid_until = at + timedelta(seconds=claim.window_s)
+    asked = JudgedProposal(
+        proposal_id=str(new_id()),
+        intent_id=str(new_id()),
+        dfid=str(flow.dfid),
+        tenant=flow.tenant,
+        author=claim.author,
+        by_person=claim.by_person,
+        policy_kind=claim.policy_kind,
+        policy_version=claim.policy_version,
+        params=dict(claim.params),
+        execution_constraints=dict(claim.execution_constraints),
+        context_ref=claim.context_ref,
+        confidence=claim.confidence,
+        human_review_required=claim.human_review_required,
+        expected_effects=claim.expected_effects,
+        received_at_ms=moments.to_ms(at),
+        valid_until_ms=moments.to_ms(valid_until),
+    )
+    known = fact_queries.get_facts(
+        flow=flow,
+        agent=agent,
+        rules=rules,
+        params=asked.params,
+        snapshot=claim.snapshot,
+        session_valid=claim.session_valid,
+        lifts=claim.lifts,
+        at=at,
+    )
+    rules_body = rules.to_bytes()
+    judgement = pipeline.Judgement(
+        proposal=asked,
+        facts=known,
+        now_ms=moments.to_ms(at),
+        rules_digest=canonical.digest(rules_body),
+    ).to_bytes()
+    # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw (10).
+    answer = pipeline.judge_bytes(judgement, rules_body)
+    return _rows(
+        flow=flow, agent=agent, claim=claim, asked=asked, judgement=judgement, answer=answer, rules=rules
+    )
+
+
+def _rows(
+    *,
+    flow: Flow,
+    agent: Agent,
+    claim: Claim,
+    asked: JudgedProposal,
+    judgement: bytes,
+    answer: bytes,
+    rules: Rules,
+) -> Judged:
+    body = asked.to_bytes()
+    verdict = VerdictContract.from_bytes(answer)
+    rules_body = rules.to_bytes()
+    judged_at = moments.from_ms(asked.received_at_ms)
+    proposal = Proposal(
+        proposal_id=asked.proposal_id,
+        flow=flow,
+        agent=agent,
+        author=claim.author,
+        policy_kind=claim.policy_kind,
+        policy_version="" if rules.kind is None else rules.kind.version,
+        body=body,
+        digest=canonical.digest(body),
+        explain=claim.explain,
+        received_at=judged_at,
+        valid_until=moments.from_ms(asked.valid_until_ms),
+    )
+    row = Verdict(
+        proposal=proposal,
+        decision=verdict.decision,
+        body=answer,
+        input=judgement,
+        input_digest=canonical.digest(judgement),
+        bundle=Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=judged_at),
+        gate_version=verdict.gate_version,
+        judged_at=judged_at,
+    )
+    return Judged(proposal=proposal, row=row, verdict=verdict, rules=rules, intent_id=asked.intent_id)
+
+
+def store(judged: Judged) -> list[events.Event]:
+    """Write proposal, bundle and verdict; return the entries that record them."""
+    proposal, row = judged.proposal, judged.row
+    proposal.save(force_insert=True)
+    Bundle.objects.bulk_create([row.bundle], ignore_conflicts=True)
+    row.save(force_insert=True)
+    asked = JudgedProposal.from_bytes(bytes(proposal.body))
+    return [
+        events.ProposalSubmitted(
+            proposal_id=str(proposal.proposal_id),
+            author=proposal.author,
+            policy_kind=proposal.policy_kind,
+            policy_version=proposal.policy_version,
+            proposal_digest=proposal.digest,
+            params_commitment=ledger.commit_payload(
+                tenant=proposal.flow.tenant, body=canonical.encode(asked.params)
+            ),
+            context_ref=asked.context_ref or "",
+            valid_until=proposal.valid_until,
+        ),
+        events.VerdictGiven(
+            proposal_id=str(proposal.proposal_id),
+            verdict=row.decision,
+            reasons=tuple(
+                events.Reason(check=finding.check, code=finding.code) for finding in judged.verdict.reasons
+            ),
+            input_digest=row.input_digest,
+            verdict_digest=canonical.digest(bytes(row.body)),
+            policy_bundle_hash=row.bundle_id,
+            gate_version=row.gate_version,
+            impact=judged.verdict.impact,
+        ),
+    ]

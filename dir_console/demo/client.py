@@ -10,7 +10,7 @@ from typing import Any, Final
 from dir_console.demo.wire import Answer, Refused, Wire
 
 API: Final = "/api/v1"
-PROTOCOL_VERSION: Final = "1.0"
+PROTOCOL_VERSION: Final = "1.0.0"
 LONGEST_WAIT_S: Final = 30
 _UNAUTHENTICATED: Final = 401
 

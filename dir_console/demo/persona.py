@@ -103,11 +103,13 @@ class Persona:
         elif verdict.state != "ABORTED":
             self.client.cancel(verdict.dfid, reason="No better proposal to make in this flow.")
 
-    def may_escalate(self) -> bool:
-        """Whether another open question is fair to the people who answer them."""
-        for dfid in list(self.open_escalations):
-            self._hear(dfid, patience_s=0)
-        return len(self.open_escalations) < MAX_OPEN
+    def may_escalate(self, dfid: str) -> bool:
+        """Whether a token is left and another open question is fair to the people who answer them."""
+        for other in list(self.open_escalations):
+            self._hear(other, patience_s=0)
+        if len(self.open_escalations) >= MAX_OPEN:
+            return False
+        return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > 0
 
     def limit_cents(self, context: Context) -> int:
         """The bound that the active manifest sets, as far as the context tells it."""

@@ -42,9 +42,9 @@ class Ambitious(Persona):
             trigger="signal: momentum", thought="Ranked the list by momentum and sized a position."
         )
         draw = self.rng.random()
-        if draw < _LARGE_SHARE and self.may_escalate():
+        if draw < _LARGE_SHARE and self.may_escalate(dfid):
             body = proposals.large(context=context, rng=self.rng, above_cents=self.limit_cents(context))
-        elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate():
+        elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate(dfid):
             body = proposals.transfer(context=context, rng=self.rng)
         else:
             body = proposals.small(context=context, rng=self.rng)
@@ -61,7 +61,7 @@ class Unsure(Persona):
         dfid, context = self.begin(
             trigger="news: analyst note", thought="Read two notes that disagree; weighed them."
         )
-        confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate()
+        confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate(dfid)
         self.settle(
             self.propose(dfid, proposals.doubtful(context=context, rng=self.rng, confident=confident))
         )

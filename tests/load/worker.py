@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dir_console.demo.client import Client
+from dir_console.demo.client import LONGEST_WAIT_S, Client
 from dir_console.demo.wire import Refused, Unreachable
 from tests.load.shapes import SHAPES
 
@@ -78,12 +78,24 @@ def _propose(client: Client, share: Share, rng: random.Random, tally: Tally) -> 
 def _collect(client: Client, tally: Tally, *, deadline: float) -> None:
     for dfid, intent_id in tally.intents.items():
         try:
-            for event in client.follow(dfid, patience_s=max(1.0, deadline - time.monotonic())):
-                if event.event_type == "EXECUTION_OUTCOME":
-                    tally.outcomes[intent_id] = str(event.data.get("status", ""))
-                    break
+            status = _outcome(client, dfid, deadline=deadline)
         except (Refused, Unreachable) as trouble:
             tally.errors[f"feedback: {_kind(trouble)}"] += 1
+            continue
+        if status is not None:
+            tally.outcomes[intent_id] = status
+
+
+def _outcome(client: Client, dfid: str, *, deadline: float) -> str | None:
+    after = 0
+    while True:
+        wait_s = max(0, min(LONGEST_WAIT_S, int(deadline - time.monotonic())))
+        events, after = client.feedback(dfid, after=after, wait_s=wait_s)
+        for event in events:
+            if event.event_type == "EXECUTION_OUTCOME":
+                return str(event.data.get("status", ""))
+        if wait_s == 0:
+            return None
 
 
 def _kind(trouble: Refused | Unreachable) -> str:

@@ -1,0 +1,56 @@
+"""Who did what, counted twice: at the broker, and in the console's own rows."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tests.faults.burst import Done
+from tests.faults.stack import Stack
+from tests.load import broker_count
+from tests.waiting import until
+
+_SETTLED = {"DONE", "WITH_PERSON", "FAILED", "EXPIRED", "CANCELLED"}
+_STATES = """
+from escalations.models import Escalation
+from runtime.models import Intent
+open_ones = Escalation.objects.filter(state="OPEN", family="OPERATIONAL").values_list("intent_id", "reason")
+answer = {
+    "states": {str(key): state for key, state in Intent.objects.values_list("intent_id", "state")},
+    "with_person": {str(intent): reason for intent, reason in open_ones},
+}
+"""
+
+
+def wait_settled(stack: Stack, done: Done, *, timeout_s: float = 25) -> Mapping[str, Any]:
+    """Wait until no intent of the burst is still to be carried out; the console's rows."""
+    seen: dict[str, Any] = {}
+
+    def settled() -> bool:
+        seen.update(stack.ask(_STATES))
+        return all(seen["states"].get(intent) in _SETTLED for intent in done.intents.values())
+
+    until(settled, timeout_s=timeout_s)
+    return seen
+
+
+def check_exactly_once(stack: Stack, done: Done) -> Counter[str]:
+    """Each accepted intent has its one effect, or is in doubt with a person; counts by intent state."""
+    seen = wait_settled(stack, done)
+    rows = broker_count.effects(broker_url=stack.broker.base_url)
+    count = broker_count.compare(intents=done.intents.values(), rows=rows, dfids=done.intents)
+    states = {intent: seen["states"][intent] for intent in done.intents.values()}
+    in_doubt = {intent for intent, state in states.items() if state == "WITH_PERSON"}
+
+    assert not count.doubled, f"carried out twice: {count.doubled}"
+    assert not count.foreign, f"carried out without an accepted intent: {count.foreign}"
+    assert set(count.missing) <= in_doubt, f"lost: {set(count.missing) - in_doubt}"
+    assert set(states.values()) <= {"DONE", "WITH_PERSON"}, Counter(states.values())
+    assert {seen["with_person"].get(intent) for intent in in_doubt} <= {"IN_DOUBT", "REPEATED_FAILURE"}
+    return Counter(states.values())
+
+
+def check_burst(done: Done) -> None:
+    """Everything sent was answered and accepted."""
+    report = done.report
+    assert report["errors"] == {}, report
+    assert report["accepted"] == report["sent"] == len(done.intents), report

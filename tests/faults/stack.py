@@ -1,0 +1,170 @@
+"""The product as its users start it, in both topologies, beside a paper broker of the test's own."""
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dir_console.demo.wire import Unreachable, Wire
+from tests.demo.paper import PaperBroker
+from tests.faults.burst import AGENTS
+from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.waiting import until
+
+WEB_PORT = int(os.environ.get("DIR_TEST_FAULTS_PORT", "8240"))
+REDIS_PORT = WEB_PORT + 9
+BROKER_PORT = WEB_PORT + 10
+START_S = 40.0
+COMMAND_S = 60.0
+LEASE_S = 3
+
+
+@dataclass
+class Stack:
+    """A console and what it needs; ``ask`` reads its database through its own shell."""
+
+    folder: Path
+    broker: PaperBroker
+    env: dict[str, str]
+    processes: dict[str, Process] = field(default_factory=dict)
+    base_url: str = f"http://127.0.0.1:{WEB_PORT}"
+
+    @property
+    def keys(self) -> Path:
+        """The file of agent keys, for a burst."""
+        return self.folder / "keys.json"
+
+    def manage(self, *words: str, ok: bool = True) -> str:
+        """Run a command beside the server; its standard output."""
+        done = subprocess.run(
+            python("manage.py", *words),
+            cwd=ROOT,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+        assert done.returncode == 0 or not ok, f"manage.py {words}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def ask(self, code: str) -> Any:
+        """Run code in the console's shell; it must set ``answer`` to something JSON can hold."""
+        printed = self.manage("shell", "-v", "0", "-c", f"import json\n{code}\nprint(json.dumps(answer))")
+        return json.loads(printed.splitlines()[-1])
+
+    def ledger_is_whole(self) -> bool:
+        """What ``verify_ledger`` says; it raises with the first bad entry otherwise."""
+        self.manage("verify_ledger")
+        return True
+
+    def start(self, *names: str) -> None:
+        """Start the named processes, or all, and wait until the web answers."""
+        for name in names or tuple(self.processes):
+            self.processes[name].start()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until ``/readyz`` says yes."""
+        until(self._ready, timeout_s=START_S)
+
+    def stop(self) -> None:
+        """End everything, in reverse order."""
+        for process in reversed(self.processes.values()):
+            process.stop()
+        self.broker.stop()
+
+    def prepare(self) -> None:
+        """Load the pack and hand out keys, as an operator would beside a running server."""
+        pack = self.folder / "pack.yaml"
+        text = (Path(__file__).parent / "pack.yaml").read_text()
+        pack.write_text(text.replace("PORT", str(self.broker.port)))
+        self.manage("load_pack", str(pack), "--activate")
+        agents = [f"load-{number}" for number in range(AGENTS)]
+        self.keys.write_text(json.dumps({agent: self.manage("issue_key", agent).strip() for agent in agents}))
+
+    def logs(self) -> str:
+        """The end of every log."""
+        return "\n".join(process.tail() for process in self.processes.values())
+
+    def _ready(self) -> bool:
+        wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=3)
+        try:
+            return wire.call("GET", "/readyz").status == 200
+        except Unreachable:
+            return False
+        finally:
+            wire.close()
+
+    def _add(self, name: str, argv: list[str]) -> None:
+        self.processes[name] = Process(name=name, argv=argv, env=self.env, log=self.folder / f"{name}.log")
+
+
+def _environment(folder: Path, secret: str, extra: Mapping[str, str]) -> dict[str, str]:
+    return clean_environment(
+        {
+            "DIR_DATA": str(folder / "state"),
+            "DIR_EGRESS_ALLOW": "127.0.0.1",
+            "DIR_LEASE_S": str(LEASE_S),
+            "BROKER_SECRET": secret,
+            **extra,
+        }
+    )
+
+
+def _broker(folder: Path) -> tuple[PaperBroker, str]:
+    secret = "whsec_" + secrets.token_urlsafe(24).replace("-", "A").replace("_", "B")
+    return PaperBroker(port=BROKER_PORT, db=folder / "broker.sqlite3", secret=secret), secret
+
+
+def embedded(folder: Path) -> Stack:
+    """One server process with its drain thread, on SQLite."""
+    broker, secret = _broker(folder)
+    stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, {}))
+    state = stack.env["DIR_DATA"]
+    stack._add("server", python("manage.py", "up", "--port", str(WEB_PORT), "--data", state, "--no-demo"))
+    return stack
+
+
+def production(folder: Path, *, database_url: str) -> Stack:
+    """Web, two workers and beat on PostgreSQL, with a Redis of its own that may be stopped."""
+    broker, secret = _broker(folder)
+    extra = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": f"redis://127.0.0.1:{REDIS_PORT}/0",
+        "DIR_SECRET_KEY": secrets.token_urlsafe(48),
+    }
+    stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, extra))
+    redis = [
+        "redis-server",
+        "--port",
+        str(REDIS_PORT),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(folder),
+    ]
+    stack._add("redis", redis)
+    web = ["-m", "uvicorn", "dir_console.asgi:application", "--port", str(WEB_PORT), "--log-level", "warning"]
+    stack._add("web", python(*web))
+    for name in ("worker-1", "worker-2"):
+        worker = [
+            "-m",
+            "celery",
+            "-A",
+            "dir_console",
+            "worker",
+            "--concurrency",
+            "2",
+            "--hostname",
+            f"{name}@%h",
+        ]
+        stack._add(name, python(*worker))
+    stack._add("beat", python("-m", "celery", "-A", "dir_console", "beat"))
+    return stack

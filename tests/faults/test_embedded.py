@@ -1,0 +1,73 @@
+"""The embedded console is killed in the middle of a burst and started again on the same folder."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import accounting, burst
+from tests.faults.stack import Stack
+from tests.waiting import until
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+
+def test_carries_out_a_whole_burst_once(embedded: Stack, tmp_path: Path) -> None:
+    running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path, wait_s=20)
+    try:
+        done = running.finish()
+    finally:
+        running.kill()
+
+    accounting.check_burst(done)
+    assert done.report["outcomes"] == done.report["accepted"]
+    assert accounting.check_exactly_once(embedded, done) == {"DONE": len(done.intents)}
+
+
+def test_loses_and_repeats_nothing_when_the_server_is_killed(embedded: Stack, tmp_path: Path) -> None:
+    before = embedded.broker.count()["effects"]
+    running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path)
+    try:
+        until(lambda: embedded.broker.count()["effects"] > before + burst.PROPOSALS // 6, timeout_s=20)
+        embedded.broker.control("slow_after", delay_ms=4_000)
+        hanging = embedded.broker.count()["effects"]
+        until(lambda: embedded.broker.count()["effects"] > hanging, timeout_s=10)
+
+        embedded.processes["server"].kill()
+        embedded.broker.control("ok")
+        embedded.start("server")
+        done = running.finish()
+    finally:
+        running.kill()
+        embedded.broker.control("ok")
+
+    accounting.check_burst(done)
+    states = accounting.check_exactly_once(embedded, done)
+    assert 0 < states["WITH_PERSON"] <= 8, "the calls in flight at the kill are in doubt, and no others"
+    assert embedded.ledger_is_whole()
+
+
+def test_waits_for_a_broker_that_is_out_of_order(embedded: Stack, tmp_path: Path) -> None:
+    embedded.broker.control("fail", times=3)
+    running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path, proposals=20)
+    try:
+        done = running.finish()
+    finally:
+        running.kill()
+        embedded.broker.control("ok")
+
+    accounting.check_burst(done)
+    assert accounting.check_exactly_once(embedded, done) == {"DONE": 20}
+
+
+@pytest.mark.parametrize("mode", ["drop_after", "garbage"])
+def test_asks_a_person_when_the_answer_proves_nothing(embedded: Stack, tmp_path: Path, mode: str) -> None:
+    embedded.broker.control(mode, times=2)
+    running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path, proposals=12)
+    try:
+        done = running.finish()
+    finally:
+        running.kill()
+        embedded.broker.control("ok")
+
+    accounting.check_burst(done)
+    assert accounting.check_exactly_once(embedded, done) == {"DONE": 10, "WITH_PERSON": 2}

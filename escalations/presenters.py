@@ -1,0 +1,126 @@
+"""What the queue and the decision page say, made from rows and frozen evidence; nothing here reads the database."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from audit import canonical
+from escalations import contracts
+from escalations.models import Escalation, Evidence
+from runtime.kernel import effects
+from runtime.views import presenters
+from runtime.views.presenters import Badge
+
+RESOLUTIONS: Mapping[str, Badge] = {
+    contracts.Action.OVERRIDE: Badge("ok", "check", "Overridden"),
+    contracts.Action.MODIFY: Badge("accent", "edit", "Modified"),
+    contracts.Action.ABORT: Badge("danger", "cross", "Aborted"),
+    contracts.Action.RESUME: Badge("ok", "play", "Resumed"),
+    contracts.Action.MARK_DONE: Badge("ok", "check", "Marked done"),
+    contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
+    contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
+    contracts.State.OPEN: Badge("warn", "refer", "Open"),
+}
+FAMILIES: Mapping[str, str] = {
+    contracts.Family.DECISION: "Decision",
+    contracts.Family.OPERATIONAL: "Operational",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The value that crossed and the limit it crossed, ready to show; `width` and `mark` are per cent of the meter."""
+
+    value: str
+    limit: str
+    width: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the queue."""
+
+    id: str
+    url: str
+    impact: str
+    badge: Badge
+    effect: Sequence[effects.Segment]
+    agent_id: str
+    policy_kind: str
+    reason: str
+    meaning: str
+    bound: Bound | None
+    opened_at: datetime
+    deadline_at: datetime | None
+    family: str
+    open: bool
+    ended: Badge | None
+    ended_by: str
+    holder: str
+    mine: bool
+
+
+def rows(
+    *, escalations: Sequence[Escalation], evidence: Mapping[Any, Evidence], now: datetime, user_pk: int
+) -> list[Row]:
+    """Lines for the queue, in the order given."""
+    return [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
+
+
+def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: int) -> Row:
+    """One line. The effect comes from the frozen evidence, so that each value is isolated."""
+    is_open = item.state == contracts.State.OPEN
+    held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
+    return Row(
+        id=str(item.pk),
+        url=f"/escalations/{item.pk}/",
+        impact=item.impact,
+        badge=presenters.badge(presenters.IMPACTS, item.impact),
+        effect=segments(canonical.decode(bytes(evidence.body)) if evidence else {}, item.effect),
+        agent_id=item.agent_id,
+        policy_kind=item.policy_kind,
+        reason=item.reason,
+        meaning=presenters.meaning(item.reason),
+        bound=bound(item.proposed_value, item.limit),
+        opened_at=item.opened_at,
+        deadline_at=item.deadline_at,
+        family=FAMILIES.get(item.family, item.family),
+        open=is_open,
+        ended=None if is_open else presenters.badge(RESOLUTIONS, item.resolution or item.state),
+        ended_by=_decided_by(item) if not is_open else "",
+        holder=item.claimed_by.get_username() if held and item.claimed_by else "",
+        mine=held and item.claimed_by_id == user_pk,
+    )
+
+
+def _decided_by(item: Escalation) -> str:
+    decision = getattr(item, "decision", None)
+    return decision.approver.get_username() if decision else ""
+
+
+def segments(bundle: Mapping[str, Any], plain: str) -> Sequence[effects.Segment]:
+    """The effect sentence of a bundle as segments; the row's plain text stands in as one isolated value."""
+    made = bundle.get("effect")
+    if isinstance(made, dict):
+        made = made.get("segments")
+    if isinstance(made, list) and all(isinstance(part, list) and len(part) in (2, 3) for part in made):
+        return [tuple(str(word) for word in part) for part in made]  # type: ignore[misc]
+    return [("text", str(made) if isinstance(made, str) else plain)]
+
+
+def bound(value: str, limit: str) -> Bound | None:
+    """Two compared values; a meter only where both are whole numbers."""
+    if not value:
+        return None
+    width, mark = 0, 0
+    if _whole(value) and _whole(limit) and int(value) > 0 and int(limit) >= 0:
+        top = max(int(value), int(limit))
+        width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
+    return Bound(value=presenters.number(value), limit=presenters.number(limit), width=width, mark=mark)
+
+
+def _whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20

@@ -1,0 +1,176 @@
+"""Reads of escalations for the queue, the decision page and the frame of every page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, Min, Q, QuerySet
+
+from escalations import contracts
+from escalations.models import Escalation, Evidence
+from runtime.contracts import states
+from runtime.queries.pages import paging
+
+PAGE = 100
+OPERATIONAL_SHOWN = 200
+MAX_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the queue shows; empty fields ask nothing. `text` looks in effect, agent, reason and kind."""
+
+    impact: str = ""
+    family: str = ""
+    agent: str = ""
+    kind: str = ""
+    reason: str = ""
+    text: str = ""
+    mine: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place of a decision in the queue's order."""
+
+    deadline_at: datetime
+    impact_rank: int
+    escalation_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Open escalations, and when the oldest was opened."""
+
+    total: int
+    high: int
+    low: int
+    operational: int
+    oldest_at: datetime | None
+
+
+def count_open(*, tenant: str) -> Counts:
+    """Open escalations by weight, in one query."""
+    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN)
+    found = rows.aggregate(
+        total=Count("escalation_id"),
+        low=Count("escalation_id", filter=Q(impact=states.Impact.LOW_IMPACT)),
+        operational=Count("escalation_id", filter=Q(family=contracts.Family.OPERATIONAL)),
+        oldest_at=Min("opened_at"),
+    )
+    return Counts(high=found["total"] - found["low"], **found)
+
+
+def list_operational(*, tenant: str, wanted: Filter) -> Sequence[Escalation]:
+    """Open escalations that have no deadline, heaviest and oldest first."""
+    rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.OPERATIONAL)
+    return list(rows.order_by("-impact_rank", "escalation_id")[:OPERATIONAL_SHOWN])
+
+
+def list_decisions(
+    *, tenant: str, wanted: Filter, after: Cursor | None, size: int = PAGE
+) -> paging.Page[Escalation]:
+    """Open escalations with a deadline: the nearest first, then the heavier."""
+    rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.DECISION)
+    if after:
+        rows = rows.filter(
+            Q(deadline_at__gt=after.deadline_at)
+            | Q(deadline_at=after.deadline_at, impact_rank__lt=after.impact_rank)
+            | Q(
+                deadline_at=after.deadline_at,
+                impact_rank=after.impact_rank,
+                escalation_id__gt=after.escalation_id,
+            )
+        )
+    ordered = rows.order_by("deadline_at", "-impact_rank", "escalation_id")
+    return paging.cut(list(ordered[: size + 1]), size)
+
+
+def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
+    """Those of the ids that are no longer open, with their decision: the page greys them in place."""
+    rows = Escalation.objects.of(tenant).exclude(state=contracts.State.OPEN)
+    return list(
+        rows.select_related("claimed_by", "decision__approver").filter(escalation_id__in=ids[:MAX_KEPT])
+    )
+
+
+def list_closed(*, tenant: str, wanted: Filter, size: int = PAGE) -> Sequence[Escalation]:
+    """The newest that were closed."""
+    rows = _matching(Escalation.objects.of(tenant), replace(wanted, mine=None))
+    rows = rows.exclude(state=contracts.State.OPEN).select_related("claimed_by", "decision__approver")
+    return list(rows.order_by("-escalation_id")[:size])
+
+
+def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
+    """One escalation with everything its page names, or None."""
+    rows = Escalation.objects.of(tenant).select_related(
+        "flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by", "decision__approver"
+    )
+    return rows.filter(escalation_id=escalation_id).first()
+
+
+def list_evidence(*, escalation: Escalation) -> Sequence[Evidence]:
+    """The newest revisions of the evidence, newest first."""
+    return list(Evidence.objects.filter(escalation=escalation).order_by("-revision")[:10])
+
+
+def get_evidence(*, escalations: Sequence[Escalation]) -> dict[UUID, Evidence]:
+    """The revision in force of each escalation."""
+    wanted = {(row.escalation_id, row.revision) for row in escalations}
+    rows = Evidence.objects.filter(escalation__in=[row.pk for row in escalations])
+    rows = rows.filter(revision__in={revision for _, revision in wanted})
+    return {row.escalation_id: row for row in rows if (row.escalation_id, row.revision) in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How this agent's escalations ended: counts by resolution, and the newest few."""
+
+    by_resolution: dict[str, int]
+    newest: Sequence[Escalation]
+
+
+def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
+    """The agent's last two hundred closed escalations."""
+    rows = Escalation.objects.of(tenant).filter(agent_id=agent_id).exclude(state=contracts.State.OPEN)
+    newest = list(rows.exclude(escalation_id=besides).order_by("-opened_at")[:200])
+    counted: dict[str, int] = {}
+    for row in newest:
+        counted[row.resolution or row.state] = counted.get(row.resolution or row.state, 0) + 1
+    return History(by_resolution=counted, newest=newest[:6])
+
+
+def get_of_flow(*, dfid: UUID) -> Escalation | None:
+    """The open escalation of a flow, if a person is being waited for."""
+    return Escalation.objects.filter(flow_id=dfid, state=contracts.State.OPEN).first()
+
+
+def _open(*, tenant: str, wanted: Filter) -> QuerySet[Escalation]:
+    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).select_related("claimed_by")
+    return _matching(rows, wanted)
+
+
+def _matching(rows: QuerySet[Escalation], wanted: Filter) -> QuerySet[Escalation]:
+    if wanted.impact == states.Impact.HIGH_IMPACT:
+        rows = rows.exclude(impact=states.Impact.LOW_IMPACT)
+    elif wanted.impact:
+        rows = rows.filter(impact=wanted.impact)
+    exact = {
+        "family": wanted.family,
+        "agent_id": wanted.agent,
+        "policy_kind": wanted.kind,
+        "reason": wanted.reason,
+    }
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if wanted.mine is not None:
+        rows = rows.filter(claimed_by_id=wanted.mine)
+    if wanted.text:
+        rows = rows.filter(
+            Q(effect__icontains=wanted.text)
+            | Q(agent_id__icontains=wanted.text)
+            | Q(reason__icontains=wanted.text)
+            | Q(policy_kind__icontains=wanted.text)
+            | Q(escalation_id__icontains=wanted.text)
+        )
+    return rows

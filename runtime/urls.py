@@ -1,0 +1,21 @@
+"""Addresses of the runtime's pages."""
+
+from django.urls import path
+
+from runtime.views import agents, flows, kinds, ledger, stops
+
+urlpatterns = [
+    path("stop/", stops.stop_all, name="stop-all"),
+    path("resume/", stops.resume_all, name="resume-all"),
+    path("agents/", agents.index, name="agents"),
+    path("agents/<str:agent_id>/", agents.detail, name="agent"),
+    path("agents/<str:agent_id>/stop/", stops.stop_agent, name="stop-agent"),
+    path("agents/<str:agent_id>/resume/", stops.resume_agent, name="resume-agent"),
+    path("kinds/", kinds.index, name="kinds"),
+    path("kinds/<str:kind>/", kinds.detail, name="kind"),
+    path("flows/", flows.search, name="flows"),
+    path("flows/<uuid:dfid>/", flows.detail, name="flow"),
+    path("flows/<uuid:dfid>/entries/", flows.entries, name="flow-entries"),
+    path("flows/<uuid:dfid>/entries/<int:seq>/", flows.entry, name="flow-entry"),
+    path("ledger/", ledger.index, name="ledger"),
+]

@@ -1,0 +1,110 @@
+"""Agents: who they are, what they may do, and the switch that stops one."""
+
+import json
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from audit import canonical
+from audit.permissions import Role, roles_of, signed_in, tenant_of
+from runtime.contracts import states
+from runtime.models import Agent
+from runtime.queries import clock
+from runtime.queries.pages import agents, paging, people
+from runtime.views import manifests, presenters
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """Every agent with status, owner, open flows and when it was last seen."""
+    tenant = tenant_of(request.user)
+    status = request.GET.get("status", "")
+    status = status if status in states.AgentStatus.values() else ""
+    page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status=status)
+    context = {
+        "rows": [{"agent": agent, "status": _status(agent), "tokens": _tokens(agent)} for agent in page.rows],
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="after",
+            last=page.rows[-1].agent_id if page.rows else "",
+            order="by name",
+        ),
+        "status": status,
+        "statuses": presenters.AGENT_STATUSES.items(),
+        "filtered": bool(status),
+        "any_agent": bool(page.rows) or agents.any_agent(tenant=tenant),
+    }
+    return render(request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """One agent with its manifest as tables and as stored, keys by id only, and its newest flows."""
+    agent = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
+    if agent is None:
+        raise Http404
+    roles = roles_of(request.user)
+    keys = agents.list_keys(agent=agent)
+    context = {
+        "agent": agent,
+        "status": _status(agent),
+        "tokens": _tokens(agent),
+        "keys": keys,
+        "live_keys": sum(key.revoked_at is None for key in keys),
+        "manifest": _manifest(agent),
+        "manifests": agents.list_manifests(agent=agent),
+        "flows": [
+            {"flow": flow, "state": presenters.badge(presenters.FLOW_STATES, flow.state)}
+            for flow in agents.list_recent_flows(agent=agent, size=12)
+        ],
+        "stopped_by": presenters.actor_words(agent.stopped_by, people.names_of([agent.stopped_by])),
+        "may_stop": bool(roles & {Role.OPERATOR, Role.SENIOR, Role.ADMIN}),
+        "may_resume": bool(roles & {Role.SENIOR, Role.ADMIN}),
+    }
+    return render(request, "runtime/_agent_head.html" if "HX-Request" in request.headers else "runtime/agent.html", context)
+
+
+def _status(agent: Agent) -> presenters.Badge:
+    if agent.stopped_at is not None:
+        return presenters.STOPPED
+    return presenters.badge(presenters.AGENT_STATUSES, agent.status)
+
+
+def _tokens(agent: Agent) -> dict[str, Any] | None:
+    """Escalation tokens now: the stored level and what has flowed in since (thousandths)."""
+    if agent.active_manifest is None:
+        return None
+    capacity = int(canonical.decode(bytes(agent.active_manifest.body)).get("escalations_per_hour", 3))
+    level = agent.escalation_millitokens
+    if agent.bucket_at is None:
+        level = capacity * 1000
+    else:
+        level += int((clock.now() - agent.bucket_at).total_seconds() * capacity * 1000 / 3600)
+    level = max(0, min(level, capacity * 1000))
+    return {
+        "left": level // 1000,
+        "capacity": capacity,
+        "width": level // (capacity * 10) if capacity else 0,
+        "tone": "ok" if level >= 2000 else "warn" if level >= 1000 else "danger",
+    }
+
+
+def _manifest(agent: Agent) -> dict[str, Any] | None:
+    if agent.active_manifest is None:
+        return None
+    body = canonical.decode(bytes(agent.active_manifest.body))
+    return {
+        "row": agent.active_manifest,
+        "limits": manifests.limits(body),
+        "rights": manifests.rights(body),
+        "bounds": manifests.bounds(body),
+        "raw": json.dumps(body, indent=2, ensure_ascii=False),
+        "activated_by": presenters.actor_words(
+            agent.active_manifest.activated_by, people.names_of([agent.active_manifest.activated_by])
+        ),
+    }

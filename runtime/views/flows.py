@@ -1,0 +1,188 @@
+"""Search of flows, and the timeline of one DFID."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_safe
+
+from audit import canonical
+from audit.permissions import signed_in, tenant_of
+from runtime.contracts import states
+from runtime.models import Flow
+from runtime.queries import clock
+from runtime.queries.pages import flows, paging, people
+from runtime.views import presenters, proposals, strip, timeline
+
+FULL_ID = 36
+
+
+@require_safe
+@signed_in
+def search(request: HttpRequest) -> HttpResponse:
+    """Flows by id, agent, kind, state, reason and time, newest first."""
+    tenant = tenant_of(request.user)
+    text = request.GET.get("dfid", "").strip()
+    if len(text) == FULL_ID and (whole := _uuid(text)) and flows.get_flow(tenant=tenant, dfid=whole):
+        return redirect(f"/flows/{whole}/")
+    wanted = flows.Filter(
+        dfid=text[:FULL_ID],
+        agent=request.GET.get("agent", "").strip()[:128],
+        kind=request.GET.get("kind", "")[:128],
+        state=request.GET.get("state", "") if request.GET.get("state") in states.FlowState.values() else "",
+        reason=request.GET.get("reason", "").strip()[:64],
+        since=_moment(request.GET.get("since", "")),
+        until=_moment(request.GET.get("until", "")),
+    )
+    page = flows.list_flows(tenant=tenant, wanted=wanted, before=_uuid(request.GET.get("before", "")))
+    context = {
+        "wanted": wanted,
+        "rows": [_row(flow) for flow in page.rows],
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="before",
+            last=str(page.rows[-1].dfid) if page.rows else "",
+            order="newest first",
+        ),
+        "filtered": any(request.GET.values()),
+        "paged": "before" in request.GET,
+    }
+    if "HX-Request" in request.headers:
+        return render(request, "runtime/_flows.html", context)
+    context |= {"kinds": flows.kinds_in_use(tenant=tenant), "states": presenters.FLOW_STATES.items()}
+    return render(request, "runtime/flows.html", context)
+
+
+def _row(flow: Flow) -> dict[str, Any]:
+    return {"flow": flow, "state": presenters.badge(presenters.FLOW_STATES, flow.state)}
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
+    """The timeline; for a live update its head alone (`HX-Request`)."""
+    flow = _flow_or_404(request, dfid)
+    after = _seq(request.GET.get("after", ""))
+    page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
+    lines = _lines(page.rows, flow=flow, after=after)
+    context = _head(flow) | {
+        "lines": lines,
+        "after": after,
+        "cursor": lines[-1].seq if lines else after,
+        "more": page.more,
+        "lanes": timeline.LANES.values(),
+        "stretches": strip.stretches(lines, until=_running_since(flow), waiting_for=_waiting_for(flow)),
+    }
+    if "HX-Request" in request.headers:
+        return render(request, "runtime/_flow_head.html", context)
+    context |= {
+        "proposals": [
+            proposals.shown(proposal, people.names_of([proposal.author]))
+            for proposal in flows.list_proposals(dfid=dfid)
+        ],
+        "intents": [proposals.intent_shown(intent) for intent in flows.list_intents(dfid=dfid)],
+        "trigger": _pretty(bytes(flow.trigger)),
+    }
+    return render(request, "runtime/flow.html", context)
+
+
+@require_safe
+@signed_in
+def entries(request: HttpRequest, dfid: UUID) -> HttpResponse:
+    """The lines after the cursor, as the page itself renders them."""
+    flow = _flow_or_404(request, dfid)
+    after = _seq(request.GET.get("after", ""))
+    page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
+    lines = _lines(page.rows, flow=flow, after=after)
+    return render(request, "runtime/_entries.html", {"lines": lines, "flow": flow})
+
+
+@require_safe
+@signed_in
+def entry(request: HttpRequest, dfid: UUID, seq: int) -> HttpResponse:
+    """One entry as it is stored: hashes and canonical body."""
+    flow = _flow_or_404(request, dfid)
+    row = flows.get_entry(tenant=flow.tenant, stream=str(dfid), seq=seq)
+    if row is None:
+        raise Http404
+    context = {
+        "entry": row,
+        "hash": bytes(row.hash).hex(),
+        "prev_hash": bytes(row.prev_hash).hex(),
+        "body": _pretty(bytes(row.body)),
+    }
+    return render(request, "runtime/_raw_entry.html", context)
+
+
+def _flow_or_404(request: HttpRequest, dfid: UUID) -> Flow:
+    flow = flows.get_flow(tenant=tenant_of(request.user), dfid=dfid)
+    if flow is None:
+        raise Http404
+    return flow
+
+
+def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.Line]:
+    previous = flows.get_entry(tenant=flow.tenant, stream=str(flow.dfid), seq=after) if after else None
+    return timeline.lines(
+        rows,
+        names=people.names_of([row.actor for row in rows]),
+        begun_at=flow.opened_at,
+        previous_at=previous.at if previous else None,
+    )
+
+
+def _head(flow: Flow) -> dict[str, Any]:
+    ended = flow.state in states.ENDED
+    return {
+        "flow": flow,
+        "state": presenters.badge(presenters.FLOW_STATES, flow.state),
+        "ended": ended,
+        "took": presenters.span((flow.ended_at or clock.now()) - flow.opened_at),
+        "meaning": presenters.meaning(flow.reason),
+        "head_hash": bytes(flow.head_hash).hex(),
+        "attempts_left": flow.attempts_allowed - flow.attempts_used,
+        "waiting_for": "" if ended else _waiting_for(flow),
+    }
+
+
+def _running_since(flow: Flow) -> datetime | None:
+    return None if flow.state in states.ENDED else clock.now()
+
+
+def _waiting_for(flow: Flow) -> str:
+    match flow.state:
+        case states.FlowState.ESCALATED:
+            return "a person"
+        case states.FlowState.ACCEPTED | states.FlowState.EXECUTING | states.FlowState.VALIDATING:
+            return "the runtime"
+        case _:
+            return "the agent"
+
+
+def _pretty(body: bytes) -> str:
+    return json.dumps(canonical.decode(body), indent=2, ensure_ascii=False)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _seq(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+def _moment(text: str) -> datetime | None:
+    """A moment of the form's UTC fields; what cannot be read asks nothing."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment

@@ -1,0 +1,45 @@
+"""The newest ledger entries of every stream."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from audit.events import Kind
+from audit.permissions import signed_in, tenant_of
+from runtime.queries.pages import activity, paging, people
+from runtime.views import timeline
+
+PAGE = 50
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """Entries newest first, by stream and kind; rows alone for a live update (`HX-Request`)."""
+    before = request.GET.get("before", "")
+    kind = request.GET.get("kind", "") if request.GET.get("kind") in set(Kind) else ""
+    stream = request.GET.get("stream", "").strip()[:200]
+    rows = activity.list_latest_entries(
+        tenant=tenant_of(request.user),
+        before=int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None,
+        stream=stream,
+        kind=kind,
+        size=PAGE + 1,
+    )
+    page = paging.cut(rows, PAGE)
+    context = {
+        "lines": timeline.lines(page.rows, names=people.names_of([row.actor for row in page.rows])),
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="before",
+            last=str(page.rows[-1].pk) if page.rows else "",
+            order="newest first",
+        ),
+        "stream": stream,
+        "kind": kind,
+        "kinds": list(Kind),
+        "filtered": bool(stream or kind),
+        "paged": bool(before),
+    }
+    return render(request, "audit/_ledger.html" if "HX-Request" in request.headers else "audit/ledger.html", context)

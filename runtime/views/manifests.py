@@ -1,0 +1,51 @@
+"""A manifest as readable tables: rights, limits and bounds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.views import presenters
+
+Body = Mapping[str, Any]
+
+
+def rights(body: Body) -> list[tuple[str, list[str]]]:
+    """What the agent may propose, read and delegate; an empty list is said, not left out."""
+    scope = [
+        f"{name}: {', '.join(presenters.plain_value(value) for value in values)}"
+        for name, values in (body.get("scope") or {}).items()
+    ]
+    memory = [f"{item.get('scope')} ({item.get('access')})" for item in body.get("memory_scopes") or ()]
+    return [
+        ("May propose", [str(kind) for kind in body.get("policy_kinds") or ()]),
+        ("Only with", scope),
+        ("Reads facts", [str(path) for path in body.get("subscribes") or ()]),
+        ("Memory", memory),
+        ("May delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()]),
+    ]
+
+
+def limits(body: Body) -> list[tuple[str, str]]:
+    """Authority bounds by name."""
+    return [
+        (name, presenters.number(presenters.plain_value(value))) for name, value in (body.get("limits") or {}).items()
+    ]
+
+
+def bounds(body: Body) -> list[tuple[str, str]]:
+    """Budgets and thresholds; what is not set is left out."""
+    compute = body.get("compute") or {}
+    hours = body.get("hours") or {}
+    made = [
+        ("Asks a person below confidence", body.get("escalate_below_confidence")),
+        ("Escalations per hour", body.get("escalations_per_hour")),
+        ("Proposals per minute", body.get("proposals_per_minute")),
+        ("Attempts per flow", body.get("max_intent_retries")),
+        ("Tokens per flow", compute.get("tokens")),
+        ("Cost per flow, USD", compute.get("cost_usd")),
+        ("Silent after, seconds", body.get("silent_after_s")),
+        ("Awake", f"{hours['opens']} to {hours['closes']} {hours['zone']}" if hours else None),
+        ("Model profile", body.get("model_profile")),
+        ("Prompt bundle", body.get("prompt_bundle_hash")),
+        ("Evaluator suite", body.get("evaluator_suite")),
+    ]
+    return [(name, presenters.number(presenters.plain_value(value))) for name, value in made if value is not None]

@@ -1,0 +1,117 @@
+"""Words, icons and tones for every closed set: a state is never told by colour alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from audit import canonical
+from runtime.contracts import reasons, states
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word with an icon and a tone."""
+
+    tone: str
+    icon: str
+    word: str
+    title: str = ""
+
+
+IMPACTS: Mapping[str, Badge] = {
+    states.Impact.LOW_IMPACT: Badge("idle", "low", "Low impact"),
+    states.Impact.HIGH_IMPACT: Badge("danger", "high", "High impact"),
+    states.Impact.CRITICAL_IMPACT: Badge("danger", "critical", "Critical"),
+}
+FLOW_STATES: Mapping[str, Badge] = {
+    states.FlowState.CREATED: Badge("idle", "flow", "Created"),
+    states.FlowState.ACTIVE: Badge("info", "flow", "Active"),
+    states.FlowState.VALIDATING: Badge("info", "shield", "Validating"),
+    states.FlowState.ACCEPTED: Badge("accent", "check", "Accepted"),
+    states.FlowState.EXECUTING: Badge("accent", "bolt", "Executing"),
+    states.FlowState.ESCALATED: Badge("warn", "refer", "Escalated"),
+    states.FlowState.CLOSED: Badge("ok", "check", "Closed"),
+    states.FlowState.ABORTED: Badge("danger", "cross", "Aborted"),
+}
+AGENT_STATUSES: Mapping[str, Badge] = {
+    states.AgentStatus.ACTIVE: Badge("ok", "check", "Active"),
+    states.AgentStatus.PASSIVE: Badge("warn", "clock", "Passive"),
+    states.AgentStatus.LOCKED: Badge("warn", "lock", "Locked"),
+    states.AgentStatus.SUSPENDED: Badge("danger", "stop", "Suspended"),
+    states.AgentStatus.RETIRED: Badge("idle", "exit", "Retired"),
+}
+VERDICTS: Mapping[str, Badge] = {
+    states.Decision.ACCEPT: Badge("ok", "check", "Accepted"),
+    states.Decision.REJECT: Badge("danger", "cross", "Rejected"),
+    states.Decision.ESCALATE: Badge("warn", "refer", "Escalated"),
+}
+OUTCOMES: Mapping[str, Badge] = {
+    states.OutcomeStatus.SUCCEEDED: Badge("ok", "check", "Succeeded"),
+    states.OutcomeStatus.FAILED: Badge("danger", "cross", "Failed"),
+    states.OutcomeStatus.EXPIRED: Badge("warn", "clock", "Expired"),
+    states.OutcomeStatus.CANCELLED: Badge("idle", "cross", "Cancelled"),
+}
+STOPPED = Badge("danger", "stop", "Stopped")
+
+
+def badge(table: Mapping[str, Badge], value: str) -> Badge:
+    """The badge of a stored value; an unknown one is shown as it stands, never hidden."""
+    return table.get(value) or Badge("idle", "help", value)
+
+
+def meaning(code: str) -> str:
+    """What a reason code says, in one sentence; a rule's own id has none here."""
+    try:
+        return reasons.MEANINGS[reasons.Reason(code)]
+    except (ValueError, KeyError):
+        return ""
+
+
+def actor_words(actor: str, names: Mapping[str, str]) -> str:
+    """An actor for people: a username, an agent id, or who else it was."""
+    kind, _, name = actor.partition(":")
+    match kind:
+        case "user":
+            return names.get(actor, f"user {name}")
+        case "agent":
+            return name
+        case "feed":
+            return f"feed {name}"
+        case _:
+            return "Runtime"
+
+
+def span(delta: timedelta) -> str:
+    """A duration in its two largest units."""
+    seconds = max(0.0, delta.total_seconds())
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def plain_value(value: Any) -> str:
+    """A JSON value as one line; text without its quotes."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return canonical.encode(value).decode()
+
+
+def number(value: Any) -> str:
+    """An integer with separators; anything else as it stands."""
+    text = str(value)
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    return f"{sign}{int(digits):,}" if digits.isascii() and digits.isdigit() and len(digits) < 20 else text

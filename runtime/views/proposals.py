@@ -1,0 +1,124 @@
+"""Proposals, verdicts and intents as the timeline shows them beside its entries."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from audit import canonical
+from runtime.kernel import effects
+from runtime.models import Intent, Proposal
+from runtime.views import presenters
+from runtime.views.presenters import Badge
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason of a verdict, with the two values it compared."""
+
+    code: str
+    check: str
+    words: str
+    value: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A proposal with what the gate said."""
+
+    id: str
+    author: str
+    by_person: bool
+    kind: str
+    version: str
+    received_at: datetime
+    valid_until: datetime
+    params: list[tuple[str, str]]
+    confidence: str
+    explain: str
+    verdict: Badge | None
+    findings: list[Finding]
+    body: str
+
+
+def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
+    """The proposal from its stored bytes; its `explain` stays a claim."""
+    body = canonical.decode(bytes(proposal.body))
+    verdict = getattr(proposal, "verdict", None)
+    said = canonical.decode(bytes(verdict.body)) if verdict else {}
+    confidence = body.get("confidence")
+    return Shown(
+        id=str(proposal.proposal_id),
+        author=presenters.actor_words(proposal.author, names),
+        by_person=proposal.author.startswith("user:"),
+        kind=proposal.policy_kind,
+        version=proposal.policy_version,
+        received_at=proposal.received_at,
+        valid_until=proposal.valid_until,
+        params=pairs(body.get("params")),
+        confidence="" if confidence is None else f"{confidence:g}",
+        explain=effects.visible(proposal.explain.replace("\n", " ")),
+        verdict=presenters.badge(presenters.VERDICTS, verdict.decision) if verdict else None,
+        findings=findings(said),
+        body=json.dumps(body, indent=2, ensure_ascii=False),
+    )
+
+
+def pairs(value: Any) -> list[tuple[str, str]]:
+    """A JSON object as names and plain values, invisible characters written out."""
+    if not isinstance(value, dict):
+        return []
+    return [(effects.visible(str(name)), effects.visible(presenters.plain_value(item))) for name, item in value.items()]
+
+
+def findings(verdict: Mapping[str, Any]) -> list[Finding]:
+    """The reasons of a stored verdict."""
+    made = []
+    for item in verdict.get("reasons") or verdict.get("findings") or ():
+        if not isinstance(item, dict) or not item.get("code"):
+            continue
+        value, limit = item.get("proposed_value"), item.get("limit")
+        made.append(
+            Finding(
+                code=str(item["code"]),
+                check=str(item.get("check") or ""),
+                words=str(item.get("message") or presenters.meaning(str(item["code"]))),
+                value="" if value is None else presenters.number(presenters.plain_value(value)),
+                limit="" if limit is None else presenters.number(presenters.plain_value(limit)),
+            )
+        )
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class IntentShown:
+    """An intent, its outcome and the receipt."""
+
+    id: str
+    state: str
+    attempts: int
+    failures: int
+    outcome: Badge | None
+    receipt: str
+    recorded_at: datetime | None
+    took: str
+
+
+def intent_shown(intent: Intent) -> IntentShown:
+    """The intent with its outcome, if it has one."""
+    outcome = getattr(intent, "outcome", None)
+    receipt = ""
+    if outcome and outcome.receipt is not None:
+        receipt = json.dumps(canonical.decode(bytes(outcome.receipt)), indent=2, ensure_ascii=False)
+    return IntentShown(
+        id=str(intent.intent_id),
+        state=intent.state,
+        attempts=intent.attempts,
+        failures=intent.failures,
+        outcome=presenters.badge(presenters.OUTCOMES, outcome.status) if outcome else None,
+        receipt=receipt,
+        recorded_at=outcome.recorded_at if outcome else None,
+        took=f"{outcome.duration_ms} ms" if outcome else "",
+    )

@@ -1,0 +1,52 @@
+"""The duration strip above a timeline: who had the flow for how long, from opening to end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from runtime.views import presenters
+from runtime.views.timeline import Line
+
+LEAST = 0.8  # per cent, so that a millisecond can still be seen beside an hour
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Time that ended with entries of one actor; `x` and `width` are per cent."""
+
+    name: str
+    tone: str
+    wait: bool
+    x: float
+    width: float
+    took: str
+
+
+def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
+    """Gaps between entries, merged by whoever was waited for; `until` adds the wait that still runs."""
+    gaps: list[tuple[str, str, bool, timedelta]] = []
+    for before, line in zip(lines, lines[1:], strict=False):
+        name = f"Waiting for {line.wait_for}" if line.wait else line.lane.name
+        _extend(gaps, name, line.lane.tone, bool(line.wait), line.at - before.at)
+    if until and lines:
+        _extend(gaps, f"Waiting for {waiting_for}", "idle", True, until - lines[-1].at)
+    total = sum((gap[3] for gap in gaps), timedelta())
+    if total <= timedelta():
+        return []
+    shares = [max(LEAST, 100 * (gap[3] / total)) for gap in gaps]
+    scale = 100 / sum(shares)
+    made, x = [], 0.0
+    for (name, tone, wait, took), share in zip(gaps, shares, strict=True):
+        width = share * scale
+        made.append(
+            Stretch(name=name, tone=tone, wait=wait, x=round(x, 2), width=round(width, 2), took=presenters.span(took))
+        )
+        x += width
+    return made
+
+
+def _extend(gaps: list[tuple[str, str, bool, timedelta]], name: str, tone: str, wait: bool, took: timedelta) -> None:
+    if gaps and gaps[-1][:3] == (name, tone, wait):
+        gaps[-1] = (name, tone, wait, gaps[-1][3] + took)
+    else:
+        gaps.append((name, tone, wait, took))

@@ -1,0 +1,28 @@
+"""Waiting for what another thread or process does: a poll with a deadline, never a bare sleep."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], *, timeout_s: float = 5.0, interval_s: float = 0.01) -> T:
+    """Call `condition` until it answers something true, and return that; AssertionError at the deadline."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not so within {timeout_s} s: {condition}")
+        time.sleep(interval_s)
+    return answer
+
+
+async def until_async(condition: Callable[[], T], *, timeout_s: float = 5.0, interval_s: float = 0.01) -> T:
+    """`until` on an event loop, which goes on running meanwhile."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not so within {timeout_s} s: {condition}")
+        await asyncio.sleep(interval_s)
+    return answer

@@ -1,6 +1,7 @@
 """Reading the environment: each function says what to do when a value is missing or wrong."""
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ def number(name: str, *, default: int, least: int) -> int:
     if not raw.isascii() or not raw.isdigit() or int(raw) < least:
         raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {raw!r}.")
     return int(raw)
+
+
+def target_urls() -> dict[str, str]:
+    """Addresses that override a pack's targets: DIR_TARGET_BROKER_URL is that of the target `broker`."""
+    pattern = re.compile(r"DIR_TARGET_([A-Z0-9_]+)_URL")
+    found = ((pattern.fullmatch(name), url) for name, url in os.environ.items())
+    return {match[1].lower(): url for match, url in found if match and url}
 
 
 def data_dir(base: Path) -> Path:
@@ -52,7 +60,9 @@ def secret_key(folder: Path) -> str:
     given = os.environ.get("DIR_SECRET_KEY", "")
     if given:
         if len(given) < LEAST_SECRET_CHARS:
-            raise ImproperlyConfigured(f"DIR_SECRET_KEY is too short: give at least {LEAST_SECRET_CHARS} random characters.")
+            raise ImproperlyConfigured(
+                f"DIR_SECRET_KEY is too short: give at least {LEAST_SECRET_CHARS} random characters."
+            )
         return given
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         raise ImproperlyConfigured(

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from dir_console import environment as env
 
@@ -116,6 +117,8 @@ STORAGES = {
 # A body over this size is refused as a problem document, before it is read (07, trap 4).
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
+CHANNEL_LAYERS: dict[str, dict[str, Any]]
+CACHES: dict[str, dict[str, Any]]
 if EMBEDDED:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
@@ -159,6 +162,7 @@ DIR_PORTS = {
 DIR_HEADS = ["runtime.queries.heads.flow_heads"]
 
 DIR_SIGNING_KEY = os.environ.get("DIR_SIGNING_KEY", "")
+DIR_TARGET_URLS = env.target_urls()
 DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
 DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)
 DIR_SESSION_S = env.number("DIR_SESSION_S", default=3600, least=10)

@@ -8,7 +8,7 @@ from escalations import contracts
 from runtime.contracts import states
 from runtime.models import Flow, Intent, Proposal
 from runtime.models.ids import new_id
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Escalation(models.Model):
@@ -43,7 +43,7 @@ class Escalation(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolution = models.CharField(max_length=16, blank=True, default="")
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (

@@ -37,6 +37,7 @@ class Lift(Contract):
 
     check: str
     code: str
+    subject: str
     proposed_value: str | None
 
 

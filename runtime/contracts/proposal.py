@@ -13,6 +13,7 @@ class Proposal(Contract):
     """One claim. Times are Unix milliseconds of the server; ids are text.
 
     `intent_id` is the id that the intent will have if this is accepted: every request is rendered by the gate.
+    `conditions` are CEL obligations that a person attached; they must hold at the gate and inside the claim.
     `by_person` is true for OVERRIDE and MODIFY, whose author is a signed-in person.
     """
 
@@ -30,5 +31,6 @@ class Proposal(Contract):
     confidence: Confidence | None
     human_review_required: bool
     expected_effects: Any = None
+    conditions: tuple[str, ...] = ()
     received_at_ms: int
     valid_until_ms: int

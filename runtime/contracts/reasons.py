@@ -20,6 +20,7 @@ class Reason(StrEnum):
     CONTEXT_EXPIRED = "CONTEXT_EXPIRED"
     STALE_CONTEXT = "STALE_CONTEXT"
     CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
+    CONDITION_FAILED = "CONDITION_FAILED"
     RATE_LIMITED = "RATE_LIMITED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     RULE_FAILED = "RULE_FAILED"
@@ -52,6 +53,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONTEXT_EXPIRED: "The snapshot is older than its time to live.",
     Reason.STALE_CONTEXT: "A fact that the policy kind depends on has moved since the snapshot.",
     Reason.CONSTRAINT_VIOLATED: "One of the agent's own bounds does not hold now.",
+    Reason.CONDITION_FAILED: "A condition that a person attached to the decision does not hold now.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
     Reason.RULE_FAILED: "A rule of the policy kind could not be evaluated.",

@@ -17,11 +17,15 @@ class FindingOutcome(StrEnum):
 
 
 class Finding(Contract):
-    """One answer of one check. Numbers compared are kept as text, so that no float enters the record."""
+    """One answer of one check. Numbers compared are kept as text, so that no float enters the record.
+
+    `subject` is the id of the limit, rule or condition that was asked, where a check asks several.
+    """
 
     check: str
     outcome: FindingOutcome
     code: str = ""
+    subject: str = ""
     message: str = ""
     proposed_value: str | None = None
     limit: str | None = None

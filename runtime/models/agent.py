@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from runtime.contracts import states
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Agent(models.Model):
@@ -32,7 +32,7 @@ class Agent(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         ordering = ("agent_id",)

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from runtime.models.agent import Agent
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Key(models.Model):
@@ -20,7 +20,7 @@ class Key(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (

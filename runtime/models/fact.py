@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Fact(models.Model):
@@ -17,7 +17,7 @@ class Fact(models.Model):
     writer = models.CharField(max_length=160)
     written_at = models.DateTimeField()
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         ordering = ("path",)
@@ -41,7 +41,7 @@ class FactVersion(models.Model):
     writer = models.CharField(max_length=160)
     written_at = models.DateTimeField()
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (

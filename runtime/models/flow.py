@@ -6,7 +6,7 @@ from django.db.models import Q
 from runtime.contracts import states
 from runtime.models.agent import Agent
 from runtime.models.ids import new_id
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Flow(models.Model):
@@ -32,7 +32,7 @@ class Flow(models.Model):
     updated_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         ordering = ("-dfid",)

@@ -7,7 +7,7 @@ from runtime.contracts import states
 from runtime.models.flow import Flow
 from runtime.models.ids import new_id
 from runtime.models.proposal import Proposal
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Intent(models.Model):
@@ -32,7 +32,7 @@ class Intent(models.Model):
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (
@@ -122,7 +122,7 @@ class Stop(models.Model):
     lifted_by = models.CharField(max_length=160, blank=True, default="")
     lifted_at = models.DateTimeField(null=True, blank=True)
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (

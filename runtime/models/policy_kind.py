@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from runtime.models.scoping import TenantQuerySet
+from runtime.models.scoping import TenantManager
 
 
 class Pack(models.Model):
@@ -16,7 +16,7 @@ class Pack(models.Model):
     loaded_at = models.DateTimeField()
     loaded_by = models.CharField(max_length=160)
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         constraints = (
@@ -43,7 +43,7 @@ class PolicyKind(models.Model):
     activated_at = models.DateTimeField(null=True, blank=True)
     activated_by = models.CharField(max_length=160, blank=True, default="")
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         ordering = ("kind", "-id")
@@ -78,7 +78,7 @@ class Target(models.Model):
     secret_env = models.CharField(max_length=128, blank=True, default="")
     configured_at = models.DateTimeField()
 
-    objects = TenantQuerySet.as_manager()
+    objects = TenantManager()
 
     class Meta:
         ordering = ("name",)

@@ -13,3 +13,6 @@ class TenantQuerySet(models.QuerySet[Row]):
     def of(self, tenant: str) -> Self:
         """Only the rows of `tenant`."""
         return self.filter(tenant=tenant)
+
+
+TenantManager = models.Manager.from_queryset(TenantQuerySet)

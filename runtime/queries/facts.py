@@ -127,8 +127,8 @@ def _sources(kind: PolicyKindContract) -> Iterable[str]:
     for limit in kind.limits:
         yield limit.value
         yield limit.limit
-    for rule in (*kind.rules, *kind.constraints):
-        yield rule.require
+    yield from (rule.require for rule in kind.rules)
+    yield from (constraint.require for constraint in kind.constraints)
     for prediction in kind.predicts:
         yield prediction.value
     for step in kind.steps:

@@ -35,6 +35,7 @@ class Claim:
     explain: str = ""
     human_review_required: bool = False
     expected_effects: Any = None
+    conditions: tuple[str, ...] = ()
     lifts: tuple[Lift, ...] = ()
 
 
@@ -68,6 +69,7 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         confidence=claim.confidence,
         human_review_required=claim.human_review_required,
         expected_effects=claim.expected_effects,
+        conditions=claim.conditions,
         received_at_ms=moments.to_ms(at),
         valid_until_ms=moments.to_ms(valid_until),
     )

@@ -15,22 +15,33 @@ class Check(Protocol):
     def __call__(self, case: Case) -> Iterable[Finding]: ...
 
 
-def fail(check: str, code: str, message: str, *, proposed_value: Any = None, limit: Any = None) -> Finding:
+def fail(
+    check: str, code: str, message: str, *, subject: str = "", proposed_value: Any = None, limit: Any = None
+) -> Finding:
     """A finding that rejects."""
-    return _finding(FindingOutcome.FAIL, check, code, message, proposed_value, limit)
+    return _finding(FindingOutcome.FAIL, check, code, message, subject, proposed_value, limit)
 
 
-def refer(check: str, code: str, message: str, *, proposed_value: Any = None, limit: Any = None) -> Finding:
+def refer(
+    check: str, code: str, message: str, *, subject: str = "", proposed_value: Any = None, limit: Any = None
+) -> Finding:
     """A finding that asks for a person."""
-    return _finding(FindingOutcome.REFER, check, code, message, proposed_value, limit)
+    return _finding(FindingOutcome.REFER, check, code, message, subject, proposed_value, limit)
 
 
 def by_rule(
-    on_fail: OnFail, check: str, code: str, message: str, *, proposed_value: Any = None, limit: Any = None
+    on_fail: OnFail,
+    check: str,
+    code: str,
+    message: str,
+    *,
+    subject: str = "",
+    proposed_value: Any = None,
+    limit: Any = None,
 ) -> Finding:
     """A finding whose weight the policy kind sets."""
     outcome = FindingOutcome.FAIL if on_fail is OnFail.REJECT else FindingOutcome.REFER
-    return _finding(outcome, check, code, message, proposed_value, limit)
+    return _finding(outcome, check, code, message, subject, proposed_value, limit)
 
 
 def passed(check: str) -> Finding:
@@ -44,12 +55,19 @@ def is_rejected(findings: Sequence[Finding]) -> bool:
 
 
 def _finding(
-    outcome: FindingOutcome, check: str, code: str, message: str, proposed_value: Any, limit: Any
+    outcome: FindingOutcome,
+    check: str,
+    code: str,
+    message: str,
+    subject: str,
+    proposed_value: Any,
+    limit: Any,
 ) -> Finding:
     return Finding(
         check=check,
         outcome=outcome,
         code=code,
+        subject=subject,
         message=message,
         proposed_value=_as_text(proposed_value),
         limit=_as_text(limit),

@@ -16,6 +16,7 @@ from runtime.kernel.gate import consequence, findings
 from runtime.kernel.gate.case import Case, Rules
 from runtime.kernel.gate.checks import (
     authority,
+    conditions,
     confidence,
     constraints,
     context_freshness,
@@ -47,6 +48,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(retries.NAME, retries.check, is_integrity=True),
     Stage(context_freshness.NAME, context_freshness.check, is_integrity=True),
     Stage(constraints.NAME, constraints.check, is_integrity=False),
+    Stage(conditions.NAME, conditions.check, is_integrity=False),
     Stage(rate.NAME, rate.check, is_integrity=False),
     Stage(limits.NAME, limits.check, is_integrity=False),
     Stage(rules.NAME, rules.check, is_integrity=False),
@@ -131,6 +133,6 @@ def _lift(found: tuple[Finding, ...], lifts: tuple[Lift, ...]) -> tuple[Finding,
 
 
 def _covers(lift: Lift, finding: Finding) -> bool:
-    if (lift.check, lift.code) != (finding.check, finding.code):
+    if (lift.check, lift.code, lift.subject) != (finding.check, finding.code, finding.subject):
         return False
     return consequence.at_most(finding.proposed_value, lift.proposed_value)

@@ -5,7 +5,7 @@ from typing import Any
 
 from runtime.contracts.verdict import Finding
 from runtime.kernel.gate.case import Case, Rules
-from runtime.kernel.gate.checks import constraints, context_freshness, validity
+from runtime.kernel.gate.checks import conditions, constraints, context_freshness, validity
 from runtime.kernel.gate.pipeline import Judgement
 
 
@@ -19,4 +19,4 @@ def recheck(
     facts = judgement.facts.model_copy(update={"world": dict(world)})
     case = Case(proposal=judgement.proposal, facts=facts, rules=rules_in_force, now_ms=now_ms)
     stale = () if facts.snapshot is None else context_freshness.stale(case, seen=facts.snapshot.facts)
-    return (*validity.check(case), *constraints.check(case), *stale)
+    return (*validity.check(case), *constraints.check(case), *conditions.check(case), *stale)

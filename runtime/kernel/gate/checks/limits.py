@@ -22,6 +22,7 @@ def check(case: Case) -> Iterable[Finding]:
                 NAME,
                 Reason.RISK_LIMIT_EXCEEDED,
                 f"{bound.id}: {bound.message}",
+                subject=bound.id,
                 proposed_value=bound.value,
                 limit=bound.limit,
             )

@@ -4,7 +4,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -106,11 +105,3 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def wait_gone(pid: int, *, timeout_s: float) -> bool:
-    """Poll until a process has ended."""
-    deadline = time.monotonic() + timeout_s
-    while not gone(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return gone(pid)

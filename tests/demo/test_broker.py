@@ -14,7 +14,8 @@ from standardwebhooks.webhooks import Webhook
 from dir_console.demo.lifeline import PARENT_ENV
 from dir_console.demo.wire import Unreachable, Wire
 from tests.demo.conftest import PORT
-from tests.demo.paper import PaperBroker, wait_gone
+from tests.demo.paper import PaperBroker, gone
+from tests.waiting import until
 
 ORDER = {"dfid": "d-1", "intent_id": "i-1", "params": {"symbol": "AAPL", "quantity": 2, "action": "BUY"}}
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS1wYXBlci1icm9rZXI="
@@ -223,4 +224,4 @@ def test_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent.wait(timeout=10)
     parent.stdout.close()
 
-    assert wait_gone(child, timeout_s=10)
+    until(lambda: gone(child), timeout_s=10)

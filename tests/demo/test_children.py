@@ -5,8 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +12,11 @@ import pytest
 from dir_console.demo import agents, children
 from dir_console.demo.wire import Unreachable, Wire
 from tests.demo.conftest import PORT
-from tests.demo.paper import wait_gone
+from tests.demo.paper import gone
+from tests.waiting import until
 
 NOWHERE = "http://127.0.0.1:9"
 KEYS = {"momentum-trader": "agk_x.y"}
-
-
-def _soon(true: Callable[[], bool], *, timeout_s: float = 20) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
 
 
 def _broker_answers(port: int) -> bool:
@@ -46,16 +38,16 @@ def _start(folder: Path, port: int) -> children.Children:
 def test_restarts_a_crashed_child_and_stops_them_all(tmp_path: Path) -> None:
     demo = _start(tmp_path, PORT + 2)
     try:
-        assert _soon(lambda: len(demo.pids()) == 3 and _broker_answers(PORT + 2))
+        until(lambda: len(demo.pids()) == 3 and _broker_answers(PORT + 2), timeout_s=20)
         first = demo.pids()
         os.kill(first["broker"], signal.SIGKILL)
-        assert _soon(lambda: demo.pids().get("broker") not in {None, first["broker"]})
-        assert _soon(lambda: _broker_answers(PORT + 2))
+        until(lambda: demo.pids().get("broker") not in {None, first["broker"]}, timeout_s=20)
+        until(lambda: _broker_answers(PORT + 2), timeout_s=20)
         last = demo.pids()
     finally:
         demo.stop()
 
-    assert all(wait_gone(pid, timeout_s=5) for pid in last.values())
+    assert all(gone(pid) for pid in last.values())
 
 
 def test_hands_keys_over_in_a_file_of_the_owner_only(tmp_path: Path) -> None:
@@ -64,7 +56,7 @@ def test_hands_keys_over_in_a_file_of_the_owner_only(tmp_path: Path) -> None:
         file = tmp_path / "agent_keys.json"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert agents.read_keys(file=file, environ={}) == KEYS
-        assert _soon(lambda: len(demo.pids()) == 3)
+        until(lambda: len(demo.pids()) == 3, timeout_s=20)
         lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in demo.pids().values()]
         assert not any(b"agk_" in line or b"fdk_" in line for line in lines)
     finally:
@@ -92,7 +84,7 @@ def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
     launcher.stdout.close()
 
     assert len(pids) == 3
-    assert all(wait_gone(pid, timeout_s=10) for pid in pids)
+    until(lambda: all(gone(pid) for pid in pids), timeout_s=10)
 
 
 def test_refuses_a_key_file_that_others_may_read(tmp_path: Path) -> None:

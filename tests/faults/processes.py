@@ -46,7 +46,7 @@ class Process:
         """Whether it runs now."""
         return self.running is not None and self.running.poll() is None
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Send a signal to the whole session."""
         assert self.running is not None, f"{self.name} is not running"
         os.killpg(self.running.pid, number)

@@ -70,7 +70,7 @@ class Stack:
 
     def wait_ready(self) -> None:
         """Wait until ``/readyz`` says yes."""
-        until(self._ready, timeout_s=START_S)
+        until(self._ready, timeout_s=START_S, interval_s=0.1)
 
     def stop(self) -> None:
         """End everything, in reverse order."""

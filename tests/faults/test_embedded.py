@@ -27,10 +27,14 @@ def test_loses_and_repeats_nothing_when_the_server_is_killed(embedded: Stack, tm
     before = embedded.broker.count()["effects"]
     running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path)
     try:
-        until(lambda: embedded.broker.count()["effects"] > before + burst.PROPOSALS // 6, timeout_s=20)
+        until(
+            lambda: embedded.broker.count()["effects"] > before + burst.PROPOSALS // 6,
+            timeout_s=20,
+            interval_s=0.05,
+        )
         embedded.broker.control("slow_after", delay_ms=4_000)
         hanging = embedded.broker.count()["effects"]
-        until(lambda: embedded.broker.count()["effects"] > hanging, timeout_s=10)
+        until(lambda: embedded.broker.count()["effects"] > hanging, timeout_s=10, interval_s=0.05)
 
         embedded.processes["server"].kill()
         embedded.broker.control("ok")

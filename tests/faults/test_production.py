@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 def _past(stack: Stack, share: int) -> int:
     """Wait until some of a burst was carried out; returns how many effects there are."""
     before = stack.broker.count()["effects"]
-    until(lambda: stack.broker.count()["effects"] >= before + share, timeout_s=20)
+    until(lambda: stack.broker.count()["effects"] >= before + share, timeout_s=20, interval_s=0.05)
     return stack.broker.count()["effects"]
 
 
@@ -58,14 +58,14 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
     try:
         _past(production, burst.PROPOSALS // 6)
         if way == "hangs":
-            redis.signal(signal.SIGSTOP)
+            redis.send(signal.SIGSTOP)
         else:
             redis.kill()
         done = running.finish()
     finally:
         running.kill()
         if way == "hangs":
-            redis.signal(signal.SIGCONT)
+            redis.send(signal.SIGCONT)
         elif not redis.alive():
             redis.start()
 

@@ -47,16 +47,19 @@ class Fail:
 Action = Succeed | RetryAt | GiveToPerson | Fail
 
 
-def decide(*, result: CallResult, failures: int, at: datetime, jitter: float) -> Action:
+def decide(*, result: CallResult, failures: int, in_doubt: bool, at: datetime, jitter: float) -> Action:
     """What follows `result`, after `failures` earlier operational failures, at the moment `at`.
 
     An unknown result is never tried again by the runtime: the same key at a target that forgets keys would
-    be a second effect.
+    be a second effect. `in_doubt` says that an earlier attempt ended unknown: a refusal now does not tell
+    what became of that one, so it is not a failure yet.
     """
     if isinstance(result, Receipt):
         return Succeed(receipt=result)
     match result.failure_class:
         case FailureClass.TERMINAL:
+            if in_doubt:
+                return GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
             return Fail(failure=result)
         case FailureClass.UNKNOWN:
             return GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)

@@ -1,0 +1,95 @@
+"""Reads of workers and sweepers: which intents are due, which are orphaned, and what holds a call back."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
+
+from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
+from runtime.models import Agent, Attempt, Flow, Intent, Stop
+
+HOLDING_STATUSES = (AgentStatus.SUSPENDED.value, AgentStatus.LOCKED.value)
+SYSTEM_STOPPED = "SYSTEM_STOPPED"
+AGENT_STOPPED = "AGENT_STOPPED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """An intent that may be attempted now."""
+
+    intent_id: UUID
+    target: str
+    next_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the registry says about an intent's agent at this moment."""
+
+    status: AgentStatus
+    held_by: str | None
+
+
+def get_standing(*, flow: Flow) -> Standing:
+    """Whether a stop or the agent's status keeps calls of `flow` back, and why. One query, never cached."""
+    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
+    row = Agent.objects.annotate(all_stopped=Exists(in_force)).get(pk=flow.agent_id)
+    held_by = None
+    if row.all_stopped:
+        held_by = SYSTEM_STOPPED
+    elif row.stopped_at is not None:
+        held_by = AGENT_STOPPED
+    elif row.status in HOLDING_STATUSES:
+        held_by = f"AGENT_{row.status}"
+    return Standing(status=AgentStatus(row.status), held_by=held_by)
+
+
+def is_in_doubt(*, intent: Intent) -> bool:
+    """Whether an earlier attempt ended without anybody knowing what it did."""
+    return Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN).exists()
+
+
+def list_due(*, at: datetime, limit: int, without: Collection[UUID] = ()) -> list[Due]:
+    """Intents whose time has come, oldest first, chosen without a lock.
+
+    What a stop or a status holds back is left out until its window ends, so that it costs nothing meanwhile.
+    """
+    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
+    held = (
+        Q(Exists(in_force))
+        | Q(flow__agent__stopped_at__isnull=False)
+        | Q(flow__agent__status__in=HOLDING_STATUSES)
+    )
+    rows = (
+        Intent.objects.filter(state=IntentState.PENDING, next_at__lte=at)
+        .filter(~held | Q(valid_until__lte=at))
+        .exclude(pk__in=list(without))
+        .order_by("next_at")
+        .values_list("intent_id", "target", "next_at")[:limit]
+    )
+    return [Due(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
+
+
+def get_next_due_at() -> datetime | None:
+    """When the next waiting intent is due; None where none waits."""
+    rows = Intent.objects.filter(state=IntentState.PENDING).order_by("next_at")
+    return rows.values_list("next_at", flat=True).first()
+
+
+def list_orphans(*, at: datetime | None, limit: int) -> list[UUID]:
+    """Claimed intents whose lease ended before `at`; all claimed ones where `at` is None."""
+    rows = Intent.objects.filter(state=IntentState.CLAIMED)
+    if at is not None:
+        rows = rows.filter(lease_until__lt=at)
+    return list(rows.order_by("lease_until").values_list("intent_id", flat=True)[:limit])
+
+
+def list_idle_flows(*, at: datetime, idle_s: int, limit: int) -> list[UUID]:
+    """Open flows in which nothing has happened for `idle_s` seconds: the agent has gone away."""
+    idle_since = at - timedelta(seconds=idle_s)
+    rows = Flow.objects.filter(
+        state__in=(FlowState.CREATED, FlowState.ACTIVE), updated_at__lt=idle_since
+    ).order_by("updated_at")
+    return list(rows.values_list("dfid", flat=True)[:limit])

@@ -1,0 +1,9 @@
+"""Execution: the only road to a side effect (02, "Execution").
+
+`attempt` claims an intent, calls its target once, and records what came of it. Every ending is written by
+`endings`, which `recovery` and `sweeping` share.
+"""
+
+from runtime.services.execution.attempting import AttemptResult, Status, attempt
+
+__all__ = ["AttemptResult", "Status", "attempt"]

@@ -1,0 +1,114 @@
+"""One attempt of one intent: claim, look once more, call, record."""
+
+import logging
+import random
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError, connection
+
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.models import Flow
+from runtime.queries import intents
+from runtime.services import races
+from runtime.services.execution import calling, claiming, recording
+from runtime.services.execution.claiming import Claimed, Refused
+from runtime.services.execution.recording import Late
+
+# Between them about as long as a database takes to fail over; after that the sweeper asks a person.
+_RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
+
+_log = logging.getLogger(__name__)
+
+
+class Status(StrEnum):
+    """How an attempt ended."""
+
+    NOT_DUE = "NOT_DUE"
+    HELD = "HELD"
+    EXPIRED = "EXPIRED"
+    BLOCKED = "BLOCKED"
+    SUCCEEDED = "SUCCEEDED"
+    RETRY_LATER = "RETRY_LATER"
+    WITH_PERSON = "WITH_PERSON"
+    FAILED = "FAILED"
+    REPORTED_LATE = "REPORTED_LATE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptResult:
+    """`called` says whether the target was called; `detail` is a reason code, or empty."""
+
+    status: Status
+    called: bool
+    detail: str = ""
+
+
+def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
+    """Attempt an intent once. Safe to call at any time, from any number of workers.
+
+    `owner` names the calling thread, uniquely over all processes: it is the name on the lease.
+
+    Raises:
+        races.BusyError: when the rows were too contended to claim; nothing has happened then.
+    """
+    claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
+    if isinstance(claim, Refused):
+        return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
+    # The kill switch may have been pressed since the claim was committed.
+    held_by = intents.get_standing(flow=Flow(agent_id=claim.agent_pk, tenant=claim.tenant)).held_by
+    if held_by is not None:
+        races.run(lambda: recording.hold(claim, why=held_by))
+        return AttemptResult(status=Status.HELD, called=False, detail=held_by)
+    return _record(claim, _call(claim))
+
+
+def _call(claim: Claimed) -> CallResult:
+    # A slow target must not keep a database connection: the pool would run dry for the web.
+    if not connection.in_atomic_block:
+        connection.close()
+    try:
+        return calling.call(claim)
+    except Exception:
+        _log.exception("executor of intent %s crashed", claim.intent_id)
+        return Failure(
+            category=FailureCategory.EXECUTOR_CRASHED,
+            failure_class=FailureClass.UNKNOWN,
+            detail="the executor failed in a way that it should not",
+        )
+
+
+def _record(claim: Claimed, result: CallResult) -> AttemptResult:
+    """Record the result, with patience: losing it makes the intent IN_DOUBT."""
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    for wait_s in (*_RECORD_WAITS_S, None):
+        try:
+            return _told(races.run(lambda: recording.record(claim, result, jitter=jitter)))
+        except (races.BusyError, OperationalError, InterfaceError):
+            if wait_s is None:
+                raise
+            _log.warning("the result of intent %s could not be recorded; trying again", claim.intent_id)
+            if not connection.in_atomic_block:
+                connection.close()
+            time.sleep(wait_s)
+    raise AssertionError("the last wait raises")
+
+
+def _told(recorded: recording.Recorded) -> AttemptResult:
+    match recorded:
+        case Succeed():
+            return AttemptResult(status=Status.SUCCEEDED, called=True)
+        case RetryAt():
+            return AttemptResult(status=Status.RETRY_LATER, called=True)
+        case GiveToPerson(reason=reason):
+            return AttemptResult(status=Status.WITH_PERSON, called=True, detail=reason.value)
+        case Fail(failure=failure):
+            return AttemptResult(status=Status.FAILED, called=True, detail=failure.category.value)
+        case Late():
+            return AttemptResult(status=Status.REPORTED_LATE, called=True)
+        case _:
+            assert_never(recorded)

@@ -168,6 +168,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ESCALATION_EXPIRED: Presenter(
             "clock", Lane.DECISION, "Escalation expired", _says("Nobody decided in time: the answer is no.")
         ),
+        Kind.ESCALATION_WITHDRAWN: Presenter(
+            "clock", Lane.ESCALATION, "Escalation withdrawn", _says("The flow ended: nobody needs to decide.")
+        ),
         Kind.INFORMATION_REQUESTED: Presenter(
             "question", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
         ),

@@ -18,6 +18,7 @@ from audit.events.escalations import (
     EscalationRefused,
     EscalationReleased,
     EscalationRevised,
+    EscalationWithdrawn,
     InformationAnswered,
     InformationRequested,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "EscalationRefused",
     "EscalationReleased",
     "EscalationRevised",
+    "EscalationWithdrawn",
     "Event",
     "FactWritten",
     "FlowMoved",

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     ESCALATION_REFUSED = "escalation:refused"
     ESCALATION_DECIDED = "escalation:decided"
     ESCALATION_EXPIRED = "escalation:expired"
+    ESCALATION_WITHDRAWN = "escalation:withdrawn"
     INFORMATION_REQUESTED = "information:requested"
     INFORMATION_ANSWERED = "information:answered"
     INTENT_CREATED = "intent:created"

@@ -56,6 +56,13 @@ class EscalationExpired(Event):
     escalation_id: Id
 
 
+class EscalationWithdrawn(Event):
+    """Its flow ended otherwise, so nobody needs to decide."""
+
+    kind = Kind.ESCALATION_WITHDRAWN
+    escalation_id: Id
+
+
 class InformationRequested(Event):
     kind = Kind.INFORMATION_REQUESTED
     escalation_id: Id

@@ -1,5 +1,6 @@
 """Reading the environment: each function says what to do when a value is missing or wrong."""
 
+import base64
 import os
 import re
 import secrets
@@ -64,12 +65,30 @@ def secret_key(folder: Path) -> str:
                 f"DIR_SECRET_KEY is too short: give at least {LEAST_SECRET_CHARS} random characters."
             )
         return given
-    if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
+    if _is_production():
         raise ImproperlyConfigured(
             "DIR_SECRET_KEY is missing: production needs one that all processes share. "
             "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
         )
     return keep_secret_file(folder / "secret_key", secrets.token_urlsafe(48))
+
+
+def signing_key(folder: Path) -> str:
+    """The seed of the runtime's signatures: DIR_SIGNING_KEY, or made once in the data folder."""
+    given = os.environ.get("DIR_SIGNING_KEY", "")
+    if given:
+        return given
+    if _is_production():
+        raise ImproperlyConfigured(
+            "DIR_SIGNING_KEY is missing: production needs one that all processes share. Make one with: "
+            "python3 -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'"
+        )
+    return keep_secret_file(folder / "signing_key", base64.b64encode(secrets.token_bytes(32)).decode())
+
+
+def _is_production() -> bool:
+    """Several processes on several hosts share one database: nothing may be made up locally."""
+    return os.environ.get("DATABASE_URL", "").startswith("postgres") and bool(os.environ.get("REDIS_URL"))
 
 
 def database(folder: Path) -> dict[str, Any]:

@@ -161,7 +161,7 @@ DIR_PORTS = {
 }
 DIR_HEADS = ["runtime.queries.heads.flow_heads"]
 
-DIR_SIGNING_KEY = os.environ.get("DIR_SIGNING_KEY", "")
+DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
 DIR_TARGET_URLS = env.target_urls()
 DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
 DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)

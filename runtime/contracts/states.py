@@ -61,11 +61,10 @@ class Decision(Choice):
 
 
 class Impact(Choice):
-    """Impact categories (DIR paper, 9.4), and CRITICAL above them."""
+    """Impact categories (DIR paper, 9.4)."""
 
     LOW_IMPACT = "LOW_IMPACT"
     HIGH_IMPACT = "HIGH_IMPACT"
-    CRITICAL_IMPACT = "CRITICAL_IMPACT"
 
 
 class IntentState(Choice):

@@ -1,0 +1,65 @@
+"""The runtime's own signature (Ed25519), behind a protocol: a key service can take its place."""
+
+import base64
+import binascii
+import hashlib
+from functools import cache
+from typing import Protocol
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+SEED_BYTES = 32
+
+
+class Signer(Protocol):
+    """Signs bytes. `key_id` names the public key: the first 16 hex digits of its SHA-256."""
+
+    @property
+    def key_id(self) -> str: ...
+    @property
+    def public_key(self) -> bytes: ...
+    def sign(self, statement: bytes) -> bytes: ...
+
+
+class LocalSigner:
+    """A signer whose seed this process holds."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+
+    @property
+    def public_key(self) -> bytes:
+        """The raw public key, 32 bytes."""
+        return self._key.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+
+    @property
+    def key_id(self) -> str:
+        """The name of the key."""
+        return hashlib.sha256(self.public_key).hexdigest()[:16]
+
+    def sign(self, statement: bytes) -> bytes:
+        """The signature of `statement`, 64 bytes."""
+        return self._key.sign(statement)
+
+
+@cache
+def signer() -> Signer:
+    """The signer of this installation, from `settings.DIR_SIGNING_KEY` (base64 of a 32-byte seed).
+
+    Raises ImproperlyConfigured when the key cannot be read; nothing is decided then (fail closed).
+    """
+    try:
+        seed = base64.b64decode(settings.DIR_SIGNING_KEY, validate=True)
+    except binascii.Error:
+        seed = b""
+    if len(seed) != SEED_BYTES:
+        raise ImproperlyConfigured(
+            "DIR_SIGNING_KEY must be the base64 form of 32 random bytes. Make one with: "
+            "python3 -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'"
+        )
+    return LocalSigner(seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import PolicyKind, Request, Step
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import linter, names, ranges, templates
+from runtime.kernel.rules import linter, names, ranges, templates, tokens
 from runtime.kernel.rules.language import ExpressionError
 
 Place = tuple[str | int, ...]
@@ -35,6 +35,19 @@ def fact_namespaces(kind: PolicyKind) -> frozenset[str]:
     """The namespaces of the facts that a kind depends on or predicts: what its rules may read."""
     paths = (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
     return frozenset(path.partition(".")[0] for path in paths)
+
+
+def limits_read(kind: PolicyKind) -> frozenset[str]:
+    """The fields of `manifest.limits` that the kind reads without asking `has` first."""
+    read, asked = set[str](), set[str]()
+    for _, source, _ in _expressions(kind):
+        found = tokens.tokenize(source)
+        texts = [token.text for token in found]
+        for at in range(len(texts) - 4):
+            if texts[at : at + 4] == ["manifest", ".", "limits", "."]:
+                is_asked = texts[max(at - 2, 0) : at] == ["has", "("]
+                (asked if is_asked else read).add(texts[at + 4])
+    return frozenset(read - asked)
 
 
 def _schema_problems(kind: PolicyKind) -> Iterator[Problem]:

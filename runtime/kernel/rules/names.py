@@ -5,7 +5,6 @@ Who builds the values (`runtime.queries.facts`) and who checks the expressions (
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from runtime.contracts.manifest import Manifest
@@ -38,15 +37,3 @@ UNLESS = frozenset({"seen", "current", "params", "constraints"})
 REQUEST = JUDGED | {"intent"}
 # What a step writes back, and where an outcome is routed to.
 RECEIPT = JUDGED | {"receipt"}
-
-
-def judged_time(now: datetime) -> dict[str, int | str]:
-    """The value of `time` for an aware moment: UTC, weekday 1 (Monday) to 7."""
-    moment = now.astimezone(UTC)
-    return {
-        "epoch_ms": int(moment.timestamp()) * 1000 + moment.microsecond // 1000,
-        "iso": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "hour": moment.hour,
-        "minute": moment.minute,
-        "weekday": moment.isoweekday(),
-    }

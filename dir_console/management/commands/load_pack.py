@@ -1,0 +1,45 @@
+"""`manage.py load_pack FILE [--activate]`: validate, lint and register a pack (design 03, "Commands")."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.services import packs, races
+
+
+class Command(BaseCommand):
+    """Exit 0 when the pack is loaded, also when it was loaded before; 1 with every problem otherwise."""
+
+    help = "Validate, lint and register a pack of policy kinds, agents and targets. Safe to repeat."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE", help="the pack, YAML in UTF-8")
+        parser.add_argument(
+            "--activate", action="store_true", help="put its kinds and manifests in force, once registered"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        file: Path = options["file"]
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{file} cannot be read: {error}") from error
+        try:
+            result = packs.load(text=text, source=file.name, activate=options["activate"], actor="system")
+        except races.BusyError as error:
+            raise CommandError("The database is busy; nothing was loaded. Run the command again.") from error
+        if isinstance(result, packs.Refused):
+            raise CommandError("\n".join(("Nothing was loaded.", *result.problems)))
+        for warning in result.warnings:
+            self.stderr.write(f"warning: {warning}")
+        self._tell(result)
+
+    def _tell(self, result: packs.Loaded) -> None:
+        for name in result.registered:
+            self.stdout.write(f"registered {name}")
+        for name in result.activated:
+            self.stdout.write(f"activated {name}")
+        state = "loaded" if result.changed else "unchanged"
+        self.stdout.write(f"{result.pack} {result.version}: {state}")

@@ -1,0 +1,116 @@
+"""What a pack must hold together beyond its grammar, and what of it is not enforced yet."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.pack import Pack
+from runtime.contracts.policy_kind import OnUnknown, PolicyKind
+from runtime.kernel.rules import kind_linter
+from runtime.services.pack_reading import Problem
+
+# Fields that are parsed and stored, but that nothing acts on yet.
+_IDLE_KIND_FIELDS = (
+    "claims",
+    "routes",
+    "subjects",
+    "outputs_schema",
+    "allowed_outcomes",
+    "required_evidence",
+    "approval_mode",
+    "gate_id",
+    "red_lines",
+)
+_IDLE_MANIFEST_FIELDS = (
+    "compute",
+    "memory_scopes",
+    "may_delegate_to",
+    "silent_after_s",
+    "hours",
+    "model_profile",
+    "prompt_bundle_hash",
+    "evaluator_suite",
+)
+
+
+def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
+    """Everything that does not hold together. `targets` and `kinds` are those that exist already."""
+    for at, kind in enumerate(pack.policy_kinds):
+        for problem in kind_linter.lint_kind(kind):
+            yield Problem(("policy_kinds", at, *problem.place), problem.message)
+        yield from _reference_problems(pack, kind, at, {*pack.targets, *targets})
+    known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
+    for at, agent in enumerate(pack.agents):
+        for number, name in enumerate(agent.manifest.policy_kinds):
+            if name not in known:
+                place = ("agents", at, "manifest", "policy_kinds", number)
+                yield Problem(place, f"the policy kind {name} is neither in the pack nor registered")
+    yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
+    yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
+    yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
+
+
+def warnings(pack: Pack) -> Iterator[str]:
+    """By name, what this version of the runtime does not enforce, and what cannot work as written."""
+    if pack.resources:
+        yield "resources are not enforced yet"
+    for kind in pack.policy_kinds:
+        for name in _idle_kind_fields(kind):
+            yield f"{kind.kind}: {name} is not enforced yet"
+    for agent in pack.agents:
+        for name in _IDLE_MANIFEST_FIELDS:
+            if getattr(agent.manifest, name):
+                yield f"{agent.agent_id}: {name} is not enforced yet"
+        yield from _missing_limits(pack, agent.agent_id, agent.manifest)
+
+
+def not_activated(kind: PolicyKind) -> str | None:
+    """Why a kind is registered but cannot be put in force yet; None when it can."""
+    if len(kind.steps) > 1:
+        name = f"{kind.kind} {kind.version}"
+        return f"{name} has {len(kind.steps)} steps and is not activated: sagas are not there yet"
+    return None
+
+
+def _idle_kind_fields(kind: PolicyKind) -> Iterator[str]:
+    yield from (name for name in _IDLE_KIND_FIELDS if getattr(kind, name))
+    for at, step in enumerate(kind.steps):
+        if step.compensate is not None:
+            yield f"steps[{at}].compensate"
+        if step.writes:
+            yield f"steps[{at}].writes"
+    if kind.on_unknown is not OnUnknown.PERSON:
+        yield f"on_unknown {kind.on_unknown.value}"
+    for at, rule in enumerate(kind.rules):
+        if not rule.mandatory:
+            yield f"rules[{at}].mandatory false"
+        if rule.priority:
+            yield f"rules[{at}].priority"
+
+
+def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:
+    for kind in pack.policy_kinds:
+        if kind.kind in manifest.policy_kinds:
+            for name in sorted(kind_linter.limits_read(kind) - manifest.limits.keys()):
+                lacking = f"{kind.kind} reads manifest.limits.{name}, which is not set"
+                yield f"{agent_id}: {lacking}; its proposals will be refused"
+
+
+def _reference_problems(pack: Pack, kind: PolicyKind, at: int, targets: set[str]) -> Iterator[Problem]:
+    for number, step in enumerate(kind.steps):
+        if step.target is not None and step.target not in targets:
+            place = ("policy_kinds", at, "steps", number, "target")
+            yield Problem(place, f"the target {step.target} is neither in the pack nor configured")
+    resources = {resource.name for resource in pack.resources}
+    for number, claim in enumerate(kind.claims):
+        if claim.resource not in resources:
+            place = ("policy_kinds", at, "claims", number, "resource")
+            yield Problem(place, f"the resource {claim.resource} is not in the pack")
+
+
+def _twice(place: tuple[str, str], values: list[str]) -> Iterator[Problem]:
+    group, name = place
+    counts = Counter(values)
+    for at, value in enumerate(values):
+        if counts[value] > 1 and values.index(value) != at:
+            yield Problem((group, at, name), f"{value} is already in this pack")

@@ -1,0 +1,306 @@
+"""Loading packs: the file is checked whole, then its rows and entries are written in one transaction.
+
+Kinds and manifests are immutable under their version; loading the same bytes again changes nothing.
+Facts that exist, and an agent's status and budget, are never touched: the world has moved on since.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Model
+
+from audit import canonical, events, ledger
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.pack import PackAgent
+from runtime.contracts.pack import Target as TargetContract
+from runtime.contracts.policy_kind import Contract
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Target
+from runtime.queries import clock
+from runtime.services import pack_checks, pack_reading, races
+from runtime.services.pack_reading import Problem, Read
+
+_SYSTEM = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a load did. `warnings` are sentences for the person who loads; `changed` is False for a repeat."""
+
+    pack: str
+    version: str
+    changed: bool
+    registered: tuple[str, ...] = ()
+    activated: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Nothing was loaded: everything that is wrong, each with file, line and field."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(kw_only=True)
+class _Loading:
+    """One load inside its transaction; entries are written last, stream by stream in the order of names."""
+
+    read: Read
+    tenant: str
+    actor: str
+    at: datetime
+    registered: list[str] = field(default_factory=list)
+    activated: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    entries: dict[str, list[events.Event]] = field(default_factory=lambda: defaultdict(list))
+
+    def write_entries(self) -> None:
+        for stream in sorted(self.entries):
+            ledger.append_to(
+                tenant=self.tenant, stream=stream, actor=self.actor, at=self.at, events=self.entries[stream]
+            )
+
+
+def load(
+    *, text: str, source: str, activate: bool, actor: str, tenant: str | None = None
+) -> Loaded | Refused:
+    """Load a pack file's `text`; `source` is the name that problems are reported under.
+
+    With `activate`, its kinds and manifests come into force, except those that were in force before and
+    were superseded: a repeated load must not undo what a person has activated since.
+
+    Raises:
+        races.BusyError: after three lost races; nothing was loaded.
+    """
+    read = pack_reading.read(text=text, name=source)
+    if not isinstance(read, Read):
+        return Refused(problems=read)
+    of_tenant = tenant or settings.DIR_TENANT
+    return races.run(lambda: _load(read, activate=activate, actor=actor, tenant=of_tenant))
+
+
+def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Refused:
+    problems = (*_problems(read, tenant), *_changed_versions(read, tenant))
+    if problems:
+        return Refused(problems=tuple(read.source.words(problem) for problem in problems))
+    loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
+    _store_targets(loading)
+    _store_facts(loading)
+    kinds = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
+    agents = [
+        _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
+    ]
+    if activate:
+        loading.warnings.extend(pack_checks.warnings(read.pack))
+        for contract, row in zip(read.pack.policy_kinds, kinds, strict=True):
+            _activate_kind(loading, contract, row)
+        for agent, manifest in agents:
+            _activate_manifest(loading, agent, manifest)
+    _store_pack(loading)
+    loading.write_entries()
+    return Loaded(
+        pack=read.pack.pack,
+        version=read.pack.version,
+        changed=bool(loading.entries),
+        registered=tuple(loading.registered),
+        activated=tuple(loading.activated),
+        warnings=tuple(loading.warnings),
+    )
+
+
+def _problems(read: Read, tenant: str) -> Iterator[Problem]:
+    targets = set(Target.objects.of(tenant).values_list("name", flat=True))
+    kinds = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
+    yield from pack_checks.problems(read.pack, targets=targets, kinds=kinds)
+
+
+def _changed_versions(read: Read, tenant: str) -> Iterator[Problem]:
+    """Kinds and manifests whose version is registered with other content."""
+    kinds = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
+    for at, kind in enumerate(read.pack.policy_kinds):
+        row = kinds.get((kind.kind, kind.version))
+        if row is not None and not _is_same(kind, KindContract.from_bytes(bytes(row.body))):
+            said = (
+                f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
+            )
+            yield Problem(("policy_kinds", at, "version"), said)
+    manifests = {
+        (row.agent.agent_id, row.version): row
+        for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
+    }
+    for at, agent in enumerate(read.pack.agents):
+        version = agent.manifest.version
+        held = manifests.get((agent.agent_id, version))
+        if held is not None and not _is_same(agent.manifest, ManifestContract.from_bytes(bytes(held.body))):
+            said = f"manifest {version} is registered with other content; give the change a new version"
+            yield Problem(("agents", at, "manifest", "version"), said)
+
+
+def _is_same(new: Contract, stored: Contract) -> bool:
+    # The stored document is read first: a field appended since gets its default on both sides.
+    return new.to_bytes() == stored.to_bytes()
+
+
+def _store_targets(loading: _Loading) -> None:
+    for name, target in sorted(loading.read.pack.targets.items()):
+        values = {"base_url": target.base_url, "secret_env": target.secret_env or ""}
+        row = Target.objects.of(loading.tenant).filter(name=name).first()
+        if row is None:
+            Target.objects.create(tenant=loading.tenant, name=name, configured_at=loading.at, **values)
+        elif _update(row, values):
+            Target.objects.filter(pk=row.pk).update(configured_at=loading.at)
+        else:
+            continue
+        loading.entries[_SYSTEM].append(_target_configured(name, target))
+
+
+def _target_configured(name: str, target: TargetContract) -> events.TargetConfigured:
+    return events.TargetConfigured(name=name, base_url=target.base_url, signed=target.secret_env is not None)
+
+
+def _update(row: Model, values: Mapping[str, str]) -> bool:
+    changed = {name: value for name, value in values.items() if getattr(row, name) != value}
+    for name, value in changed.items():
+        setattr(row, name, value)
+    if changed:
+        row.save(update_fields=list(changed))
+    return bool(changed)
+
+
+def _store_facts(loading: _Loading) -> None:
+    """The first version of each fact that does not exist yet."""
+    given = {
+        f"{namespace}.{name}": canonical.encode(value)
+        for namespace, members in sorted(loading.read.pack.facts.items())
+        for name, value in sorted(members.items())
+    }
+    held = set(Fact.objects.of(loading.tenant).filter(path__in=given).values_list("path", flat=True))
+    for path, body in given.items():
+        if path in held:
+            continue
+        values = {
+            "tenant": loading.tenant,
+            "path": path,
+            "version": 1,
+            "value": body,
+            "digest": canonical.digest(body),
+            "writer": loading.actor,
+            "written_at": loading.at,
+        }
+        Fact.objects.create(**values)
+        FactVersion.objects.create(**values)
+        loading.entries[_SYSTEM].append(
+            events.FactWritten(path=path, version=1, digest=canonical.digest(body), writer=loading.actor)
+        )
+
+
+def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:
+    held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
+    if held is not None:
+        return held
+    body = kind.to_bytes()
+    row = PolicyKind.objects.create(
+        tenant=loading.tenant,
+        kind=kind.kind,
+        version=kind.version,
+        title=kind.title,
+        risk_tier=kind.risk_tier,
+        body=body,
+        digest=canonical.digest(body),
+        created_at=loading.at,
+        created_by=loading.actor,
+    )
+    loading.registered.append(f"{kind.kind} {kind.version}")
+    loading.entries[_SYSTEM].append(
+        events.KindRegistered(policy_kind=kind.kind, version=kind.version, digest=row.digest)
+    )
+    return row
+
+
+def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
+    """The agent, locked, with its manifest of this version; both made where they do not exist."""
+    agent = Agent.objects.of(loading.tenant).select_for_update().filter(agent_id=given.agent_id).first()
+    described = {"role": given.role.value, "owner": given.owner, "mission": given.mission}
+    if agent is None:
+        agent = Agent.objects.create(
+            tenant=loading.tenant, agent_id=given.agent_id, created_at=loading.at, **described
+        )
+        loading.registered.append(f"agent {given.agent_id}")
+        loading.entries[f"agent:{given.agent_id}"].append(
+            events.AgentRegistered(agent_id=given.agent_id, role=given.role, owner=given.owner)
+        )
+    elif any(getattr(agent, name) != value for name, value in described.items()):
+        loading.warnings.append(
+            f"{given.agent_id} is registered with another role, owner or mission: left as it is"
+        )
+    return agent, _store_manifest(loading, agent, given.manifest)
+
+
+def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract) -> Manifest:
+    held = agent.manifests.filter(version=manifest.version).first()
+    if held is not None:
+        return held
+    body = manifest.to_bytes()
+    row = Manifest.objects.create(
+        agent=agent,
+        version=manifest.version,
+        body=body,
+        digest=canonical.digest(body),
+        created_at=loading.at,
+        created_by=loading.actor,
+    )
+    loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
+    loading.entries[f"agent:{agent.agent_id}"].append(
+        events.ManifestRegistered(agent_id=agent.agent_id, version=row.version, digest=row.digest)
+    )
+    return row
+
+
+def _activate_kind(loading: _Loading, contract: KindContract, row: PolicyKind) -> None:
+    name = f"{row.kind} {row.version}"
+    why_not = pack_checks.not_activated(contract)
+    if why_not is not None:
+        loading.warnings.append(why_not)
+    elif row.activated_at is not None and not row.active:
+        loading.warnings.append(_superseded(name))
+    elif not row.active:
+        PolicyKind.objects.of(loading.tenant).filter(kind=row.kind, active=True).update(active=False)
+        row.active, row.activated_at, row.activated_by = True, loading.at, loading.actor
+        row.save(update_fields=["active", "activated_at", "activated_by"])
+        loading.activated.append(name)
+        loading.entries[_SYSTEM].append(
+            events.KindActivated(policy_kind=row.kind, version=row.version, digest=row.digest)
+        )
+
+
+def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
+    if agent.active_manifest_id == row.pk:
+        return
+    name = f"manifest {agent.agent_id} {row.version}"
+    if row.activated_at is not None:
+        loading.warnings.append(_superseded(name))
+        return
+    row.activated_at, row.activated_by = loading.at, loading.actor
+    row.save(update_fields=["activated_at", "activated_by"])
+    Agent.objects.filter(pk=agent.pk).update(active_manifest=row)
+    loading.activated.append(name)
+    loading.entries[f"agent:{agent.agent_id}"].append(
+        events.ManifestActivated(agent_id=agent.agent_id, version=row.version, digest=row.digest)
+    )
+
+
+def _superseded(name: str) -> str:
+    return f"{name} was in force before and has been superseded: left as it is; give it a new version"
+
+
+def _store_pack(loading: _Loading) -> None:
+    pack, digest = loading.read.pack, loading.read.digest
+    row = {"tenant": loading.tenant, "name": pack.pack, "version": pack.version, "digest": digest}
+    if Pack.objects.filter(**row).exists():
+        return
+    Pack.objects.create(**row, loaded_at=loading.at, loaded_by=loading.actor)
+    loading.entries[_SYSTEM].append(events.PackLoaded(pack=pack.pack, version=pack.version, digest=digest))

@@ -27,7 +27,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Presenter:
-    """`icon` is a name of the icon set; `sentence` takes the payload."""
+    """`icon` is an id in static/icons.svg; `sentence` takes the payload."""
 
     icon: str
     lane: Lane
@@ -124,43 +124,43 @@ def _count(number: int, noun: str) -> str:
 
 
 _UNKNOWN = Presenter(
-    "dot", Lane.SYSTEM, "Entry of another version", lambda payload: "Recorded by another version."
+    "ledger", Lane.SYSTEM, "Entry of another version", lambda payload: "Recorded by another version."
 )
 
 PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
     {
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", _says("Opened by {agent_id}.")),
-        Kind.FLOW_MOVED: Presenter("arrow", Lane.SYSTEM, "State changed", _moved),
-        Kind.CONTEXT_COMPILED: Presenter("context", Lane.CONTEXT, "Context compiled", _compiled),
+        Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", _moved),
+        Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", _compiled),
         Kind.STEP_REPORTED: Presenter(
             "thought", Lane.REASONING, "Step reported", _says("The agent claims a step: {step_type}.")
         ),
-        Kind.USAGE_REPORTED: Presenter("meter", Lane.REASONING, "Usage reported", _usage),
+        Kind.USAGE_REPORTED: Presenter("budget", Lane.REASONING, "Usage reported", _usage),
         Kind.PROPOSAL_SUBMITTED: Presenter(
-            "proposal",
+            "send",
             Lane.PROPOSAL,
             "Proposal submitted",
             _says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
         ),
-        Kind.VERDICT_GIVEN: Presenter("gate", Lane.VALIDATION, "Verdict given", _verdict),
+        Kind.VERDICT_GIVEN: Presenter("shield", Lane.VALIDATION, "Verdict given", _verdict),
         Kind.REVIEW_FLAGGED: Presenter(
-            "flag", Lane.VALIDATION, "Flagged for review", _says("Soft guard {guard} says {code}.")
+            "high", Lane.VALIDATION, "Flagged for review", _says("Soft guard {guard} says {code}.")
         ),
-        Kind.ESCALATION_OPENED: Presenter("escalation", Lane.ESCALATION, "Escalation opened", _opened),
+        Kind.ESCALATION_OPENED: Presenter("refer", Lane.ESCALATION, "Escalation opened", _opened),
         Kind.ESCALATION_REVISED: Presenter(
-            "revision", Lane.ESCALATION, "Evidence revised", _says("Revision {revision}: {why}.")
+            "edit", Lane.ESCALATION, "Evidence revised", _says("Revision {revision}: {why}.")
         ),
         Kind.ESCALATION_CLAIMED: Presenter(
-            "hand", Lane.ESCALATION, "Escalation claimed", _says("Taken up by a person.")
+            "user", Lane.ESCALATION, "Escalation claimed", _says("Taken up by a person.")
         ),
         Kind.ESCALATION_RELEASED: Presenter(
-            "hand", Lane.ESCALATION, "Escalation released", _says("Given back to the queue.")
+            "user", Lane.ESCALATION, "Escalation released", _says("Given back to the queue.")
         ),
         Kind.ESCALATION_REFUSED: Presenter(
-            "refusal", Lane.DECISION, "Decision refused", _says("{action} was refused: {code}.")
+            "cross", Lane.DECISION, "Decision refused", _says("{action} was refused: {code}.")
         ),
         Kind.ESCALATION_DECIDED: Presenter(
-            "decision",
+            "check",
             Lane.DECISION,
             "Decision made",
             _says("{action} on evidence revision {revision}, signed with key {key_id}."),
@@ -172,23 +172,23 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "clock", Lane.ESCALATION, "Escalation withdrawn", _says("The flow ended: nobody needs to decide.")
         ),
         Kind.INFORMATION_REQUESTED: Presenter(
-            "question", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
+            "ask", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
         ),
         Kind.INFORMATION_ANSWERED: Presenter(
-            "answer", Lane.REASONING, "Information answered", _says("The agent answered the question.")
+            "send", Lane.REASONING, "Information answered", _says("The agent answered the question.")
         ),
-        Kind.INTENT_CREATED: Presenter("intent", Lane.EXECUTION, "Intent created", _intent),
+        Kind.INTENT_CREATED: Presenter("bolt", Lane.EXECUTION, "Intent created", _intent),
         Kind.INTENT_CANCELLED: Presenter(
-            "refusal", Lane.EXECUTION, "Intent cancelled", _says("Cancelled before execution: {reason}.")
+            "cross", Lane.EXECUTION, "Intent cancelled", _says("Cancelled before execution: {reason}.")
         ),
         Kind.INTENT_BLOCKED: Presenter(
-            "refusal", Lane.EXECUTION, "Intent blocked", _says("The check before the call said no: {code}.")
+            "cross", Lane.EXECUTION, "Intent blocked", _says("The check before the call said no: {code}.")
         ),
         Kind.INTENT_HELD: Presenter(
             "stop", Lane.EXECUTION, "Intent held", _says("Held between claim and call: {why}.")
         ),
         Kind.INTENT_IN_DOUBT: Presenter(
-            "question",
+            "ask",
             Lane.EXECUTION,
             "Result unknown",
             _says("Attempt {number} ended without a known result."),
@@ -203,16 +203,16 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ATTEMPT_REPORTED_LATE: Presenter(
             "clock", Lane.EXECUTION, "Late answer", _says("Attempt {number} answered late: {result}.")
         ),
-        Kind.OUTCOME_RECORDED: Presenter("outcome", Lane.EXECUTION, "Outcome recorded", _outcome),
+        Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", _outcome),
         Kind.RESOURCE_CONFIGURED: Presenter(
-            "resource", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")
+            "lock", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")
         ),
-        Kind.RESOURCE_RESERVED: Presenter("resource", Lane.VALIDATION, "Resource reserved", _reserved),
+        Kind.RESOURCE_RESERVED: Presenter("lock", Lane.VALIDATION, "Resource reserved", _reserved),
         Kind.RESOURCE_COMMITTED: Presenter(
-            "resource", Lane.EXECUTION, "Resource used", _says("{amount} of {resource} used.")
+            "lock", Lane.EXECUTION, "Resource used", _says("{amount} of {resource} used.")
         ),
         Kind.RESOURCE_RELEASED: Presenter(
-            "resource",
+            "lock",
             Lane.EXECUTION,
             "Resource released",
             _says("{amount} of {resource} released: {reason}."),
@@ -229,16 +229,16 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.AGENT_STOPPED: Presenter("stop", Lane.SYSTEM, "Agent stopped", _says("{agent_id}: {reason}.")),
         Kind.AGENT_RESUMED: Presenter("play", Lane.SYSTEM, "Agent resumed", _resumed),
         Kind.MANIFEST_REGISTERED: Presenter(
-            "manifest", Lane.SYSTEM, "Manifest registered", _says("{agent_id} version {version}.")
+            "record", Lane.SYSTEM, "Manifest registered", _says("{agent_id} version {version}.")
         ),
         Kind.MANIFEST_ACTIVATED: Presenter(
-            "manifest", Lane.SYSTEM, "Manifest activated", _says("{agent_id} version {version} is in force.")
+            "record", Lane.SYSTEM, "Manifest activated", _says("{agent_id} version {version} is in force.")
         ),
         Kind.SESSION_OPENED: Presenter(
-            "key", Lane.SYSTEM, "Session opened", _says("{agent_id} under manifest {manifest_version}.")
+            "lock", Lane.SYSTEM, "Session opened", _says("{agent_id} under manifest {manifest_version}.")
         ),
-        Kind.KEY_ISSUED: Presenter("key", Lane.SYSTEM, "Key issued", _says("Key {key_id} for {subject}.")),
-        Kind.KEY_REVOKED: Presenter("key", Lane.SYSTEM, "Key revoked", _says("Key {key_id}.")),
+        Kind.KEY_ISSUED: Presenter("lock", Lane.SYSTEM, "Key issued", _says("Key {key_id} for {subject}.")),
+        Kind.KEY_REVOKED: Presenter("lock", Lane.SYSTEM, "Key revoked", _says("Key {key_id}.")),
         Kind.KIND_REGISTERED: Presenter(
             "kind", Lane.SYSTEM, "Policy kind registered", _says("{policy_kind} version {version}.")
         ),
@@ -250,24 +250,24 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.PACK_LOADED: Presenter("kind", Lane.SYSTEM, "Pack loaded", _says("{pack} version {version}.")),
         Kind.TARGET_CONFIGURED: Presenter(
-            "target", Lane.SYSTEM, "Target configured", _says("{name} at {base_url}, signed calls: {signed}.")
+            "bolt", Lane.SYSTEM, "Target configured", _says("{name} at {base_url}, signed calls: {signed}.")
         ),
         Kind.FACT_WRITTEN: Presenter(
-            "fact", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
+            "layers", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
         ),
-        Kind.BUDGET_SPENT: Presenter("meter", Lane.SYSTEM, "Budget spent", _tokens),
+        Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", _tokens),
         Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", _says("{reason}.")),
         Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", _resumed),
         Kind.REQUEST_REFUSED: Presenter(
-            "refusal", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
+            "cross", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
         ),
-        Kind.USER_ADDED: Presenter("person", Lane.SYSTEM, "User added", _roles),
-        Kind.USER_ROLES_CHANGED: Presenter("person", Lane.SYSTEM, "Roles changed", _roles),
+        Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", _roles),
+        Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Roles changed", _roles),
         Kind.USER_DEACTIVATED: Presenter(
-            "person", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
+            "user", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
         ),
         Kind.PAYLOAD_ERASED: Presenter(
-            "refusal", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")
+            "cross", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")
         ),
     }
 )

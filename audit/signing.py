@@ -33,9 +33,7 @@ class LocalSigner:
     @property
     def public_key(self) -> bytes:
         """The raw public key, 32 bytes."""
-        return self._key.public_key().public_bytes(
-            serialization.Encoding.Raw, serialization.PublicFormat.Raw
-        )
+        return self._key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
     @property
     def key_id(self) -> str:

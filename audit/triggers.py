@@ -3,13 +3,12 @@
 A database owner can still switch triggers off; the chain and the checkpoints are what shows that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 _TABLE = "audit_ledgerentry"
 _REFUSAL = "ledger entries are append only"
@@ -38,6 +37,8 @@ _POSTGRESQL = {
     ),
 }
 
+WANTED: Mapping[str, Mapping[str, str]] = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+
 
 def install(*, using: str = "default") -> None:
     """Create the triggers that are not there; safe to call at any time."""
@@ -49,7 +50,7 @@ def install(*, using: str = "default") -> None:
         if connection.vendor == "postgresql":
             cursor.execute(_POSTGRESQL_FUNCTION)
         for name in absent:
-            cursor.execute(f"CREATE TRIGGER {name} {_wanted(connection)[name]}")
+            cursor.execute(f"CREATE TRIGGER {name} {WANTED[connection.vendor][name]}")
 
 
 def missing(*, using: str = "default") -> list[str]:
@@ -67,7 +68,7 @@ def missing(*, using: str = "default") -> list[str]:
                 "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [_TABLE]
             )
         present = {row[0] for row in cursor.fetchall()}
-    return sorted(_wanted(connection).keys() - present)
+    return sorted(WANTED[connection.vendor].keys() - present)
 
 
 def install_after_migrate(*, using: str, **_: Any) -> None:
@@ -88,7 +89,3 @@ def check_installed(
         for using in databases or ()
         for name in missing(using=using)
     ]
-
-
-def _wanted(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    return _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE

@@ -4,6 +4,7 @@ import re
 import typing
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -77,6 +78,11 @@ def test_every_kind_reads_as_a_sentence(kind: Kind, optional: bool) -> None:
     assert presenter.icon
     assert presenter.title
     assert presenters.present(kind.value) is presenter
+
+
+def test_every_icon_is_in_the_icon_set() -> None:
+    icons = (Path(__file__).parents[2] / "static" / "icons.svg").read_text()
+    assert [each.icon for each in presenters.PRESENTERS.values() if f'id="{each.icon}"' not in icons] == []
 
 
 def test_a_kind_of_a_later_version_has_a_plain_presenter() -> None:

@@ -99,11 +99,11 @@ def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
         error = value_error or bound_error
         status, message = Status.PASSED, ""
         if error or value is None or bound is None:
-            status, message = Status.ERROR, f"Limit {limit.id} could not be evaluated: {error}"
+            status, message = Status.ERROR, f"could not be evaluated: {error}"
         elif Decimal(str(value)) > Decimal(str(bound)):
             status, message = (
                 Status.FAILED,
-                limit.message or f"{value} is above the limit {limit.id} of {bound}",
+                limit.message or f"{value} is above the limit of {bound}",
             )
         bounds.append(
             Bound(

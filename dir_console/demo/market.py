@@ -13,6 +13,7 @@ BASE_CENTS: Final[Mapping[str, int]] = {
     "NVDA": 12140,
     "GOOG": 17235,
     "AMZN": 18410,
+    "BTC-USD": 6500000,
 }
 TICK_S: Final = 3.0
 CYCLE_S: Final = 300.0

@@ -14,10 +14,11 @@ from dir_console.demo.wire import Refused, Stopped, Unreachable
 log = logging.getLogger("demo.agents")
 
 MAX_OPEN: Final = 6
+# Asking without a token would make the agent PASSIVE: leave some to be safe.
+_SPARE_TOKENS: Final = 2
 _OUTCOME_S: Final = 12.0
 _PERSON_S: Final = 25.0
 _TROUBLE_S: Final = 10.0
-_DEFAULT_LIMIT_CENTS: Final = 100_000
 
 _NOT_OFFERED = frozenset({404, 405, 501})
 _ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
@@ -109,14 +110,7 @@ class Persona:
             self._hear(other, patience_s=0)
         if len(self.open_escalations) >= MAX_OPEN:
             return False
-        return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > 0
-
-    def limit_cents(self, context: Context) -> int:
-        """The bound that the active manifest sets, as far as the context tells it."""
-        limits = context.raw.get("mission", {})
-        found = limits.get("limits", {}) if isinstance(limits, Mapping) else {}
-        value = found.get("max_notional_cents") if isinstance(found, Mapping) else None
-        return value if isinstance(value, int) and value > 0 else _DEFAULT_LIMIT_CENTS
+        return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
 
     def _hear(self, dfid: str, *, patience_s: float) -> None:
         after = self.open_escalations.get(dfid, 0)

@@ -11,6 +11,7 @@ _LARGE_SHARE: Final = 0.35
 _TRANSFER_SHARE: Final = 0.15
 _CONFIDENT_SHARE: Final = 0.55
 _ATTEMPTS: Final = 3
+_LIMIT_CENTS: Final = 100_000  # what its manifest allows without a person
 
 
 class Steady(Persona):
@@ -43,7 +44,7 @@ class Ambitious(Persona):
         )
         draw = self.rng.random()
         if draw < _LARGE_SHARE and self.may_escalate(dfid):
-            body = proposals.large(context=context, rng=self.rng, above_cents=self.limit_cents(context))
+            body = proposals.large(context=context, rng=self.rng, above_cents=_LIMIT_CENTS)
         elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate(dfid):
             body = proposals.transfer(context=context, rng=self.rng)
         else:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from dir_console.demo.client import Context
 from dir_console.demo.market import BASE_CENTS
 
-SYMBOLS: Final = tuple(BASE_CENTS)
+# One coin is worth more than any of these agents may spend.
+SYMBOLS: Final = tuple(symbol for symbol in BASE_CENTS if symbol != "BTC-USD")
 ACCOUNTS: Final = ("operations", "settlement", "reserve")
 
 _SMALL = (

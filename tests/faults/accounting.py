@@ -9,6 +9,11 @@ from tests.faults.stack import Stack
 from tests.load import broker_count
 from tests.waiting import until
 
+WAITING = """
+from runtime.models import Intent
+answer = Intent.objects.filter(state="PENDING").count()
+"""
+
 _SETTLED = {"DONE", "WITH_PERSON", "FAILED", "EXPIRED", "CANCELLED"}
 _STATES = """
 from escalations.models import Escalation

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import accounting, burst
+from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
 from tests.waiting import until
 
@@ -12,15 +12,11 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 def test_carries_out_a_whole_burst_once(embedded: Stack, tmp_path: Path) -> None:
-    running = burst.start(base_url=embedded.base_url, keys=embedded.keys, folder=tmp_path, wait_s=20)
-    try:
-        done = running.finish()
-    finally:
-        running.kill()
+    scenarios.carry_out_a_whole_burst(embedded, tmp_path)
 
-    accounting.check_burst(done)
-    assert done.report["outcomes"] == done.report["accepted"]
-    assert accounting.check_exactly_once(embedded, done) == {"DONE": len(done.intents)}
+
+def test_calls_nobody_after_the_stop_button(embedded: Stack, tmp_path: Path) -> None:
+    scenarios.press_the_stop_button(embedded, tmp_path)
 
 
 def test_loses_and_repeats_nothing_when_the_server_is_killed(embedded: Stack, tmp_path: Path) -> None:

@@ -5,38 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import accounting, burst
+from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
-from tests.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
-def _past(stack: Stack, share: int) -> int:
-    """Wait until some of a burst was carried out; returns how many effects there are."""
-    before = stack.broker.count()["effects"]
-    until(lambda: stack.broker.count()["effects"] >= before + share, timeout_s=20, interval_s=0.05)
-    return stack.broker.count()["effects"]
-
-
 def test_carries_out_a_whole_burst_once(production: Stack, tmp_path: Path) -> None:
-    running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path, wait_s=20)
-    try:
-        done = running.finish()
-    finally:
-        running.kill()
+    scenarios.carry_out_a_whole_burst(production, tmp_path)
 
-    accounting.check_burst(done)
-    assert done.report["outcomes"] == done.report["accepted"]
-    assert accounting.check_exactly_once(production, done) == {"DONE": len(done.intents)}
+
+def test_calls_nobody_after_the_stop_button(production: Stack, tmp_path: Path) -> None:
+    scenarios.press_the_stop_button(production, tmp_path)
 
 
 def test_another_worker_goes_on_when_one_is_killed(production: Stack, tmp_path: Path) -> None:
     running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path)
     try:
-        _past(production, burst.PROPOSALS // 6)
+        scenarios.past(production, burst.PROPOSALS // 6)
         production.broker.control("slow_after", delay_ms=3_000)
-        _past(production, 1)
+        scenarios.past(production, 1)
         production.processes["worker-1"].kill()
         production.broker.control("ok")
         done = running.finish()
@@ -56,7 +44,7 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
     redis = production.processes["redis"]
     running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path)
     try:
-        _past(production, burst.PROPOSALS // 6)
+        scenarios.past(production, burst.PROPOSALS // 6)
         if way == "hangs":
             redis.send(signal.SIGSTOP)
         else:

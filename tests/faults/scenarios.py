@@ -1,0 +1,57 @@
+"""What both topologies must stand, told once."""
+
+from pathlib import Path
+
+from tests.faults import accounting, burst
+from tests.faults.stack import Stack
+from tests.waiting import until
+
+_STOP = """
+from runtime.services import stops
+stops.stop_all(tenant="default", actor="user:1", reason="A test pressed the button.")
+answer = True
+"""
+_RESUME = """
+from runtime.services import stops
+answer = stops.resume_all(tenant="default", actor="user:1")
+"""
+
+
+def carry_out_a_whole_burst(stack: Stack, folder: Path) -> None:
+    """Every proposal is accepted, carried out once, and its agent told."""
+    running = burst.start(base_url=stack.base_url, keys=stack.keys, folder=folder, wait_s=20)
+    try:
+        done = running.finish()
+    finally:
+        running.kill()
+
+    accounting.check_burst(done)
+    assert done.report["outcomes"] == done.report["accepted"]
+    assert accounting.check_exactly_once(stack, done) == {"DONE": len(done.intents)}
+
+
+def press_the_stop_button(stack: Stack, folder: Path) -> None:
+    """No call after the stop; what waited is carried out when it is lifted."""
+    stack.broker.control("slow", delay_ms=200)
+    running = burst.start(base_url=stack.base_url, keys=stack.keys, folder=folder)
+    try:
+        past(stack, burst.PROPOSALS // 10)
+        stack.ask(_STOP)
+        calls = stack.broker.count()["calls"]
+        done = running.finish()
+        assert stack.broker.count()["calls"] == calls, "the broker was called after the stop"
+        assert stack.ask(accounting.WAITING) > 0, "the stop came too late to hold anything"
+    finally:
+        running.kill()
+        stack.broker.control("ok")
+        stack.ask(_RESUME)
+
+    accounting.check_burst(done)
+    assert accounting.check_exactly_once(stack, done) == {"DONE": len(done.intents)}
+
+
+def past(stack: Stack, share: int) -> int:
+    """Wait until some of a burst was carried out; returns how many effects there are."""
+    before = stack.broker.count()["effects"]
+    until(lambda: stack.broker.count()["effects"] >= before + share, timeout_s=20, interval_s=0.05)
+    return stack.broker.count()["effects"]

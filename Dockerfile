@@ -14,7 +14,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     DJANGO_SETTINGS_MODULE=dir_console.settings \
     DIR_DATA=/data
-RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin console \
+RUN groupadd --gid 10001 console \
+ && useradd --uid 10001 --gid console --no-create-home --shell /usr/sbin/nologin console \
  && install --directory --owner console --group console --mode 700 /data
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app

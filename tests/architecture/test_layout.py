@@ -1,5 +1,7 @@
 """The top level is fixed, dependencies say why, and no file names a package registry."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -65,3 +67,11 @@ def test_every_dependency_is_locked() -> None:
     named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     short = {name.split("[")[0].split(">")[0].split("~")[0].lower().replace("_", "-") for name in named}
     assert short <= locked
+
+
+def test_the_image_gets_the_product_and_no_development_tool() -> None:
+    command = [sys.executable, ".ci/runtime_lock.py"]
+    lock = subprocess.run(command, cwd=tree.ROOT, check=True, capture_output=True, text=True).stdout
+    named = {line.split("==")[0] for line in lock.splitlines() if "==" in line}
+    assert {"django", "uvicorn", "psycopg-binary", "sqlparse"} <= named
+    assert not named & {"pytest", "mypy", "ruff", "playwright", "pip-tools"}

@@ -5,6 +5,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import yaml
+
 from tests.architecture import tree
 
 READERS = {"words", "number", "get", "getenv"}
@@ -32,6 +34,11 @@ def test_every_variable_is_in_the_example_and_the_reverse() -> None:
     assert read_by_settings() - shown == set(), "missing in .env.example"
     assert shown - read_by_settings() - composed == set(), "read by nothing"
     assert composed - shown == set(), "docker-compose.yml uses what .env.example does not explain"
+
+
+def test_compose_hands_on_every_variable() -> None:
+    handed = yaml.safe_load(tree.text(Path("docker-compose.yml")))["x-console"]["environment"]
+    assert set(handed) == read_by_settings()
 
 
 def test_every_variable_has_a_sentence() -> None:

@@ -1,6 +1,8 @@
 """The ASGI application: pages and API through Django, the live socket and long polls through Channels."""
 
+import asyncio
 import os
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
@@ -11,17 +13,31 @@ django_application = get_asgi_application()
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
 
-from audit import consumers
+from audit import consumers, live
+from dir_console.celery import app as celery_app  # the doorbell rings through it
 from runtime.api import feedback_stream
+
+__all__ = ["application", "celery_app"]
+
+
+async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
+    """Tell the live hints which loop is the server's before the first request comes."""
+    await receive()
+    live.use_loop(asyncio.get_running_loop())
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await send({"type": "lifespan.shutdown.complete"})
+
 
 application = ProtocolTypeRouter(
     {
         "http": URLRouter(
             [
                 re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
-                re_path(r"", django_application),
+                re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
             ]
         ),
         "websocket": consumers.live_app(),
+        "lifespan": lifespan,
     }
 )

@@ -72,9 +72,9 @@ def list_due(*, at: datetime, limit: int, without: Collection[UUID] = ()) -> lis
     return [Due(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
 
 
-def get_next_due_at() -> datetime | None:
-    """When the next waiting intent is due; None where none waits."""
-    rows = Intent.objects.filter(state=IntentState.PENDING).order_by("next_at")
+def get_next_due_at(*, after: datetime) -> datetime | None:
+    """When the next intent becomes due that was not due at `after`; None where there is none."""
+    rows = Intent.objects.filter(state=IntentState.PENDING, next_at__gt=after).order_by("next_at")
     return rows.values_list("next_at", flat=True).first()
 
 

@@ -76,6 +76,11 @@ def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
     _change(intent, state=IntentState.PENDING, next_at=next_at, failures=failures)
 
 
+def extend(intent: Intent, *, next_at: datetime, valid_until: datetime) -> None:
+    """Back among the waiting by a person's word: failures forgotten, and a new end of the window."""
+    _change(intent, state=IntentState.PENDING, next_at=next_at, valid_until=valid_until, failures=0)
+
+
 def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: int) -> None:
     """Open an operational escalation; no deadline resolves it and no escalation token is spent (10)."""
     in_doubt = reason is Reason.IN_DOUBT

@@ -1,0 +1,120 @@
+"""The demo beside an embedded console: its pack, its keys and its broker's place, kept in `DIR_DATA/demo/`."""
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from dir_console import embedded
+from dir_console import environment as env
+from dir_console.demo import agents, children
+from runtime.contracts.problem import Problem
+from runtime.services import credentials, packs
+
+PACK = Path(__file__).parent / "demo" / "paper-brokerage.yaml"
+BROKER_PORT = 9410
+TARGET = "broker"
+SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
+FEED = "paper-broker"
+FEED_PREFIX = "price."
+FEED_KEY_NAME = "feed"
+_ACTOR = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What the children are started with."""
+
+    folder: Path
+    keys: Mapping[str, str]
+    feed_key: str
+    broker_port: int
+    secret: str
+
+    def start(self, *, base_url: str) -> children.Children:
+        """Start the children; each waits for what it needs."""
+        return children.start(
+            base_url=base_url,
+            demo_dir=self.folder,
+            keys=self.keys,
+            feed_key=self.feed_key,
+            broker_port=self.broker_port,
+            secret=self.secret,
+        )
+
+
+def is_remembered(folder: Path) -> bool:
+    """Whether this data folder was started with the demo before."""
+    return (folder / "demo").is_dir()
+
+
+def prepare(folder: Path) -> Demo:
+    """Load and activate the pack, issue the keys that are missing, choose the broker's place.
+
+    The broker's address is allowed for this process only, and only with its port: the rest of the loopback
+    stays refused.
+    """
+    demo_folder = folder / "demo"
+    demo_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _load_pack()
+    keys = _keys(demo_folder / "issued_keys.json")
+    port = embedded.free_port(BROKER_PORT)
+    settings.DIR_TARGET_URLS[TARGET] = f"http://127.0.0.1:{port}"
+    settings.DIR_EGRESS_ALLOW.append(f"127.0.0.1:{port}")
+    fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    secret = env.keep_secret_file(demo_folder / "broker_secret", fresh)
+    os.environ[SECRET_ENV] = secret
+    return Demo(
+        folder=demo_folder,
+        keys={agent: keys[agent] for agent in agents.CAST},
+        feed_key=keys[FEED_KEY_NAME],
+        broker_port=port,
+        secret=secret,
+    )
+
+
+def _load_pack() -> None:
+    text = PACK.read_text(encoding="utf-8")
+    result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
+    if isinstance(result, packs.Refused):
+        raise CommandError("\n".join(("The demo's pack was refused.", *map(str, result.problems))))
+
+
+def _keys(file: Path) -> dict[str, str]:
+    """The demo's keys from their file; those that are missing or were revoked are issued anew."""
+    known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+    keys = {agent: text for agent in agents.CAST if credentials.agent_key(text := known.get(agent, ""))}
+    if credentials.feed_key(known.get(FEED_KEY_NAME, "")):
+        keys[FEED_KEY_NAME] = known[FEED_KEY_NAME]
+    for agent in agents.CAST.keys() - keys.keys():
+        keys[agent] = _text(
+            credentials.issue_agent_key(tenant=settings.DIR_TENANT, agent_id=agent, actor=_ACTOR)
+        )
+    if FEED_KEY_NAME not in keys:
+        keys[FEED_KEY_NAME] = _text(
+            credentials.issue_feed_key(
+                tenant=settings.DIR_TENANT, feed=FEED, prefix=FEED_PREFIX, actor=_ACTOR
+            )
+        )
+    if keys != known:
+        _write_private(file, json.dumps(keys, indent=1))
+    return keys
+
+
+def _text(issued: credentials.IssuedKey | Problem) -> str:
+    if isinstance(issued, Problem):
+        raise CommandError(f"The demo cannot start: {issued.detail}")
+    return issued.text
+
+
+def _write_private(file: Path, text: str) -> None:
+    draft = file.with_suffix(f".{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+    draft.replace(file)

@@ -1,0 +1,21 @@
+"""`manage.py sweep`: one round of the sweeper, for a cron job or a person who wants to see it work."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.services import sweeping
+
+
+class Command(BaseCommand):
+    """Exit 1 when an item could not be mended; the log names it."""
+
+    help = "Rescue crashed attempts, ring due intents, expire escalations, end idle flows: one round."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        swept = sweeping.sweep()
+        for name, count in asdict(swept).items():
+            self.stdout.write(f"{name}: {count}")
+        if swept.failed:
+            raise CommandError(f"{swept.failed} could not be mended; see the log.")

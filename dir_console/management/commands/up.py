@@ -1,0 +1,136 @@
+"""`manage.py up`: the whole console in one process, on SQLite, with its demo (01, "Two topologies")."""
+
+import argparse
+import io
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from audit import triggers
+from dir_console import embedded, embedded_demo
+from runtime.services import sweeping
+
+OPERATOR = "operator"
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+ANY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104  # named to say that they are not one host
+
+
+class Command(BaseCommand):
+    """Migrates, makes the first operator, starts the server, the drain and, where wanted, the demo."""
+
+    help = "Start the console in one process: SQLite, no other service. Stop it with Ctrl-C."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+        parser.add_argument("--port", type=_port, default=8000, help="port to listen on (default 8000)")
+        parser.add_argument("--data", metavar="DIR", help="data folder (default DIR_DATA, else ./var)")
+        parser.add_argument(
+            "--demo",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+            help="run a paper broker and four agents beside it (default on a new folder)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        _refuse_production()
+        folder: Path = settings.DATA_DIR
+        if options["data"] and Path(options["data"]).resolve() != folder:
+            raise CommandError("--data is read before Django starts: run this as `manage.py up --data DIR`.")
+        try:
+            with embedded.folder_lock(folder):
+                self._run(folder, **options)
+        except embedded.FolderBusyError as error:
+            raise CommandError(
+                f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
+            ) from error
+
+    def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
+        try:
+            bound = embedded.listen(host, port)
+        except embedded.PortTakenError as error:
+            raise CommandError(
+                f"Cannot listen on {host} port {port}: {error}. Choose another with --port."
+            ) from error
+        _migrate()
+        is_new = not get_user_model().objects.exists()
+        wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
+        prepared = embedded_demo.prepare(folder) if wants_demo else None
+        password = _add_operator() if is_new else None
+        rescued = sweeping.expire_all_leases()
+        if host not in LOOPBACK | ANY_ADDRESS and host not in settings.ALLOWED_HOSTS:
+            settings.ALLOWED_HOSTS.append(host)
+        url = _url(host, bound.getsockname()[1])
+        stops: list[Callable[[], Any]] = []
+
+        def on_ready() -> None:
+            if prepared is not None:
+                stops.append(prepared.start(base_url=url).stop)
+            self._greet(url, folder, password=password, rescued=rescued, has_demo=prepared is not None)
+
+        embedded.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
+        self.stderr.write("The console has stopped.")
+
+    def _greet(self, url: str, folder: Path, *, password: str | None, rescued: int, has_demo: bool) -> None:
+        lines = [f"DIR Console is running at {url}/"]
+        if password is not None:
+            lines.append(f"Sign in as {OPERATOR} with the password {password}")
+            lines.append(
+                "It is shown this once. Write it down, or set another with `manage.py set_password`."
+            )
+        lines.append(f"Data folder: {folder}")
+        if has_demo:
+            lines.append("The demo runs: a paper broker and four agents. Leave it out with --no-demo.")
+        elif password is not None:
+            lines.append("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
+        if rescued:
+            lines.append(f"{rescued} call(s) were cut off by the last stop; people decide them in the queue.")
+        lines.append("Stop it with Ctrl-C.")
+        self.stderr.write("\n".join(lines))
+        self.stderr.flush()
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:  # noqa: PLR2004  # the last port
+        raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
+    return int(text)
+
+
+def _refuse_production() -> None:
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        if os.environ.get(name):
+            raise CommandError(
+                f"{name} is set, so this looks like a production install, which `up` does not run: it keeps "
+                "its own SQLite file. Unset the variable, or start the parts of docker-compose.yml."
+            )
+
+
+def _migrate() -> None:
+    call_command("migrate", interactive=False, verbosity=0)
+    if absent := triggers.missing():
+        raise CommandError(
+            f"The ledger is not protected: the trigger {absent[0]} is missing. Nothing was started."
+        )
+
+
+def _add_operator() -> str:
+    """The first person: operator and admin. One person alone decides in recorded solo mode."""
+    password = secrets.token_urlsafe(12)
+    kept, sys.stdin = sys.stdin, io.StringIO(password + "\n")
+    try:
+        call_command("add_user", OPERATOR, role=["operator", "admin"], password_stdin=True, verbosity=0)
+    finally:
+        sys.stdin = kept
+    return password
+
+
+def _url(host: str, port: int) -> str:
+    name = "127.0.0.1" if host in ANY_ADDRESS else host
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -1,0 +1,147 @@
+"""The sweeper: finds what a crash, a lost message or silence left behind; a lost doorbell costs seconds.
+
+Ids are chosen without a lock; each item is then locked, looked at again and mended in a transaction of its
+own, so that one bad row stops no other.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+
+from audit import events
+from runtime import ports
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import FailureCategory
+from runtime.contracts.states import AttemptState, FeedbackType, FlowState, IntentState
+from runtime.models import Attempt
+from runtime.queries import clock, intents
+from runtime.services import locks, races
+from runtime.services.execution import endings
+from runtime.services.journal import Journal
+
+BATCH = 100
+# A due intent is rung at once and then every few seconds: a full queue must not be filled again each second.
+_FRESH_S = 2
+_REPEAT_S = 10
+_ACTOR = "system"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """How many items of each sort were mended, and how many could not be."""
+
+    orphans: int = 0
+    rung: int = 0
+    escalations: int = 0
+    idle_flows: int = 0
+    failed: int = 0
+
+
+def sweep() -> Swept:
+    """One round over everything; bounded, and safe beside workers and other sweepers."""
+    at = clock.now()
+    orphans, failed = _each(intents.list_orphans(at=at, limit=BATCH), _rescue)
+    idle = intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
+    idle_flows, idle_failed = _each(idle, _abort_idle)
+    escalations, expiry_failed = _expire_escalations()
+    return Swept(
+        orphans=orphans,
+        rung=_ring_due(at),
+        escalations=escalations,
+        idle_flows=idle_flows,
+        failed=failed + idle_failed + expiry_failed,
+    )
+
+
+def expire_all_leases() -> int:
+    """Rescue every claimed intent: only for a start under the exclusive lock, when no worker can be alive."""
+    rescued = 0
+    while orphans := intents.list_orphans(at=None, limit=BATCH):
+        mended, _ = _each(orphans, lambda intent_id: _rescue(intent_id, even_leased=True))
+        if not mended:
+            break
+        rescued += mended
+    return rescued
+
+
+def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
+    """A worker has died between the claim and the record: nobody knows whether the call was made."""
+    found = locks.lock_intent(intent_id=intent_id)
+    if found is None:
+        return False
+    flow, intent = found
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    leased = intent.lease_until is not None and intent.lease_until >= journal.at
+    if intent.state != IntentState.CLAIMED or (leased and not even_leased):
+        return False
+    for attempt in Attempt.objects.filter(intent=intent, state=AttemptState.STARTED):
+        _end_unknown(journal, attempt)
+    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+    journal.write()
+    return True
+
+
+def _end_unknown(journal: Journal, attempt: Attempt) -> None:
+    attempt.state, attempt.finished_at = AttemptState.UNKNOWN, journal.at
+    attempt.error_category = FailureCategory.LEASE_ENDED.value
+    attempt.detail = "the worker did not report before its lease ended; the call may have taken effect"
+    attempt.save(update_fields=["state", "finished_at", "error_category", "detail"])
+    journal.add(
+        events.AttemptFinished(
+            intent_id=str(attempt.intent_id),
+            number=attempt.number,
+            result=AttemptState.UNKNOWN,
+            error_category=FailureCategory.LEASE_ENDED,
+        )
+    )
+
+
+def _abort_idle(dfid: UUID) -> bool:
+    flow = locks.lock_flow(dfid=dfid)
+    if flow is None:
+        return False
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    idle_s = (journal.at - flow.updated_at).total_seconds()
+    if flow.state not in {FlowState.CREATED, FlowState.ACTIVE} or idle_s < settings.DIR_FLOW_TTL_S:
+        return False
+    journal.move(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})
+    journal.write()
+    return True
+
+
+def _ring_due(at: datetime) -> int:
+    due = [
+        item.intent_id
+        for item in intents.list_due(at=at, limit=BATCH)
+        if (late_s := int((at - item.next_at).total_seconds())) < _FRESH_S or late_s % _REPEAT_S == 0
+    ]
+    if due:
+        ports.ring(due)
+    return len(due)
+
+
+def _expire_escalations() -> tuple[int, int]:
+    try:
+        return ports.expire_escalations(), 0
+    except Exception:
+        _log.exception("the sweeper could not expire escalations")
+        return 0, 1
+
+
+def _each(ids: Iterable[UUID], mend: Callable[[UUID], bool]) -> tuple[int, int]:
+    """Mend each id in its own transaction; how many were mended, and how many raised."""
+    mended = failed = 0
+    for item in ids:
+        try:
+            mended += races.run(lambda item=item: mend(item))  # type: ignore[misc]
+        except Exception:
+            _log.exception("the sweeper could not mend %s", item)
+            failed += 1
+    return mended, failed

@@ -1,0 +1,95 @@
+"""The production work queue: Celery carries intent ids, the rows decide (07, traps 5 and 6).
+
+No countdown and no retry of Celery's own: a redelivered message would run twice. Retry times live in the
+row; the sweeper rings again for whatever a lost message left behind.
+"""
+
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+from celery import shared_task
+
+from runtime.services import sweeping
+from runtime.tasks import drain
+
+QUEUE_LIMIT = 1000
+PAUSE_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@shared_task(name="runtime.attempt", acks_late=True, ignore_result=True)
+def attempt(intent_id: str) -> None:
+    """Attempt one intent."""
+    owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"[:80]
+    drain.attempt_quietly(UUID(intent_id), owner=owner)
+
+
+@shared_task(name="runtime.sweep", ignore_result=True)
+def sweep() -> None:
+    """One round of the sweeper; beat sends it every second."""
+    sweeping.sweep()
+
+
+class Ringer:
+    """Sends ids to the broker from a thread of its own: a hung Redis once held a request for a minute.
+
+    The queue is bounded, sends have timeouts (the broker's transport options), and after a failure nothing is
+    sent for PAUSE_S. Dropping is fine, because the sweeper rings again.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._ids: queue.Queue[UUID] = queue.Queue(QUEUE_LIMIT)
+        self._quiet_until = 0.0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def offer(self, intent_ids: Sequence[UUID]) -> None:
+        """Take ids, or drop them when the queue is full or the broker failed a moment ago. Never waits."""
+        if time.monotonic() < self._quiet_until:
+            return
+        try:
+            for intent_id in intent_ids:
+                self._ids.put_nowait(intent_id)
+        except queue.Full:
+            _log.warning("the bell's queue is full; the sweeper will ring for the rest")
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            intent_id = self._ids.get()
+            try:
+                attempt.apply_async((str(intent_id),), retry=False)
+            except Exception as error:
+                _log.warning("the broker cannot be rung (%s); pausing %s s", type(error).__name__, PAUSE_S)
+                self._quiet_until = time.monotonic() + PAUSE_S
+                self._empty()
+
+    def _empty(self) -> None:
+        try:
+            while True:
+                self._ids.get_nowait()
+        except queue.Empty:
+            return
+
+
+_ringer = Ringer()
+
+
+def ring(intent_ids: Sequence[UUID]) -> None:
+    """Tell the workers; returns at once."""
+    global _ringer
+    if _ringer.pid != os.getpid():
+        # After a fork the parent's thread and locks are not ours.
+        _ringer = Ringer()
+    _ringer.offer(intent_ids)

@@ -12,7 +12,7 @@ from runtime.models.scoping import TenantManager
 
 
 class Escalation(models.Model):
-    """A flow waiting for a person (DIR paper, 9.1). `version` moves only when the escalation itself changes."""
+    """A flow waiting for a person (DIR paper, 9.1). `version` moves only with the escalation itself."""
 
     escalation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")

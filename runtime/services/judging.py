@@ -137,6 +137,50 @@ def _rows(
     return Judged(proposal=proposal, row=row, verdict=verdict, rules=rules, intent_id=asked.intent_id)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reconsidered:
+    """A stored proposal judged again on today's facts and rules, as if it had just arrived. Never stored."""
+
+    judgement: pipeline.Judgement
+    rules: Rules
+    verdict: VerdictContract
+
+
+def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) -> Reconsidered:
+    """What the gate would find today in a proposal that waits for a person.
+
+    Its window starts anew and the live facts count as seen; what the agent has left of attempts, tokens and
+    rate says nothing about the proposal, so it is left out.
+    """
+    stored = JudgedProposal.from_bytes(bytes(proposal.body))
+    window_ms = stored.valid_until_ms - stored.received_at_ms
+    now_ms = moments.to_ms(at)
+    asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + window_ms})
+    rules = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)
+    known = fact_queries.get_facts(
+        flow=flow,
+        agent=agent,
+        rules=rules,
+        params=asked.params,
+        snapshot=None,
+        session_valid=True,
+        lifts=(),
+        at=at,
+    )
+    known = known.model_copy(
+        update={
+            "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
+            "escalation_tokens": 1,
+            "flow": known.flow.model_copy(update={"attempts_used": 0}),
+            "history": None if known.history is None else {**known.history, "proposals_1m": 0},
+        }
+    )
+    judgement = pipeline.Judgement(
+        proposal=asked, facts=known, now_ms=now_ms, rules_digest=canonical.digest(rules.to_bytes())
+    )
+    return Reconsidered(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
+
+
 def store(judged: Judged) -> list[events.Event]:
     """Write proposal, bundle and verdict; return the entries that record them."""
     proposal, row = judged.proposal, judged.row

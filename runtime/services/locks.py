@@ -8,7 +8,7 @@ from runtime.models import Agent, Flow, Intent
 def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     """The flow, locked for this transaction; None where there is none (or it is another tenant's)."""
     rows = Flow.objects.select_for_update().filter(dfid=dfid)
-    return (rows.of(tenant) if tenant is not None else rows).first()
+    return (rows if tenant is None else rows.filter(tenant=tenant)).first()
 
 
 def lock_agent(*, pk: int) -> Agent:

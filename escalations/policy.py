@@ -1,0 +1,147 @@
+"""May this person take this action on this escalation now? One pure function answers the button and the POST.
+
+Separation of duty, friction that grows with impact (04, "Against rubber-stamping"), and the family's own
+actions. Roles are the names of groups.
+"""
+
+from dataclasses import dataclass
+
+from escalations.contracts import ACTIONS, Action, Family, State
+from runtime.contracts.states import Impact
+
+DECIDING_ROLES = frozenset({"operator", "senior"})
+SEPARATION_DAYS = 7
+STEP_UP_S = 300
+LEAST_REASON_CHARS = 15
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds."""
+
+    user_id: int
+    username: str
+    roles: frozenset[str]
+    groups: frozenset[str]
+    confirmed_at_ms: int | None
+    is_solo: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What is decided on. `failing` holds the words of findings that no person can lift."""
+
+    family: Family
+    state: State
+    impact: Impact
+    agent_owner: str
+    manifest_activated_by: str
+    manifest_activated_at_ms: int | None
+    deadline_at_ms: int | None
+    failing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The action may be taken. In solo mode the record says so."""
+
+    solo: bool = False
+
+
+@dataclass(frozen=True)
+class Denied:
+    """The action may not be taken: `why` is shown on the page, `status` answers the POST."""
+
+    code: str
+    why: str
+    status: int
+
+
+Answer = Allowed | Denied
+
+
+def may(action: Action, person: Person, situation: Situation, *, now_ms: int) -> Answer:
+    """Whether `person` may take `action`. The first reason that speaks against it is the answer."""
+    denied = (
+        _closed(situation, now_ms)
+        or _foreign(action, situation)
+        or _role(person)
+        or _not_liftable(action, situation)
+        or _duty(action, person, situation, now_ms)
+        or _step_up(action, person, situation, now_ms)
+    )
+    if denied is not None:
+        return denied
+    return Allowed(solo=person.is_solo and _conflict(person, situation, now_ms) is not None)
+
+
+def is_weighty(action: Action, impact: Impact) -> bool:
+    """Whether the amount must be typed again and the password be fresh. ABORT is always the cheapest."""
+    return action is not Action.ABORT and impact is Impact.HIGH_IMPACT
+
+
+def reason_missing(action: Action, impact: Impact, justification: str) -> str | None:
+    """What is missing in the written reason, or None."""
+    if action is Action.ABORT:
+        return None
+    least = LEAST_REASON_CHARS if impact is Impact.HIGH_IMPACT else 1
+    if len(justification.strip()) < least:
+        return "Write a reason." if least == 1 else f"Write a reason of at least {least} characters."
+    return None
+
+
+def _closed(situation: Situation, now_ms: int) -> Denied | None:
+    if situation.state is not State.OPEN:
+        return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
+    if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
+        return Denied("DEADLINE_PASSED", "The deadline has passed: the answer is no.", 409)
+    return None
+
+
+def _foreign(action: Action, situation: Situation) -> Denied | None:
+    if action in ACTIONS[situation.family]:
+        return None
+    offered = ", ".join(ACTIONS[situation.family])
+    return Denied("ACTION_UNKNOWN", f"{action} is not offered here. Choose one of {offered}.", 400)
+
+
+def _role(person: Person) -> Denied | None:
+    if person.roles & DECIDING_ROLES:
+        return None
+    return Denied("ROLE_MISSING", "Deciding needs the role operator or senior.", 403)
+
+
+def _not_liftable(action: Action, situation: Situation) -> Denied | None:
+    if action is not Action.OVERRIDE or not situation.failing:
+        return None
+    return Denied("NOT_LIFTABLE", f"No person can lift this: {situation.failing[0]}", 409)
+
+
+def _duty(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:
+    if action is Action.ABORT or person.is_solo:
+        return None
+    return _conflict(person, situation, now_ms)
+
+
+def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | None:
+    if situation.agent_owner in {person.username, *person.groups}:
+        return Denied("SEPARATION_OF_DUTY", "You own this agent: somebody else must decide.", 403)
+    activated = situation.manifest_activated_at_ms
+    recent = activated is not None and now_ms - activated < SEPARATION_DAYS * DAY_MS
+    if recent and situation.manifest_activated_by == f"user:{person.user_id}":
+        return Denied(
+            "SEPARATION_OF_DUTY",
+            f"You activated this agent's manifest in the last {SEPARATION_DAYS} days: "
+            "somebody else must decide.",
+            403,
+        )
+    return None
+
+
+def _step_up(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:
+    if not is_weighty(action, situation.impact):
+        return None
+    if person.confirmed_at_ms is not None and now_ms - person.confirmed_at_ms <= STEP_UP_S * 1000:
+        return None
+    return Denied("STEP_UP", "Confirm your password first: it was given more than five minutes ago.", 401)

@@ -1,0 +1,147 @@
+"""The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
+
+from datetime import timedelta
+from typing import assert_never
+
+from escalations.contracts import Action
+from escalations.services import evidence
+from escalations.services.statements import Order, Taken
+from runtime.contracts.facts import Lift, SnapshotFacts
+from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Decision, FeedbackType, FlowState
+from runtime.contracts.verdict import FindingOutcome
+from runtime.kernel import moments
+from runtime.kernel.rules import linter, names
+from runtime.models import Agent, Flow
+from runtime.services import consequences, judging, recovery
+from runtime.services.journal import Journal
+
+
+def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
+    """Take the action that policy allowed, in the caller's transaction; a Problem leaves nothing behind."""
+    match order.wish.action:
+        case Action.OVERRIDE | Action.MODIFY:
+            return _propose(order, flow, agent, journal)
+        case Action.ABORT:
+            return _abort(order, journal)
+        case Action.RESUME:
+            return _resume(order, journal)
+        case Action.MARK_DONE:
+            return _mark_done(order, journal)
+        case _:
+            assert_never(order.wish.action)
+
+
+def person_claim(order: Order) -> judging.Claim:
+    """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
+
+    The evidence revision stands in place of the agent's older context; its Refer findings are lifted up to
+    the values that were on the page; the window is as long as the agent's and starts now.
+    """
+    stored = JudgedProposal.from_bytes(bytes(order.escalation.proposal.body))
+    window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
+    expires_at = order.at + timedelta(seconds=window_s)
+    params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
+    return judging.Claim(
+        author=f"user:{order.person.user_id}",
+        by_person=True,
+        policy_kind=stored.policy_kind,
+        policy_version=None,
+        params=dict(params or {}),
+        execution_constraints=stored.execution_constraints,
+        context_ref=order.escalation.evidence_hash,
+        snapshot=SnapshotFacts(
+            facts=evidence.seen_facts(order.shown), expires_at_ms=moments.to_ms(expires_at)
+        ),
+        window_s=window_s,
+        expected_effects=stored.expected_effects,
+        conditions=order.wish.conditions,
+        lifts=tuple(
+            Lift(
+                check=item["check"],
+                code=item["code"],
+                subject=item["subject"],
+                proposed_value=item["proposed_value"],
+            )
+            for item in order.shown["findings"]
+            if item["outcome"] == FindingOutcome.REFER
+        ),
+    )
+
+
+def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
+    faults = _faults(order)
+    if faults is not None:
+        return faults
+    claim = person_claim(order)
+    judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
+    if judged.verdict.decision is not Decision.ACCEPT:
+        return Problem(
+            status=409,
+            code="GATE_REFUSED",
+            detail="The gate does not accept this. Change it, or abort.",
+            dfid=str(flow.dfid),
+            violations=tuple(
+                Violation(pointer=f"/{finding.check}", message=f"{finding.code}: {finding.message}")
+                for finding in judged.verdict.reasons
+            ),
+        )
+    journal.add(*judging.store(judged))
+    consequences.accept(journal=journal, judged=judged)
+    return Taken(
+        proposal_id=str(judged.proposal.proposal_id),
+        params=claim.params if order.wish.action is Action.MODIFY else None,
+        valid_until=judged.proposal.valid_until,
+    )
+
+
+def _faults(order: Order) -> Problem | None:
+    if order.wish.action is Action.MODIFY and order.wish.params is None:
+        return _bad(order, "PARAMS_MISSING", "MODIFY needs the parameters to run instead, as a JSON object.")
+    for condition in order.wish.conditions:
+        problems = linter.lint_expression(condition, names=names.JUDGED)
+        if problems:
+            return _bad(order, "CONDITION_UNREADABLE", f"The condition {condition!r}: {'; '.join(problems)}.")
+    return None
+
+
+def _abort(order: Order, journal: Journal) -> Taken:
+    intent = order.escalation.intent
+    if intent is not None:
+        recovery.give_up(
+            journal=journal,
+            intent=intent,
+            reason=Reason.ABORTED_BY_PERSON,
+            actor=journal.actor,
+            at=journal.at,
+        )
+        return Taken()
+    journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
+    return Taken()
+
+
+def _resume(order: Order, journal: Journal) -> Taken | Problem:
+    intent = order.escalation.intent
+    if intent is None:
+        return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
+    recovery.resume(journal=journal, intent=intent, at=journal.at)
+    return Taken(valid_until=intent.valid_until)
+
+
+def _mark_done(order: Order, journal: Journal) -> Taken | Problem:
+    intent = order.escalation.intent
+    if intent is None:
+        return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
+    if not order.wish.receipt:
+        return _bad(order, "RECEIPT_MISSING", "MARK_DONE needs the receipt you found, as a JSON object.")
+    recovery.mark_done(
+        journal=journal, intent=intent, receipt=order.wish.receipt, actor=journal.actor, at=journal.at
+    )
+    return Taken()
+
+
+def _bad(order: Order, code: str, detail: str) -> Problem:
+    return Problem(status=400, code=code, detail=detail, dfid=str(order.escalation.flow_id))

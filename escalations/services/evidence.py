@@ -1,0 +1,166 @@
+"""The evidence bundle: what a person is shown, as canonical JSON, hashed (04, "Evidence binding")."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.verdict import FindingOutcome
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel import moments
+from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.rules import evaluate
+from runtime.models import Attempt, Fact, Intent, Proposal, Verdict
+
+
+def build(
+    *,
+    escalation_id: UUID,
+    revision: int,
+    family: str,
+    reason: str,
+    proposal: Proposal,
+    judgement: Judgement,
+    rules: Rules,
+    verdict: VerdictContract,
+    intent: Intent | None,
+    at: datetime,
+) -> dict[str, Any]:
+    """The bundle as plain JSON. It holds everything the page shows, except the deadline and who claims it."""
+    if rules.kind is None or rules.manifest is None:
+        raise LookupError("nothing is escalated without a policy kind and a manifest")
+    kind = rules.kind
+    asked = judgement.proposal
+    return {
+        "escalation_id": str(escalation_id),
+        "revision": revision,
+        "family": family,
+        "reason": reason,
+        "dfid": asked.dfid,
+        "frozen_at": moments.iso(moments.to_ms(at)),
+        "effect": [segment.model_dump(mode="json") for segment in verdict.effect],
+        "impact": verdict.impact.value,
+        "type_again": type_again(verdict, kind, asked.params),
+        "difference": [item.model_dump(mode="json") for item in verdict.predicted],
+        "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
+        "decision": verdict.decision.value,
+        "proposal": {
+            "proposal_id": str(proposal.proposal_id),
+            "author": proposal.author,
+            "params": asked.params,
+            "execution_constraints": asked.execution_constraints,
+            "context_ref": asked.context_ref,
+            "confidence": asked.confidence,
+            "human_review_required": asked.human_review_required,
+            "received_at": moments.iso(asked.received_at_ms),
+            "digest": proposal.digest,
+        },
+        "facts": _facts(kind, judgement),
+        "agent": {
+            **judgement.facts.agent.model_dump(mode="json"),
+            "manifest_version": rules.manifest.version,
+        },
+        "manifest_limits": dict(rules.manifest.limits),
+        "kind": {
+            "kind": kind.kind,
+            "version": kind.version,
+            "digest": kind.digest,
+            "title": kind.title,
+            "reversible": kind.reversible,
+            "undo": [step.id for step in kind.steps if step.compensate is not None],
+            "calls": [
+                {"step": step.id, "target": step.target or "", "executor": step.executor.value}
+                for step in kind.steps
+            ],
+            "params_schema": kind.params_schema,
+        },
+        "policy_bundle_hash": judgement.rules_digest,
+        "input_digest": canonical.digest(judgement.to_bytes()),
+        "operational": None if intent is None else _operational(intent),
+        "explain": proposal.explain,
+    }
+
+
+def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:
+    """Input, rules and answer of a stored verdict."""
+    return (
+        Judgement.from_bytes(bytes(row.input)),
+        Rules.from_bytes(bytes(row.bundle.body)),
+        VerdictContract.from_bytes(bytes(row.body)),
+    )
+
+
+def type_again(verdict: VerdictContract, kind: PolicyKind, params: Mapping[str, Any]) -> str:
+    """What a person types again before a HIGH_IMPACT decision: the amount, else the target, else the kind."""
+    for finding in verdict.reasons:
+        if finding.outcome is FindingOutcome.REFER and finding.check == "limits" and finding.proposed_value:
+            return finding.proposed_value
+    values = [segment.text for segment in verdict.effect if segment.value]
+    return values[-1] if values else kind.kind
+
+
+def findings_key(bundle: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
+    """The finding set of a bundle: what has to stay the same for the evidence to hold (10, "Drift")."""
+    return frozenset(
+        (item["check"], item["code"], item["subject"])
+        for item in bundle["findings"]
+        if item["outcome"] in {FindingOutcome.FAIL, FindingOutcome.REFER}
+    )
+
+
+def seen_facts(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that were shown, path to value."""
+    return {item["path"]: item["value"] for item in bundle["facts"]}
+
+
+def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
+    """The facts with their source, so that the page can show age and hash without asking the live world."""
+    world = judgement.facts.world
+    rows = {row.path: row for row in Fact.objects.of(judgement.proposal.tenant).filter(path__in=list(world))}
+    moves = {
+        item.fact: item.move.value
+        for item in evaluate.judge_freshness(
+            kind,
+            params=judgement.proposal.params,
+            constraints=judgement.proposal.execution_constraints,
+            seen={} if judgement.facts.snapshot is None else judgement.facts.snapshot.facts,
+            current=world,
+        )
+    }
+    return [
+        {
+            "path": path,
+            "value": world[path],
+            "depended_on": path in moves,
+            "version": rows[path].version if path in rows else None,
+            "writer": rows[path].writer if path in rows else "",
+            "written_at": moments.iso(moments.to_ms(rows[path].written_at)) if path in rows else "",
+            "digest": rows[path].digest if path in rows else "",
+        }
+        for path in sorted(world)
+    ]
+
+
+def _operational(intent: Intent) -> dict[str, Any]:
+    """What was tried: every attempt with its result and the key that the target saw."""
+    return {
+        "intent_id": str(intent.pk),
+        "target": intent.target,
+        "failures": intent.failures,
+        "attempts": [
+            {
+                "number": attempt.number,
+                "step": attempt.step,
+                "key": attempt.target_key,
+                "state": attempt.state,
+                "error_category": attempt.error_category,
+                "status_code": attempt.status_code,
+                "detail": attempt.detail,
+                "started_at": moments.iso(moments.to_ms(attempt.started_at)),
+            }
+            for attempt in Attempt.objects.filter(intent=intent).order_by("number")
+        ],
+    }

@@ -1,0 +1,110 @@
+"""Opening an escalation inside the gate's transaction, and withdrawing one when its flow ends otherwise."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from audit import canonical, events
+from escalations.contracts import Family, State
+from escalations.models import Escalation, Evidence
+from escalations.services import evidence
+from runtime.contracts.states import Impact
+from runtime.contracts.verdict import Finding
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.models import Flow, Intent, Proposal, Verdict
+from runtime.models.ids import new_id
+
+IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
+EFFECT_CHARS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """What the runtime's journal and the agent's answer need."""
+
+    escalation_id: UUID
+    evidence_hash: str
+    event: events.Event
+
+
+def open_escalation(
+    *,
+    flow: Flow,
+    proposal: Proposal,
+    verdict: Verdict,
+    intent: Intent | None,
+    family: str,
+    reason: str,
+    at: datetime,
+) -> Opened:
+    """Open an escalation with revision 1 of its evidence. The caller holds the flow and writes the entry."""
+    kind_of = Family(family)
+    judgement, rules, answer = evidence.from_row(verdict)
+    escalation_id = new_id()
+    body = canonical.encode(
+        evidence.build(
+            escalation_id=escalation_id,
+            revision=1,
+            family=family,
+            reason=reason,
+            proposal=proposal,
+            judgement=judgement,
+            rules=rules,
+            verdict=answer,
+            intent=intent,
+            at=at,
+        )
+    )
+    shown = _crossed(answer, reason)
+    sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
+    row = Escalation.objects.create(
+        escalation_id=escalation_id,
+        tenant=flow.tenant,
+        flow=flow,
+        proposal=proposal,
+        intent=intent,
+        family=kind_of,
+        reason=reason,
+        impact=answer.impact,
+        impact_rank=IMPACT_RANK[answer.impact],
+        agent_id=judgement.facts.agent.agent_id,
+        policy_kind=judgement.proposal.policy_kind,
+        effect=answer.effect_text[:EFFECT_CHARS],
+        proposed_value=(shown.proposed_value or "")[:64] if shown else "",
+        limit=(shown.limit or "")[:64] if shown else "",
+        evidence_hash=canonical.digest(body),
+        opened_at=at,
+        deadline_at=at + timedelta(seconds=sla_s) if kind_of is Family.DECISION else None,
+    )
+    Evidence.objects.create(
+        escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
+    )
+    return Opened(
+        escalation_id=escalation_id,
+        evidence_hash=row.evidence_hash,
+        event=events.EscalationOpened(
+            escalation_id=str(escalation_id),
+            family=kind_of,
+            reason=reason,
+            impact=answer.impact,
+            revision=1,
+            evidence_hash=row.evidence_hash,
+            deadline_at=row.deadline_at,
+        ),
+    )
+
+
+def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
+    """Withdraw what is open on a flow that ends otherwise; returns the entries for its journal."""
+    rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
+    for row in rows:
+        row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
+        row.version += 1
+        row.save(update_fields=["state", "resolved_at", "resolution", "version"])
+    return [events.EscalationWithdrawn(escalation_id=str(row.pk)) for row in rows]
+
+
+def _crossed(answer: VerdictContract, reason: str) -> Finding | None:
+    return next((finding for finding in answer.reasons if finding.code == reason), None)

@@ -1,0 +1,130 @@
+"""Drift: is the frozen evidence still true, and if not, the next revision of it (10, "Locks and races")."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from audit import canonical, events
+from escalations.contracts import Family
+from escalations.models import Escalation, Evidence
+from escalations.services import evidence
+from escalations.services.opening import IMPACT_RANK
+from runtime.kernel.rules import evaluate
+from runtime.models import Agent, Flow
+from runtime.queries import clock
+from runtime.services import judging
+from runtime.services.journal import Journal
+
+
+@dataclass(frozen=True)
+class Revised:
+    """The evidence moved: why, in a sentence, and what is in force now."""
+
+    why: str
+    revision: int
+    evidence_hash: str
+
+
+def get_shown(escalation: Escalation) -> dict[str, Any]:
+    """The bundle in force, decoded."""
+    row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
+    shown: dict[str, Any] = canonical.decode(bytes(row.body))
+    return shown
+
+
+def revise_if_drifted(
+    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal
+) -> Revised | None:
+    """Make revision n+1 when a fact moved materially, the rules changed or the findings differ.
+
+    The caller holds the locks of flow, agent and escalation, and writes the journal. An operational
+    escalation is about what already happened: its evidence does not drift.
+    """
+    if escalation.family == Family.OPERATIONAL:
+        return None
+    fresh, body, why = _look(escalation, flow, agent, journal.at)
+    if not why:
+        return None
+    return _store(
+        escalation=escalation,
+        body=canonical.encode(body),
+        impact=fresh.verdict.impact,
+        why=why,
+        journal=journal,
+    )
+
+
+def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
+    """Whether the evidence has drifted. Reads only and holds no lock: ask again before acting on it."""
+    return bool(_look(escalation, flow, agent, clock.now())[2])
+
+
+def _look(
+    escalation: Escalation, flow: Flow, agent: Agent, at: datetime
+) -> tuple[judging.Reconsidered, dict[str, Any], str]:
+    """The proposal judged anew, the next bundle, and why it differs materially (empty when it does not)."""
+    shown = get_shown(escalation)
+    fresh = judging.reconsider(flow=flow, agent=agent, proposal=escalation.proposal, at=at)
+    body = evidence.build(
+        escalation_id=escalation.pk,
+        revision=escalation.revision + 1,
+        family=escalation.family,
+        reason=escalation.reason,
+        proposal=escalation.proposal,
+        judgement=fresh.judgement,
+        rules=fresh.rules,
+        verdict=fresh.verdict,
+        intent=None,
+        at=at,
+    )
+    return fresh, body, _why(shown, body, fresh)
+
+
+def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Reconsidered) -> str:
+    """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
+    reasons = [f"{fact} moved" for fact in _moved(shown, fresh)]
+    if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
+        reasons.append("the rules in force changed")
+    if evidence.findings_key(shown) != evidence.findings_key(body):
+        reasons.append("the gate finds something else")
+    return ", ".join(reasons)
+
+
+def _moved(shown: Mapping[str, Any], fresh: judging.Reconsidered) -> list[str]:
+    if fresh.rules.kind is None:
+        return []
+    asked = fresh.judgement.proposal
+    judged = evaluate.judge_freshness(
+        fresh.rules.kind,
+        params=asked.params,
+        constraints=asked.execution_constraints,
+        seen=evidence.seen_facts(shown),
+        current=fresh.judgement.facts.world,
+    )
+    return [item.fact for item in judged if item.move not in evaluate.FRESH]
+
+
+def _store(*, escalation: Escalation, body: bytes, impact: Any, why: str, journal: Journal) -> Revised:
+    escalation.revision += 1
+    escalation.version += 1
+    escalation.evidence_hash = canonical.digest(body)
+    escalation.impact, escalation.impact_rank = impact, IMPACT_RANK[impact]
+    escalation.save(update_fields=["revision", "version", "evidence_hash", "impact", "impact_rank"])
+    Evidence.objects.create(
+        escalation=escalation,
+        revision=escalation.revision,
+        body=body,
+        hash=escalation.evidence_hash,
+        why=why[:300],
+        created_at=journal.at,
+    )
+    journal.add(
+        events.EscalationRevised(
+            escalation_id=str(escalation.pk),
+            revision=escalation.revision,
+            evidence_hash=escalation.evidence_hash,
+            why=why[:300],
+        )
+    )
+    return Revised(why=why, revision=escalation.revision, evidence_hash=escalation.evidence_hash)

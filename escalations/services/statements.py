@@ -1,0 +1,103 @@
+"""The signed statement of a decision: who decided what, on which evidence, when (04, "Evidence binding")."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from audit import canonical, events, signing
+from escalations.models import Decision, Escalation
+from escalations.policy import Person
+from runtime.contracts.states import FeedbackType
+from runtime.kernel import moments
+from runtime.services.journal import Journal
+
+if TYPE_CHECKING:
+    from escalations.services.deciding import Wish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A decision that policy allows, with everything its statement names."""
+
+    escalation: Escalation
+    person: Person
+    user: Any
+    wish: Wish
+    shown: Mapping[str, Any]
+    solo: bool
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What the action led to: the person's own proposal for OVERRIDE and MODIFY, and until when it holds."""
+
+    proposal_id: str | None = None
+    params: Mapping[str, Any] | None = None
+    valid_until: datetime | None = None
+
+
+def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
+    """Sign the statement, store the one decision row, record it and tell the agent."""
+    row, wish = order.escalation, order.wish
+    statement = canonical.encode(_statement(order, taken))
+    signer = signing.signer()
+    signature = signer.sign(statement)
+    decision = Decision.objects.create(
+        escalation=row,
+        action=wish.action,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+        justification=wish.justification,
+        approver=order.user,
+        solo=order.solo,
+        statement=statement,
+        signature=signature,
+        key_id=signer.key_id,
+        decided_at=order.at,
+    )
+    journal.entries.insert(
+        0,
+        events.EscalationDecided(
+            escalation_id=str(row.pk),
+            action=wish.action,
+            revision=row.revision,
+            evidence_hash=row.evidence_hash,
+            statement_digest=canonical.digest(statement),
+            signature=signature.hex(),
+            key_id=signer.key_id,
+            proposal_id=taken.proposal_id,
+        ),
+    )
+    resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": wish.action.value}
+    if taken.params is not None:
+        resolved["params"] = dict(taken.params)
+    journal.tell(FeedbackType.ESCALATION_RESOLVED, resolved)
+    return decision
+
+
+def _statement(order: Order, taken: Taken) -> dict[str, Any]:
+    row, wish = order.escalation, order.wish
+    return {
+        "type": "dir-console/decision/1",
+        "tenant": row.tenant,
+        "escalation_id": str(row.pk),
+        "dfid": str(row.flow_id),
+        "revision": row.revision,
+        "evidence_hash": row.evidence_hash,
+        "impact": row.impact,
+        "action": wish.action.value,
+        "params": None if taken.params is None else dict(taken.params),
+        "conditions": list(wish.conditions),
+        "justification": wish.justification,
+        "approver": f"user:{order.person.user_id}",
+        "solo": order.solo,
+        "proposal_id": taken.proposal_id,
+        "decided_at": moments.iso(moments.to_ms(order.at)),
+        "valid_until": None if taken.valid_until is None else moments.iso(moments.to_ms(taken.valid_until)),
+        "nonce": secrets.token_hex(16),
+    }

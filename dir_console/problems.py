@@ -10,14 +10,18 @@ from typing import Any
 from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.http.request import UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
 
+from runtime.api import envelopes, refusals
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.services import races
 
 log = logging.getLogger(__name__)
 API_PREFIX = "/api/"
+CLIENT_ERROR, SERVER_ERROR = 400, 500
 Next = Callable[[HttpRequest], HttpResponse]
 
 PLAIN: dict[int, tuple[str, str]] = {
@@ -26,16 +30,24 @@ PLAIN: dict[int, tuple[str, str]] = {
     403: ("FORBIDDEN", "This identity may not make this call."),
     404: ("NOT_FOUND", "Nothing is at this address. The calls are listed at /api/v1/openapi.json."),
     405: ("METHOD_NOT_ALLOWED", "This address does not answer this method. See /api/v1/openapi.json."),
+    408: ("TIMEOUT", "The request did not arrive in time. Send it again."),
     413: ("BODY_TOO_LARGE", "The body is larger than 1,000,000 bytes. Send less."),
     500: ("INTERNAL_ERROR", "The runtime failed. Repeat the call with the same Idempotency-Key."),
     503: ("TEMPORARILY_UNAVAILABLE", "The runtime is busy. Repeat the call with the same Idempotency-Key."),
 }
 
+BUSY = Problem(
+    status=409,
+    code="BUSY",
+    detail="Others were faster three times. Repeat the call with the same Idempotency-Key.",
+    retriable=True,
+)
+
 
 def plain(status: int) -> Problem:
     """The problem for a bare HTTP status, as framework errors give it."""
-    code, detail = PLAIN.get(status, PLAIN[500] if status >= 500 else PLAIN[400])
-    return Problem(status=status, code=code, detail=detail, retriable=status >= 500)
+    code, detail = PLAIN.get(status, PLAIN[500] if status >= SERVER_ERROR else PLAIN[400])
+    return Problem(status=status, code=code, detail=detail, retriable=status >= SERVER_ERROR)
 
 
 def body_of(problem: Problem) -> dict[str, Any]:
@@ -73,33 +85,48 @@ def for_exception(error: BaseException) -> Problem:
     match error:
         case ProblemError(problem=problem):
             return problem
-        case AuthenticationError():
-            return plain(401)
-        case RequestDataTooBig():
-            return plain(413)
-        case HttpError(status_code=status):
-            return plain(status)
+        case races.BusyError():
+            return BUSY
         case NinjaValidationError(errors=errors):
-            violations = tuple(
-                Violation(pointer="/" + "/".join(str(part) for part in item["loc"]), message=str(item["msg"]))
-                for item in errors
-            )
-            return Problem(
-                status=422, code="INVALID_REQUEST", detail="Correct the fields named.", violations=violations
-            )
+            return _invalid(errors)
         case OperationalError() | InterfaceError():
             log.warning("the database did not answer: %s", error)
             return plain(503)
-        case _:
-            log.error("a call failed", exc_info=error)
-            return plain(500)
+    status = _framework_status(error)
+    if status is None:
+        log.error("a call failed", exc_info=error)
+    return plain(status or 500)
+
+
+def _framework_status(error: BaseException) -> int | None:
+    match error:
+        case AuthenticationError():
+            return 401
+        case RequestDataTooBig():
+            return 413
+        case HttpError(status_code=status):
+            return status
+        case UnreadablePostError():
+            return 400
+    return None
+
+
+def _invalid(errors: list[dict[str, Any]]) -> Problem:
+    violations = tuple(
+        Violation(pointer="/" + "/".join(map(str, item["loc"])), message=envelopes.words_of(item))
+        for item in errors
+    )
+    detail = "Correct the parameters named."
+    return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=violations)
 
 
 def register(api: NinjaAPI) -> None:
-    """Answer every exception of `api` with a problem document."""
+    """Answer every exception of `api` with a problem document, and record refusals of known callers."""
 
-    def answer(request: HttpRequest, error: Exception) -> HttpResponse:
-        return respond(for_exception(error))
+    def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+        problem = for_exception(error if isinstance(error, Exception) else error())
+        refusals.note(request, problem)
+        return respond(problem)
 
     for kind in (ProblemError, AuthenticationError, HttpError, NinjaValidationError, Exception):
         api.add_exception_handler(kind, answer)
@@ -115,10 +142,13 @@ class ProblemMiddleware:
         response = self.get_response(request)
         if (
             request.path.startswith(API_PREFIX)
-            and response.status_code >= 400
+            and response.status_code >= CLIENT_ERROR
             and not response.headers.get("Content-Type", "").startswith("application/problem+json")
         ):
-            return respond(plain(response.status_code))
+            answer = respond(plain(response.status_code))
+            if "Allow" in response.headers:
+                answer["Allow"] = response.headers["Allow"]
+            return answer
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

@@ -1,0 +1,21 @@
+"""The agent API put together: `/api/v1`, its OpenAPI 3.1 document and its page."""
+
+from ninja import NinjaAPI
+
+from dir_console import problems
+from runtime.api import docs, facts, feedback, flows, handshakes, proposals, schemas
+from runtime.contracts import wire
+
+api = NinjaAPI(
+    title="DIR Console agent API",
+    version=wire.RUNTIME_VERSION,
+    description=(
+        "Agents propose, a deterministic gate judges. Bodies are I-JSON in UTF-8; every error is a problem "
+        "document (RFC 9457) with a code. An agent key makes the handshake; its session token makes the rest."
+    ),
+    docs=docs.DocsPage(),
+    urls_namespace="api",
+)
+problems.register(api)
+for router in (handshakes, schemas, flows, proposals, feedback, facts):
+    api.add_router("", router.router)

@@ -1,0 +1,81 @@
+"""What OpenAPI has to say beyond the signatures: bodies, headers and problem documents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from runtime.contracts import wire
+
+IDEMPOTENCY_KEY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same key and body get the stored answer; the same key with another body is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+TRACEPARENT: dict[str, Any] = {
+    "name": "traceparent",
+    "in": "header",
+    "description": "W3C trace context; stored with the flow, never trusted as identity.",
+    "schema": {"type": "string"},
+}
+IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "Write only when the fact is still at this etag.",
+    "schema": {"type": "string"},
+}
+IF_NONE_MATCH: dict[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "Answer 304 where the caller has this etag already.",
+    "schema": {"type": "string"},
+}
+
+
+def describe(
+    *,
+    body: type[BaseModel] | None = None,
+    body_required: bool = True,
+    headers: Sequence[dict[str, Any]] = (),
+    required: bool = False,
+    not_modified: bool = False,
+) -> dict[str, Any]:
+    """The extra members of an operation. `required` says whether the headers are."""
+    extra: dict[str, Any] = {
+        "parameters": [{**header, "required": required} for header in headers],
+        "responses": {"default": _problem()},
+    }
+    if body is not None:
+        extra["requestBody"] = {
+            "required": body_required,
+            "content": {"application/json": {"schema": inlined(body)}},
+        }
+    if not_modified:
+        extra["responses"]["304"] = {"description": "Not Modified"}
+    return extra
+
+
+def inlined(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of a model without references, to stand inside an operation."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    whole: dict[str, Any] = _inline(schema, definitions)
+    return whole
+
+
+def _problem() -> dict[str, Any]:
+    return {
+        "description": "A problem document (RFC 9457): `code` says why, `detail` what to do next.",
+        "content": {"application/problem+json": {"schema": inlined(wire.ProblemDocument)}},
+    }
+
+
+def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    return {key: _inline(member, definitions) for key, member in schema.items()}

@@ -1,0 +1,42 @@
+"""The envelope of a proposal (DIR paper, 5.2 and 5.3; design 03, "Proposal"): a claim, not yet a fact.
+
+Only the envelope is checked here, and a broken one costs no attempt. Whether `params` and
+`execution_constraints` fit the policy kind is for the gate to judge.
+"""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints
+from typing_extensions import TypedDict
+
+from runtime.contracts.wire import Body
+
+MAX_WINDOW_S = 86_400
+
+# A window or a confidence stays the number that was sent: 30 never becomes 30.0.
+Window = Annotated[int, Field(gt=0, le=MAX_WINDOW_S)] | Annotated[float, Field(gt=0, le=MAX_WINDOW_S)]
+Confidence = Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]
+
+
+class ExecutionConstraints(TypedDict):
+    """The agent's own bounds. The window is in seconds; kinds define the other members."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="allow")  # type: ignore[misc]
+
+    validity_window_sec: Window
+
+
+class ProposalEnvelope(Body):
+    """A proposal as it arrives. `agent_id` and `dfid`, where given, must agree with the call."""
+
+    policy_kind: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    params: dict[str, JsonValue]
+    execution_constraints: ExecutionConstraints
+    policy_version: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    context_ref: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+    confidence: Confidence | None = None
+    explain: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    expected_effects: dict[str, JsonValue] | tuple[JsonValue, ...] | None = None
+    human_review_required: bool | None = None
+    agent_id: Annotated[str, StringConstraints(max_length=128)] | None = None
+    dfid: Annotated[str, StringConstraints(max_length=64)] | None = None

@@ -1,0 +1,242 @@
+"""Bodies of the agent API (design 03). Fields are only ever appended, with a default."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    StringConstraints,
+)
+
+BASE = "/api/v1"
+PROTOCOL_VERSION = "1.0.0"
+RUNTIME_VERSION = "0.1.0"
+MAX_WAIT_S = 30
+FACT_PATH = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]+$"
+FACT_PREFIX = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]*$"
+MAX_FACT_PATH_CHARS = 200
+
+
+def iso(moment: datetime) -> str:
+    """A moment as the API writes it: RFC 3339, UTC, milliseconds, `Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+At = Annotated[AwareDatetime, PlainSerializer(iso, return_type=str)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class Body(BaseModel):
+    """Base of all bodies: frozen, strict, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class HandshakeRequest(Body):
+    """Who the agent is and what it wants; no `policy_kinds` means all that its manifest grants."""
+
+    agent_id: Name
+    manifest_version: Version
+    protocol_version: Version
+    policy_kinds: Annotated[tuple[Name, ...], Field(max_length=200)] | None = None
+    instance_id: Printable | None = None
+    environment: Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=64)] | None = None
+
+
+class NegotiatedKind(Body):
+    """A policy kind that the session may propose, and where its schemas are."""
+
+    kind: str
+    version: str
+    schema_url: str
+
+
+class HandshakeAnswer(Body):
+    """The session that a handshake gave."""
+
+    session_token: str
+    expires_at: At
+    protocol_version: str
+    runtime_version: str
+    agent_status: str
+    policy_kinds: tuple[NegotiatedKind, ...]
+
+
+class SchemaEntry(Body):
+    """One line of the list of schemas."""
+
+    kind: str
+    version: str
+    title: str
+    schema_url: str
+
+
+class SchemaList(Body):
+    """The active version of every kind that the agent's manifest grants."""
+
+    policy_kinds: tuple[SchemaEntry, ...]
+
+
+class SchemaDocument(Body):
+    """The JSON Schemas (2020-12) of one version of a policy kind."""
+
+    kind: str
+    version: str
+    params_schema: dict[str, JsonValue]
+    constraints_schema: dict[str, JsonValue]
+
+
+class FlowRequest(Body):
+    """What started the flow: a sentence or an object."""
+
+    trigger: Trigger | dict[str, JsonValue]
+    parent_dfid: str | None = None
+
+
+class FlowState(Body):
+    """A flow after a change."""
+
+    dfid: str
+    state: str
+
+
+class FlowBudget(Body):
+    """What is left of the agent's budgets."""
+
+    escalation_tokens: int
+
+
+class FlowView(Body):
+    """A flow as its agent sees it."""
+
+    dfid: str
+    state: str
+    reason: str | None
+    attempts_left: int
+    parent_dfid: str | None
+    children: tuple[str, ...]
+    budget: FlowBudget
+
+
+class ReasonRequest(Body):
+    """Why a flow is cancelled or closed."""
+
+    reason: Words
+
+
+class EmptyRequest(Body):
+    """A body without members."""
+
+
+class ContextAnswer(Body):
+    """A frozen context; `context_ref` is the SHA-256 of canonical `context` without `snapshot_id`."""
+
+    context_ref: str
+    context: dict[str, JsonValue]
+    expires_at: At
+
+
+class FeedbackEvent(Body):
+    """One thing that the agent is told about its flow."""
+
+    seq: int
+    event_type: str
+    at: At
+    data: JsonValue
+
+
+class FeedbackAnswer(Body):
+    """Events in order; `next` is the `after` of the following call."""
+
+    events: tuple[FeedbackEvent, ...]
+    next: int
+
+
+class FactRequest(Body):
+    """A new value of a fact: any JSON value."""
+
+    value: JsonValue
+
+
+class FactVersion(Body):
+    """A version of a fact that was just written. `etag` is the header's value, quotes included."""
+
+    path: str
+    version: int
+    etag: str
+
+
+class FactView(FactVersion):
+    """One version of a fact, with its value."""
+
+    value: JsonValue
+
+
+class VerdictReason(BaseModel):
+    """Why: the check, its code and, for a bound, the two values compared."""
+
+    code: str
+    check: str
+    message: str
+    proposed_value: JsonValue = None
+    limit: JsonValue = None
+
+
+class VerdictAnswer(BaseModel):
+    """The verdict on a proposal."""
+
+    dfid: str
+    proposal_id: str
+    verdict: Literal["ACCEPT", "REJECT", "ESCALATE"]
+    reasons: tuple[VerdictReason, ...]
+    state: str
+    attempts_left: int
+    valid_until: str
+    intent_id: str | None = None
+    escalation_id: str | None = None
+    evidence_hash: str | None = None
+
+
+class ViolationDocument(BaseModel):
+    """One broken rule: where (JSON pointer) and what."""
+
+    pointer: str
+    message: str
+
+
+class ProblemDocument(BaseModel):
+    """RFC 9457, with a code that never changes and whether the same call may succeed later."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    violations: list[ViolationDocument]
+    retriable: bool
+    dfid: str | None = None
+    supported: str | None = None
+
+
+def schema_url(kind: str, version: str) -> str:
+    """Where the schemas of one version of a kind are served."""
+    return f"{BASE}/schema/policy/{kind}/{version}"
+
+
+def etag_of_version(version: int) -> str:
+    """The entity tag of a fact's version."""
+    return f'"{version}"'
+
+
+def plain(model: BaseModel) -> Any:
+    """The members as plain JSON values."""
+    return model.model_dump(mode="json")

@@ -1,0 +1,45 @@
+"""Policy kinds as an agent may know them: only those that its active manifest grants (need-to-know)."""
+
+from functools import lru_cache
+
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.models import Agent, PolicyKind
+
+
+def manifest_of(agent: Agent) -> Manifest | None:
+    """The agent's active manifest; None where no person has activated one."""
+    row = agent.active_manifest
+    return None if row is None else _manifest(row.digest, bytes(row.body))
+
+
+def contract_of(row: PolicyKind) -> PolicyKindContract:
+    """The stored contract of a policy kind."""
+    return _kind(row.digest, bytes(row.body))
+
+
+def granted(agent: Agent) -> frozenset[str]:
+    """The names of the kinds that the agent may propose."""
+    manifest = manifest_of(agent)
+    return frozenset() if manifest is None else frozenset(manifest.policy_kinds)
+
+
+def list_active(*, tenant: str, names: frozenset[str]) -> list[PolicyKind]:
+    """The active version of each named kind, by name."""
+    return list(PolicyKind.objects.of(tenant).filter(active=True, kind__in=names).order_by("kind"))
+
+
+def get_version(*, tenant: str, kind: str, version: str | None) -> PolicyKind | None:
+    """One version of a kind; the active one where `version` is None."""
+    rows = PolicyKind.objects.of(tenant).filter(kind=kind)
+    return (rows.filter(active=True) if version is None else rows.filter(version=version)).first()
+
+
+@lru_cache(maxsize=256)
+def _manifest(digest: str, body: bytes) -> Manifest:
+    return Manifest.from_bytes(body)
+
+
+@lru_cache(maxsize=1024)
+def _kind(digest: str, body: bytes) -> PolicyKindContract:
+    return PolicyKindContract.from_bytes(body)

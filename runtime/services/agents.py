@@ -1,0 +1,97 @@
+"""Agents: their status by one table of allowed moves, and the record of what they were refused."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from audit import events, ledger
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus
+from runtime.models import Agent
+from runtime.queries import clock
+from runtime.services import locks, races
+
+S = AgentStatus
+
+MOVES: dict[AgentStatus, tuple[AgentStatus, ...]] = {
+    S.ACTIVE: (S.PASSIVE, S.LOCKED, S.SUSPENDED, S.RETIRED),
+    S.PASSIVE: (S.ACTIVE, S.LOCKED, S.SUSPENDED, S.RETIRED),
+    S.LOCKED: (S.ACTIVE, S.PASSIVE, S.SUSPENDED, S.RETIRED),
+    S.SUSPENDED: (S.ACTIVE, S.PASSIVE, S.LOCKED, S.RETIRED),
+    S.RETIRED: (),
+}
+RECORDED_PER_MINUTE = 60
+_REMEMBERED = 10_000
+
+
+def set_status(
+    *, tenant: str, agent_id: str, status: AgentStatus, reason: str, actor: str
+) -> Agent | Problem:
+    """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409)."""
+
+    def work() -> Agent | Problem:
+        agent = lock_by_name(tenant=tenant, agent_id=agent_id)
+        if isinstance(agent, Problem):
+            return agent
+        before = AgentStatus(agent.status)
+        if before is status:
+            return agent
+        if status not in MOVES[before]:
+            detail = f"An agent that is {before} cannot become {status}."
+            return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
+        agent.status, agent.status_reason = status, reason[:200]
+        agent.save(update_fields=["status", "status_reason"])
+        changed = events.AgentStatusChanged(
+            agent_id=agent_id, from_status=before, to_status=status, reason=reason[:200]
+        )
+        ledger.append_to(
+            tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=clock.now(), events=[changed]
+        )
+        return agent
+
+    return races.run(work)
+
+
+def lock_by_name(*, tenant: str, agent_id: str) -> Agent | Problem:
+    """The agent, locked for this transaction; a Problem where there is none."""
+    pk = Agent.objects.of(tenant).filter(agent_id=agent_id).values_list("pk", flat=True).first()
+    if pk is None:
+        return Problem(status=404, code="NOT_FOUND", detail="No agent has this id.")
+    return locks.lock_agent(pk=pk)
+
+
+def record_refusal(*, tenant: str, stream: str, code: str, path: str) -> bool:
+    """Record that an identified caller was refused; False where its share of the minute is used up.
+
+    The bound keeps a caller in a loop from filling the ledger: the first refusals tell the story.
+    """
+    at = clock.now()
+    if not _shares.take(stream, int(at.timestamp() // 60)):
+        return False
+
+    def work() -> None:
+        refused = events.RequestRefused(code=code, path=path[:200])
+        ledger.append_to(tenant=tenant, stream=stream, actor=stream, at=at, events=[refused])
+
+    races.run(work)
+    return True
+
+
+@dataclass(slots=True)
+class _Shares:
+    """Refusals recorded per stream in the current minute, in this process."""
+
+    counts: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, stream: str, minute: int) -> bool:
+        with self.lock:
+            known_minute, used = self.counts.pop(stream, (minute, 0))
+            used = used if known_minute == minute else 0
+            self.counts[stream] = (minute, used + 1)
+            if len(self.counts) > _REMEMBERED:
+                self.counts.popitem(last=False)
+            return used < RECORDED_PER_MINUTE
+
+
+_shares = _Shares()

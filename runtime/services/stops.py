@@ -1,0 +1,96 @@
+"""The kill switches: one for everything of a tenant, one per agent. Workers look at both before each call."""
+
+from uuid import UUID
+
+from django.db import transaction
+
+from audit import events, ledger
+from runtime import ports
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import IntentState
+from runtime.models import Agent, Intent, Stop
+from runtime.queries import clock
+from runtime.services import agents, races
+
+RUNG_AT_ONCE = 1000  # more than that is left to the poll: a bell is only a hint
+
+
+def stop_all(*, tenant: str, actor: str, reason: str) -> Stop:
+    """Stop every call of the tenant. Stopping twice keeps the first stop."""
+
+    def work() -> Stop:
+        stop = _in_force(tenant)
+        if stop is not None:
+            return stop
+        at = clock.now()
+        stop = Stop.objects.create(tenant=tenant, reason=reason[:500], stopped_by=actor, stopped_at=at)
+        stopped = events.SystemStopped(reason=reason[:500])
+        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[stopped])
+        return stop
+
+    return races.run(work)
+
+
+def resume_all(*, tenant: str, actor: str) -> bool:
+    """Lift the tenant's stop and ring what is due; False where nothing was stopped."""
+
+    def work() -> bool:
+        stop = _in_force(tenant)
+        if stop is None:
+            return False
+        stop.lifted_at, stop.lifted_by = clock.now(), actor
+        stop.save(update_fields=["lifted_at", "lifted_by"])
+        resumed = events.SystemResumed()
+        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=stop.lifted_at, events=[resumed])
+        _ring_due(tenant=tenant, agent=None)
+        return True
+
+    return races.run(work)
+
+
+def stop_agent(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Problem:
+    """Stop every call of one agent's flows. Stopping twice keeps the first stop."""
+
+    def work() -> Agent | Problem:
+        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+        if isinstance(agent, Problem) or agent.stopped_at is not None:
+            return agent
+        agent.stopped_at, agent.stopped_by, agent.stop_reason = clock.now(), actor, reason[:500]
+        agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
+        stopped = events.AgentStopped(agent_id=agent_id, reason=reason[:500])
+        stream = f"agent:{agent_id}"
+        ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=agent.stopped_at, events=[stopped])
+        return agent
+
+    return races.run(work)
+
+
+def resume_agent(*, tenant: str, agent_id: str, actor: str) -> Agent | Problem:
+    """Lift the stop of one agent and ring what is due of it."""
+
+    def work() -> Agent | Problem:
+        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+        if isinstance(agent, Problem) or agent.stopped_at is None:
+            return agent
+        agent.stopped_at, agent.stopped_by, agent.stop_reason = None, "", ""
+        agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
+        resumed = events.AgentResumed(agent_id=agent_id)
+        stream = f"agent:{agent_id}"
+        ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=clock.now(), events=[resumed])
+        _ring_due(tenant=tenant, agent=agent)
+        return agent
+
+    return races.run(work)
+
+
+def _in_force(tenant: str) -> Stop | None:
+    return Stop.objects.select_for_update().filter(tenant=tenant, lifted_at__isnull=True).first()
+
+
+def _ring_due(*, tenant: str, agent: Agent | None) -> None:
+    due = Intent.objects.of(tenant).filter(state=IntentState.PENDING, next_at__lte=clock.now())
+    if agent is not None:
+        due = due.filter(flow__agent=agent)
+    intent_ids: list[UUID] = list(due.order_by("next_at").values_list("intent_id", flat=True)[:RUNG_AT_ONCE])
+    if intent_ids:
+        transaction.on_commit(lambda: ports.ring(intent_ids))

@@ -1,0 +1,100 @@
+"""Reads the decision form (03): what was typed becomes a Wish, or a Problem that says what to correct.
+
+Identity never comes from here: the view takes it from the session.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import QueryDict
+
+from escalations.contracts import Action
+from escalations.services.deciding import Wish
+from runtime.api import ijson
+from runtime.contracts.problem import Problem, ProblemError
+
+LONGEST_TEXT = 4000
+TYPED = "param:"
+TRUE_WORDS = frozenset({"on", "true", "1"})
+
+
+def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Problem:
+    """The decision as the form states it. `params_schema` is that of the evidence in force."""
+    action = post.get("action", "")
+    if action not in Action.values():
+        return _bad("ACTION_UNKNOWN", "Choose one of the actions offered on the page.")
+    version = post.get("version", "")
+    if not (version.isascii() and version.isdigit()) or len(version) > len("4294967295"):
+        return _bad("VERSION_UNREADABLE", "version must be the whole number shown on the page.")
+    params, receipt = _params(post, params_schema), _receipt(post)
+    if isinstance(params, Problem):
+        return params
+    if isinstance(receipt, Problem):
+        return receipt
+    return Wish(
+        action=Action(action),
+        evidence_hash=post.get("evidence_hash", ""),
+        version=int(version),
+        impact=post.get("impact", ""),
+        justification=post.get("justification", "")[:LONGEST_TEXT].strip(),
+        conditions=tuple(
+            line.strip() for line in post.get("conditions", "")[:LONGEST_TEXT].splitlines() if line.strip()
+        ),
+        params=params,
+        receipt=receipt,
+        typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
+    )
+
+
+def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
+    """The JSON text where there is one, else the typed fields; None where neither was sent."""
+    text = post.get("params", "").strip()
+    if text:
+        return _json_object(text, "params")
+    typed = {key.removeprefix(TYPED): value for key, value in post.items() if key.startswith(TYPED)}
+    if not typed:
+        return None
+    properties = params_schema.get("properties", {})
+    found = {}
+    for name, value in typed.items():
+        parsed = _typed(str(value).strip(), properties.get(name, {}))
+        if parsed is not None:
+            found[name] = parsed
+    return found
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    """A field's text as its schema has it; text that does not fit goes on as text, and the gate refuses it."""
+    if not text:
+        return None
+    wanted = schema.get("type")
+    if wanted == "boolean":
+        return text.lower() in TRUE_WORDS
+    if wanted in {"integer", "number", "array", "object"}:
+        try:
+            return ijson.parse(text.encode()).value
+        except ProblemError:
+            return text
+    return text
+
+
+def _receipt(post: QueryDict) -> dict[str, Any] | Problem | None:
+    """What the person found at the target: a JSON object, or plain words that become its `reference`."""
+    text = post.get("receipt", "")[:LONGEST_TEXT].strip()
+    if not text:
+        return None
+    return _json_object(text, "receipt") if text.startswith("{") else {"reference": text}
+
+
+def _json_object(text: str, name: str) -> dict[str, Any] | Problem:
+    try:
+        value = ijson.parse(text.encode("utf-8", "surrogatepass")).value
+    except ProblemError as error:
+        return _bad("JSON_UNREADABLE", f"{name}: {error.problem.detail}")
+    if not isinstance(value, dict):
+        return _bad("JSON_UNREADABLE", f"{name} must be a JSON object.")
+    return value
+
+
+def _bad(code: str, detail: str) -> Problem:
+    return Problem(status=400, code=code, detail=detail)

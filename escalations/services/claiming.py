@@ -1,0 +1,61 @@
+"""Claims: a lease that tells colleagues who is looking. A courtesy, never a condition of deciding (10)."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from audit import events
+from escalations.contracts import State
+from escalations.services import holding
+from runtime.contracts.problem import Problem
+from runtime.services import races
+from runtime.services.journal import Journal
+
+LEASE = timedelta(minutes=10)
+
+
+def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    """Take or renew the claim; None when it is held now. A live claim of somebody else is a 409."""
+    return races.run(lambda: _claim(tenant, escalation_id, user))
+
+
+def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    """Give the claim back; releasing what one does not hold changes nothing."""
+    return races.run(lambda: _release(tenant, escalation_id, user))
+
+
+def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+    if held is None:
+        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+    row = held.escalation
+    if row.state != State.OPEN:
+        return Problem(status=409, code="ALREADY_DECIDED", detail="This escalation is no longer open.")
+    is_live = row.claimed_until is not None and row.claimed_until > held.at
+    if is_live and row.claimed_by_id != user.pk:
+        return Problem(
+            status=409, code="CLAIMED", detail=f"{row.claimed_by} is looking at this. You may still decide."
+        )
+    row.claimed_by, row.claimed_until = user, held.at + LEASE
+    row.save(update_fields=["claimed_by", "claimed_until"])
+    if not is_live:
+        _record(held, user, events.EscalationClaimed(escalation_id=str(row.pk)))
+    return None
+
+
+def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+    if held is None:
+        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+    row = held.escalation
+    if row.claimed_by_id == user.pk:
+        row.claimed_by, row.claimed_until = None, None
+        row.save(update_fields=["claimed_by", "claimed_until"])
+        _record(held, user, events.EscalationReleased(escalation_id=str(row.pk)))
+    return None
+
+
+def _record(held: holding.Held, user: Any, event: events.Event) -> None:
+    journal = Journal(flow=held.flow, actor=f"user:{user.pk}", at=held.at)
+    journal.add(event)
+    journal.write()

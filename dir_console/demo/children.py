@@ -99,21 +99,30 @@ class Children:
 
 
 def start(
-    *, base_url: str, demo_dir: Path, keys: Mapping[str, str], feed_key: str, broker_port: int, secret: str
+    *,
+    base_url: str,
+    demo_dir: Path,
+    keys: Mapping[str, str],
+    feed_key: str,
+    broker_port: int,
+    secret: str,
+    market_key: str = "",
 ) -> Children:
     """Spawn the demo world and return at once; each child waits for what it needs.
 
     ``keys`` holds an agent key by agent id; they reach the agents in a file that only the owner can
-    read. Each child logs to ``demo_dir/<name>.log``.
+    read. ``feed_key`` writes under ``price.``, ``market_key`` under ``market.``; without the second the market
+    stays as the pack has it. Each child logs to ``demo_dir/<name>.log``.
     """
     demo_dir.mkdir(parents=True, exist_ok=True)
     keys_file = demo_dir / "agent_keys.json"
     _write_private(keys_file, json.dumps(dict(keys)))
     broker_url = f"http://127.0.0.1:{broker_port}"
+    feed_keys = {"DIR_FEED_KEY": feed_key, "DIR_MARKET_KEY": market_key}
     broker_args = ["--port", str(broker_port), "--db", str(demo_dir / "broker.sqlite3")]
     commands = [
         _command("broker", broker_args, {"BROKER_SECRET": secret}),
-        _command("feed", ["--base", base_url, "--broker", broker_url], {"DIR_FEED_KEY": feed_key}),
+        _command("feed", ["--base", base_url, "--broker", broker_url], feed_keys),
         _command("agents", ["--base", base_url, "--keys", str(keys_file)], {}),
     ]
     children = Children([_Child(command, demo_dir / f"{command.name}.log") for command in commands])

@@ -1,7 +1,8 @@
 """Carries prices and the market's state from the paper broker into the console, as a feed would.
 
-``python -m dir_console.demo.feed --base URL --broker URL``, with the feed key in ``DIR_FEED_KEY``.
-Each fact is written on change only, under the ETag of the version it replaces.
+``python -m dir_console.demo.feed --base URL --broker URL``, with a key for ``price.`` in ``DIR_FEED_KEY``
+and one for ``market.`` in ``DIR_MARKET_KEY`` (a feed key writes under one prefix). Each fact is written on
+change only, under the ETag of the version it replaces.
 """
 
 import argparse
@@ -16,7 +17,8 @@ from typing import Any, Final
 from dir_console.demo import lifeline
 from dir_console.demo.wire import Answer, Refused, Stopped, Unreachable, Wire
 
-KEY_ENV: Final = "DIR_FEED_KEY"
+PRICE_KEY_ENV: Final = "DIR_FEED_KEY"
+MARKET_KEY_ENV: Final = "DIR_MARKET_KEY"
 EVERY_S: Final = 1.0
 API: Final = "/api/v1"
 
@@ -26,11 +28,14 @@ _ERROR: Final = 400
 
 @dataclass
 class Feed:
-    """What was last written of each fact; refused facts are named once and left alone."""
+    """What was last written of each fact; refused facts are named once and left alone.
+
+    ``keys`` holds a key by the namespace it may write.
+    """
 
     console: Wire
     broker: Wire
-    key: str
+    keys: Mapping[str, str]
     written: dict[str, Any] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -40,7 +45,9 @@ class Feed:
         changed = [
             (path, value)
             for path, value in self._read().items()
-            if path not in self.refused and self.written.get(path) != value
+            if path.partition(".")[0] in self.keys
+            and path not in self.refused
+            and self.written.get(path) != value
         ]
         return sum(self._write(path, value) for path, value in changed)
 
@@ -72,22 +79,22 @@ class Feed:
         return True
 
     def _put(self, path: str, value: Any) -> Answer:
-        headers = self._headers()
+        headers = self._headers(path)
         if path in self.etags:
             headers["If-Match"] = self.etags[path]
         return self.console.call("PUT", f"{API}/state/facts/{path}", body={"value": value}, headers=headers)
 
     def _learn(self, path: str) -> Any:
         """Take over the version that is there; returns its value, or None for a fact not yet written."""
-        answer = self.console.call("GET", f"{API}/state/facts/{path}", headers=self._headers())
+        answer = self.console.call("GET", f"{API}/state/facts/{path}", headers=self._headers(path))
         if answer.status >= _ERROR:
             self.etags.pop(path, None)
             return None
         self.etags[path] = str(answer.body["etag"])
         return answer.body.get("value")
 
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.key}"}
+    def _headers(self, path: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.keys[path.partition('.')[0]]}"}
 
 
 def run(*, feed: Feed, stop: threading.Event) -> None:
@@ -108,9 +115,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--base", required=True, metavar="URL")
     parser.add_argument("--broker", default="http://127.0.0.1:9410", metavar="URL")
     chosen = parser.parse_args(argv)
-    key = os.environ.get(KEY_ENV, "")
-    if not key:
-        print(f"feed: put the key that issue_key --feed printed into {KEY_ENV}", file=sys.stderr)
+    given = {"price": os.environ.get(PRICE_KEY_ENV), "market": os.environ.get(MARKET_KEY_ENV)}
+    keys = {namespace: key for namespace, key in given.items() if key}
+    if not keys:
+        print(f"feed: put the key that issue_key --feed printed into {PRICE_KEY_ENV}", file=sys.stderr)
         return 2
     lifeline.bind()
     stop = threading.Event()
@@ -119,7 +127,7 @@ def main(argv: list[str]) -> int:
     feed = Feed(
         console=Wire(base_url=chosen.base, stop=stop),
         broker=Wire(base_url=chosen.broker, stop=stop),
-        key=key,
+        keys=keys,
     )
     run(feed=feed, stop=stop)
     return 0

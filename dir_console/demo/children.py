@@ -111,8 +111,8 @@ def start(
     """Spawn the demo world and return at once; each child waits for what it needs.
 
     ``keys`` holds an agent key by agent id; they reach the agents in a file that only the owner can
-    read. ``feed_key`` writes under ``price.``, ``market_key`` under ``market.``; without the second the market
-    stays as the pack has it. Each child logs to ``demo_dir/<name>.log``.
+    read. ``feed_key`` writes under ``price.``, ``market_key`` under ``market.``; without the second
+    the market stays as the pack has it. Each child logs to ``demo_dir/<name>.log``.
     """
     demo_dir.mkdir(parents=True, exist_ok=True)
     keys_file = demo_dir / "agent_keys.json"

@@ -1,0 +1,38 @@
+"""`add_user NAME --role operator --password-stdin`: a person who may sign in."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from audit.permissions import Role
+from dir_console.management import passwords
+from runtime.contracts.problem import Problem
+from runtime.services import users
+
+
+class Command(BaseCommand):
+    help = "Add a person who may sign in at /accounts/login/."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument(
+            "--role",
+            action="append",
+            choices=list(Role),
+            help="give it once per role: roles add up",
+        )
+        parser.add_argument("--password-stdin", action="store_true", required=True, help="read it from stdin")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        added = users.add(
+            tenant=settings.DIR_TENANT,
+            name=options["name"],
+            password=passwords.from_stdin(),
+            roles={Role(role) for role in options["role"] or ()},
+            actor="system",
+        )
+        if isinstance(added, Problem):
+            raise CommandError(added.detail)
+        self.stderr.write(f"{added.get_username()} may sign in.")

@@ -1,0 +1,23 @@
+"""`deactivate_user NAME`: out at once, in every browser."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.contracts.problem import Problem
+from runtime.services import users
+
+
+class Command(BaseCommand):
+    help = "Lock a person out. The account stays, because the ledger names it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        gone = users.deactivate(tenant=settings.DIR_TENANT, name=options["name"], actor="system")
+        if isinstance(gone, Problem):
+            raise CommandError(gone.detail)
+        self.stderr.write(f"{gone.get_username()} is locked out.")

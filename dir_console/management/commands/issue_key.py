@@ -1,0 +1,36 @@
+"""`issue_key AGENT_ID` and `issue_key --feed NAME --prefix P`: the key once, alone on stdout."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.contracts.problem import Problem
+from runtime.services import credentials
+
+
+class Command(BaseCommand):
+    """Nothing else goes to stdout, so that a script can keep the key without cutting it out."""
+
+    help = "Print a new key of an agent, or of a state feed. It cannot be shown again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("agent_id", nargs="?", help="the agent that the key is for")
+        parser.add_argument("--feed", help="the name of a state feed, in place of an agent")
+        parser.add_argument("--prefix", help="what the feed may write, such as price.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        issued = _issue(options["agent_id"], options["feed"], options["prefix"])
+        if isinstance(issued, Problem):
+            raise CommandError(issued.detail)
+        self.stdout.write(issued.text)
+
+
+def _issue(agent_id: str | None, feed: str | None, prefix: str | None) -> credentials.IssuedKey | Problem:
+    tenant = settings.DIR_TENANT
+    if agent_id and not feed and not prefix:
+        return credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor="system")
+    if feed and prefix and not agent_id:
+        return credentials.issue_feed_key(tenant=tenant, feed=feed, prefix=prefix, actor="system")
+    raise CommandError("Name an agent, or give both --feed NAME and --prefix P.")

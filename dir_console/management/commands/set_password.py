@@ -1,0 +1,24 @@
+"""`set_password NAME --password-stdin`."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from dir_console.management import passwords
+from runtime.contracts.problem import Problem
+from runtime.services import users
+
+
+class Command(BaseCommand):
+    help = "Give a person another password. Open sessions end."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("--password-stdin", action="store_true", required=True, help="read it from stdin")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        changed = users.set_password(name=options["name"], password=passwords.from_stdin())
+        if isinstance(changed, Problem):
+            raise CommandError(changed.detail)
+        self.stderr.write(f"The password of {changed.get_username()} is changed.")

@@ -1,0 +1,101 @@
+"""People who may sign in: they are added and deactivated from a shell, never by a form."""
+
+from collections.abc import Collection
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.models import Session
+from django.core.exceptions import ValidationError
+
+from audit import events, ledger
+from audit.permissions import Role
+from runtime.contracts.problem import Problem
+from runtime.queries import clock
+from runtime.services import races
+
+
+def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor: str) -> User | Problem:
+    """A new user with roles; 409 where the name is taken, 422 for a bad name, a weak password or no role."""
+    if not roles:
+        return _unfit("Give at least one role: operator, senior, admin or auditor.")
+
+    def work() -> User | Problem:
+        if User.objects.filter(username=name).exists():
+            return Problem(status=409, code="USER_EXISTS", detail=f"There is a user called {name} already.")
+        user = User(username=name)
+        weakness = _weakness(user, password)
+        if weakness is not None:
+            return weakness
+        user.set_password(password)
+        user.save()
+        for role in sorted(roles):
+            user.groups.add(Group.objects.get_or_create(name=role.value)[0])
+        added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
+        _record(tenant, user, actor, added)
+        return user
+
+    return races.run(work)
+
+
+def set_password(*, name: str, password: str) -> User | Problem:
+    """Give a user another password; every session of the old one ends."""
+
+    def work() -> User | Problem:
+        user = _find(name)
+        if isinstance(user, Problem):
+            return user
+        weakness = _weakness(user, password)
+        if weakness is not None:
+            return weakness
+        user.set_password(password)
+        user.save(update_fields=["password"])
+        _end_sessions(user)
+        return user
+
+    return races.run(work)
+
+
+def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
+    """Lock a user out; open sessions end at once. The account stays, since the ledger names it."""
+
+    def work() -> User | Problem:
+        user = _find(name)
+        if isinstance(user, Problem):
+            return user
+        if user.is_active:
+            user.is_active = False
+            user.save(update_fields=["is_active"])
+            _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk))
+        _end_sessions(user)
+        return user
+
+    return races.run(work)
+
+
+def _find(name: str) -> User | Problem:
+    user = User.objects.select_for_update().filter(username=name).first()
+    return user or Problem(status=404, code="NOT_FOUND", detail=f"There is no user called {name}.")
+
+
+def _weakness(user: User, password: str) -> Problem | None:
+    try:
+        user.clean_fields(exclude=["password"])
+        validate_password(password, user)
+    except ValidationError as error:
+        return _unfit(" ".join(error.messages))
+    return None
+
+
+def _unfit(detail: str) -> Problem:
+    return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+
+
+def _record(tenant: str, user: User, actor: str, event: events.Event) -> None:
+    ledger.append_to(tenant=tenant, stream=f"user:{user.pk}", actor=actor, at=clock.now(), events=[event])
+
+
+def _end_sessions(user: User) -> None:
+    # A session row does not name its user: there are as many as people signed in, so all are opened.
+    for session in Session.objects.filter(expire_date__gt=clock.now()):
+        if session.get_decoded().get("_auth_user_id") == str(user.pk):
+            session.delete()

@@ -1,0 +1,23 @@
+"""Fixtures of the API's tests."""
+
+import pytest
+
+from tests.api import ground
+
+
+@pytest.fixture
+def desk(db: None) -> None:
+    """The pack of `ground`, loaded and in force."""
+    ground.load_pack()
+
+
+@pytest.fixture
+def trader(desk: None) -> ground.Caller:
+    """A session of the agent `trader`."""
+    return ground.session()
+
+
+@pytest.fixture
+def stranger(desk: None) -> ground.Caller:
+    """A session of another agent of the same tenant."""
+    return ground.session(ground.OTHER)

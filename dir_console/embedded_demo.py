@@ -1,4 +1,4 @@
-"""The demo beside an embedded console: its pack, its keys and its broker's place, kept in `DIR_DATA/demo/`."""
+"""The demo beside an embedded console: its pack, keys and broker, all kept in `DIR_DATA/demo/`."""
 
 import base64
 import json

@@ -1,0 +1,83 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
+from runtime.kernel import execution
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RECEIPT = Receipt(status_code=200, body=b"{}")
+
+
+def failure(failure_class: FailureClass, *, retry_after_s: float | None = None) -> Failure:
+    return Failure(
+        category=FailureCategory.TARGET_ERROR,
+        failure_class=failure_class,
+        detail="it failed",
+        retry_after_s=retry_after_s,
+    )
+
+
+def decide(result: Receipt | Failure, *, failures: int = 0, in_doubt: bool = False) -> execution.Action:
+    return execution.decide(result=result, failures=failures, in_doubt=in_doubt, at=AT, jitter=0.0)
+
+
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_a_receipt_succeeds(in_doubt: bool) -> None:
+    assert decide(RECEIPT, failures=3, in_doubt=in_doubt) == Succeed(receipt=RECEIPT)
+
+
+def test_a_transient_failure_is_tried_again_later() -> None:
+    assert decide(failure(FailureClass.TRANSIENT)) == RetryAt(at=AT + timedelta(milliseconds=250), failures=1)
+
+
+def test_a_targets_wait_is_kept() -> None:
+    action = decide(failure(FailureClass.TRANSIENT, retry_after_s=5.0))
+    assert action == RetryAt(at=AT + timedelta(seconds=5), failures=1)
+
+
+def test_the_fourth_failure_calls_a_person() -> None:
+    assert isinstance(decide(failure(FailureClass.TRANSIENT), failures=2), RetryAt)
+    assert decide(failure(FailureClass.TRANSIENT), failures=3) == GiveToPerson(
+        reason=Reason.REPEATED_FAILURE, failures=4
+    )
+
+
+def test_a_terminal_failure_fails() -> None:
+    refused = failure(FailureClass.TERMINAL)
+    assert decide(refused) == Fail(failure=refused)
+
+
+def test_a_refusal_does_not_settle_an_earlier_doubt() -> None:
+    assert decide(failure(FailureClass.TERMINAL), in_doubt=True) == GiveToPerson(
+        reason=Reason.IN_DOUBT, failures=0
+    )
+
+
+@given(failures=st.integers(0, 100), in_doubt=st.booleans())
+def test_an_unknown_result_is_never_tried_again(failures: int, in_doubt: bool) -> None:
+    action = decide(failure(FailureClass.UNKNOWN), failures=failures, in_doubt=in_doubt)
+    assert action == GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
+
+
+@pytest.mark.parametrize(
+    ("expected", "receipt", "found"),
+    [
+        ([], {"status": "FILLED"}, []),
+        ([{"fact": "order.status", "current": None, "proposed": "FILLED"}], {"status": "FILLED"}, []),
+        ([{"fact": "order.status", "proposed": "FILLED"}], {}, []),
+        ([{"fact": "order.status", "proposed": "FILLED"}], {"status": "PART"}, [("FILLED", "PART")]),
+        ([{"fact": "order.status", "value": 1}], {"order.status": 2, "status": 1}, [(1, 2)]),
+        (["a sentence", {"effect": "none"}, {"fact": 7}], {"status": "PART"}, []),
+    ],
+)
+def test_deviations_are_what_the_receipt_contradicts(
+    expected: list[Any], receipt: dict[str, Any], found: list[tuple[Any, Any]]
+) -> None:
+    deviations = execution.deviations(expected=expected, receipt=receipt)
+    assert [(one.expected, one.observed) for one in deviations] == found

@@ -8,8 +8,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.installed
 MANAGE := $(BIN)/python manage.py
-# A folder of its own, so that a check never opens the data of a running console.
-CHECK_DATA := var/check
+# A folder of its own, so that no check or test opens the data of a running console.
+APART := DIR_DATA=var/check
 
 WORKERS ?= 2
 ARGS ?=
@@ -48,7 +48,7 @@ up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --
 test: suite coverage ## Run the tests and the coverage gates (no browser)
 
 suite: $(STAMP)
-	$(BIN)/python -m pytest -m "not browser" -n $(WORKERS) --cov --cov-report= $(PYTEST_ARGS)
+	$(APART) $(BIN)/python -m pytest -m "not browser" -n $(WORKERS) --cov --cov-report= $(PYTEST_ARGS)
 
 coverage: $(STAMP)
 	$(BIN)/coverage report --include="$(EXACT)" --fail-under=100
@@ -61,23 +61,23 @@ check-format: $(STAMP)
 check-lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
 check-types: $(STAMP)
-	DIR_DATA=$(CHECK_DATA) $(BIN)/mypy
+	$(APART) $(BIN)/mypy
 check-imports: $(STAMP)
 	$(BIN)/lint-imports
 check-structure: $(STAMP)
-	$(BIN)/python -m pytest -q tests/architecture
+	$(APART) $(BIN)/python -m pytest -q tests/architecture
 check-migrations: $(STAMP)
-	DIR_DATA=$(CHECK_DATA) $(MANAGE) makemigrations --check --dry-run
+	$(APART) $(MANAGE) makemigrations --check --dry-run
 check-system: $(STAMP)
-	DIR_DATA=$(CHECK_DATA) $(MANAGE) check --fail-level WARNING
+	$(APART) $(MANAGE) check --fail-level WARNING
 check-docs: $(STAMP)
-	DIR_DATA=$(CHECK_DATA) $(MANAGE) docs_fresh
+	$(APART) $(MANAGE) docs_fresh
 
 docs: $(STAMP) ## Write the generated pages of docs/ anew
-	DIR_DATA=$(CHECK_DATA) $(MANAGE) docs_fresh --write
+	$(APART) $(MANAGE) docs_fresh --write
 
 browser: $(STAMP) ## Run the tests that need Chromium
-	$(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
+	$(APART) $(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
 
 bench: $(STAMP) ## Measure, and print the ratios of docs/performance
 	$(BIN)/python -m bench $(ARGS)

@@ -48,8 +48,6 @@ def check_schema(schema: Any) -> tuple[str, ...]:
         _compile(body)
     except jsonschema_rs.ValidationError as error:
         return (f"the schema is not usable at {_pointer(error.instance_path)}: {_schema_words(error)}",)
-    except (jsonschema_rs.ReferencingError, ValueError):
-        return ("the schema refers to something outside itself or not there",)
     return ()
 
 
@@ -66,8 +64,15 @@ def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, 
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
-    """The compiled form of a schema, kept by its canonical bytes."""
-    return _compile(canonical.encode(dict(schema)))
+    """The compiled form of a schema, kept by its canonical bytes.
+
+    Raises:
+        ValueError: when the schema is not usable.
+    """
+    try:
+        return _compile(canonical.encode(dict(schema)))
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError("the schema is not usable") from error
 
 
 @lru_cache(maxsize=1024)
@@ -83,6 +88,10 @@ def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
 
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:
     keyword = error.kind.name
+    if keyword == "falseSchema" and list(error.schema_path)[-1:] == ["additionalProperties"]:
+        # Without any `properties` the library reports the first field only, and not its name.
+        said = "has a field that is not known"
+        return [SchemaViolation(_pointer(list(error.instance_path)), "additionalProperties", said)]
     path = list(error.instance_path)
     details = error.kind.as_dict()
     if keyword == "required":
@@ -111,8 +120,6 @@ def _words(keyword: str, details: Mapping[str, Any], error: jsonschema_rs.Valida
             return f"must match the pattern {_quoted(details['pattern'])}"
         case "format":
             return f"must be a {details['format']}"
-        case "dependentRequired":
-            return f"needs the field {_quoted(details['property'])} beside it"
         case _:
             template = _PLAIN_WORDS.get(keyword, "does not fit the schema")
             return template.format(limit=_quoted(limit))
@@ -147,12 +154,12 @@ def _types(error: jsonschema_rs.ValidationError) -> str:
 
 def _schema_words(error: jsonschema_rs.ValidationError) -> str:
     match error.kind.name:
-        case "format" | "pattern":
+        case "$ref":
+            return "a reference cannot be resolved; only references inside the schema are allowed"
+        case "format" | "":
             return "this pattern or format is not supported (no lookaround, no backreferences, bounded size)"
-        case "type" | "anyOf" | "enum":
-            return "this is not what JSON Schema 2020-12 has here"
         case _:
-            return "a reference cannot be resolved, or this is not JSON Schema 2020-12"
+            return "this is not what JSON Schema 2020-12 has here"
 
 
 def _pointer(path: list[str | int]) -> str:

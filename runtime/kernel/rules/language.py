@@ -139,18 +139,6 @@ def require(source: str, names: Mapping[str, Any]) -> bool:
     return value
 
 
-def number(source: str, names: Mapping[str, Any]) -> int | float:
-    """The number an expression gives (never a boolean).
-
-    Raises:
-        ExpressionError: NOT_NUMBER, or why there is no value.
-    """
-    value = compile_expression(source).evaluate(names)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ExpressionError(ErrorCode.NOT_NUMBER)
-    return value
-
-
 def text(source: str, names: Mapping[str, Any]) -> str:
     """The text an expression gives; an integer is written in digits.
 

@@ -166,16 +166,14 @@ def _is_binding(walk: _Walk, at: int) -> bool:
 def _read_fields(walk: _Walk, at: int, root: str) -> None:
     """Check the field right below a known name, and the namespace below `context.facts`."""
     step = ranges.step_after(walk.tokens, at + 1)
-    if step is None:
+    if step is None or (root not in walk.schemas and root not in known_names.FIELDS):
         return
     if step.name is None:
-        if root in known_names.FIELDS or root in walk.schemas:
-            walk.say(f"{root} is read with a computed field name; write {root}.name")
-        return
-    if root in walk.schemas:
+        walk.say(f"{root} is read with a computed field name; write {root}.name")
+    elif root in walk.schemas:
         if step.name not in ranges.property_names(walk.schemas[root]):
             walk.say(f"{root}.{step.name} is not a field of the {root} schema")
-    elif root in known_names.FIELDS and step.name not in known_names.FIELDS[root]:
+    elif step.name not in known_names.FIELDS[root]:
         known = ", ".join(sorted(known_names.FIELDS[root]))
         walk.say(f"{root}.{step.name} is not known; {root} has {known}")
     elif (root, step.name) == ("context", "facts"):

@@ -1,0 +1,52 @@
+"""A pack is one strict document."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from audit import canonical
+from runtime.contracts.pack import Pack
+from runtime.contracts.states import AgentRole
+
+
+def read(**changes: Any) -> Pack:
+    return Pack.from_bytes(canonical.encode({"pack": "demo", "version": "1.0.0", **changes}))
+
+
+def test_an_empty_pack_is_a_pack() -> None:
+    assert read().policy_kinds == ()
+    assert Pack.from_bytes(read().to_bytes()) == read()
+
+
+def test_a_whole_pack_is_read() -> None:
+    manifest = {"version": "1.0.0", "policy_kinds": []}
+    pack = read(
+        resources=[{"name": "cash:USD", "capacity": 5, "unit": "cents"}],
+        facts={"price": {"BTC-USD": 1, "x": {"any": [None]}}},
+        targets={"broker": {"base_url": "http://127.0.0.1:9410", "secret_env": "BROKER_SECRET"}},
+        agents=[{"agent_id": "a_1", "role": "MONITOR", "owner": "o", "mission": "m", "manifest": manifest}],
+    )
+    assert pack.agents[0].role is AgentRole.MONITOR
+    assert pack.facts["price"]["BTC-USD"] == 1
+    assert Pack.from_bytes(pack.to_bytes()) == pack
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"facts": {"price": 3}},
+        {"facts": {"a.b": {"c": 1}}},
+        {"facts": {"a": {"b.c": 1}}},
+        {"targets": {"broker": {"base_url": "ftp://x"}}},
+        {"targets": {"broker": {"base_url": "http://user:pass@x"}}},
+        {"targets": {"broker": {"base_url": "http://x?y=1"}}},
+        {"targets": {"broker": {"base_url": "http://x", "secret_env": "a b"}}},
+        {"resources": [{"name": "x", "capacity": -1, "unit": "y"}]},
+        {"agents": [{"agent_id": "а", "role": "MONITOR"}]},  # noqa: RUF001 - a homoglyph is the point
+        {"tenants": []},
+    ],
+)
+def test_wrong_values_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        read(**changes)

@@ -1,0 +1,97 @@
+"""A policy kind is frozen, strict, and has one byte form."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from audit import canonical
+from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, OnFail, OnUnknown, PolicyKind, RiskTier
+
+SMALL: dict[str, Any] = {
+    "kind": "TRADE",
+    "version": "1.0.0",
+    "title": "Trade",
+    "risk_tier": "T2",
+    "params_schema": {"type": "object"},
+    "effect": "Trade",
+}
+
+
+def read(**changes: Any) -> PolicyKind:
+    return PolicyKind.from_bytes(canonical.encode({**SMALL, **changes}))
+
+
+def places(**changes: Any) -> list[tuple[Any, ...]]:
+    with pytest.raises(ValidationError) as caught:
+        read(**changes)
+    return [tuple(error["loc"]) for error in caught.value.errors()]
+
+
+def test_defaults_are_the_careful_ones() -> None:
+    kind = read(limits=[{"id": "x", "value": "1", "limit": "1"}], rules=[{"id": "x", "require": "true"}])
+    assert kind.impact == "'HIGH_IMPACT'"
+    assert kind.on_unknown is OnUnknown.PERSON
+    assert kind.limits[0].on_exceed is OnFail.ESCALATE
+    assert kind.rules[0].on_fail is OnFail.REJECT
+    assert not kind.reversible
+    assert not kind.confidence_waiver
+
+
+def test_reads_back_from_its_own_bytes() -> None:
+    kind = read(
+        depends_on=["market.state", {"fact": "price.x", "unless": "true"}],
+        steps=[{"id": "a", "target": "t", "request": {"path": "/x"}}],
+        params_schema={"type": "object", "properties": {"n": {"multipleOf": 0.5, "default": None}}},
+    )
+    again = PolicyKind.from_bytes(kind.to_bytes())
+    assert again == kind
+    assert again.to_bytes() == kind.to_bytes() == canonical.encode(kind.model_dump(mode="json"))
+    assert kind.digest == canonical.digest(kind.to_bytes())
+    assert again.depends_on[0].fact == "market.state"
+
+
+def test_another_content_is_another_digest() -> None:
+    assert read().digest == read().digest
+    assert read().digest != read(title="Trade more").digest
+
+
+def test_nothing_can_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        read().title = "x"  # type: ignore[misc]
+
+
+def test_unknown_fields_are_refused_with_their_place() -> None:
+    assert places(colour="red") == [("colour",)]
+    assert places(rules=[{"id": "x", "require": "true", "colour": 1}]) == [("rules", 0, "colour")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"kind": "trade"}, "kind"),
+        ({"kind": "TRАDE"}, "kind"),  # noqa: RUF001 - a homoglyph is the point
+        ({"version": "1.0"}, "version"),
+        ({"version": 1}, "version"),
+        ({"version": "1.0.0\n"}, "version"),
+        ({"risk_tier": "T4"}, "risk_tier"),
+        ({"impact": ""}, "impact"),
+        ({"impact": "x" * 2001}, "impact"),
+        ({"reversible": "yes"}, "reversible"),
+        ({"sla_s": 0}, "sla_s"),
+        ({"rules": {}}, "rules"),
+    ],
+)
+def test_wrong_values_are_refused(changes: dict[str, Any], place: str) -> None:
+    assert [one[0] for one in places(**changes)] == [place]
+
+
+def test_an_http_step_names_target_and_request() -> None:
+    assert places(steps=[{"id": "a", "target": "t"}]) == [("steps", 0)]
+    assert places(steps=[{"id": "a", "request": {"path": "/x"}}]) == [("steps", 0)]
+    assert read(steps=[{"id": "a", "executor": "simulated"}]).steps[0].request is None
+
+
+def test_each_tier_asks_for_its_confidence() -> None:
+    assert [CONFIDENCE_THRESHOLDS[tier] for tier in RiskTier] == [0.6, 0.7, 0.8, 0.9]
+    assert read().confidence_threshold == 0.8

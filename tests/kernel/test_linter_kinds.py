@@ -1,0 +1,145 @@
+"""A whole kind, checked before it is stored: every field, each problem with its place."""
+
+from typing import Any
+
+import pytest
+
+from audit import canonical
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.kernel.rules import kind_linter
+
+GOOD: dict[str, Any] = {
+    "kind": "TRADE",
+    "version": "1.0.0",
+    "title": "Trade",
+    "risk_tier": "T1",
+    "params_schema": {
+        "type": "object",
+        "properties": {"symbol": {"type": "string"}, "n": {"type": "integer"}},
+    },
+    "constraints_schema": {"type": "object", "properties": {"bps": {"type": "integer"}}},
+    "outputs_schema": {"type": "object"},
+    "depends_on": [
+        {"fact": "price.${params.symbol}", "unless": "current <= seen + constraints.bps"},
+        "market.state",
+    ],
+    "impact": "params.n > 1 ? 'HIGH_IMPACT' : 'LOW_IMPACT'",
+    "limits": [{"id": "most", "value": "params.n", "limit": "manifest.limits.most"}],
+    "rules": [{"id": "R_OPEN", "require": "context.facts.market.state == 'OPEN'"}],
+    "constraints": [{"id": "cheap", "require": "context.facts.price[params.symbol] < 10"}],
+    "predicts": [{"fact": "position.${params.symbol}", "value": "context.facts.position[params.symbol] + 1"}],
+    "claims": [{"resource": "cash", "amount": "params.n"}],
+    "effect": "Trade {n} {symbol}",
+    "subjects": ["symbol:${params.symbol}"],
+    "steps": [
+        {
+            "id": "order",
+            "target": "broker",
+            "request": {"path": "/orders/${params.symbol}?n=${params.n}", "body": "{'id': intent.intent_id}"},
+            "compensate": {
+                "path": "/orders/${receipt.id}",
+                "method": "DELETE",
+                "body": "{'why': receipt.id}",
+            },
+            "writes": [{"fact": "order.${receipt.id}", "value": "receipt.price"}],
+        },
+        {"id": "note", "executor": "simulated"},
+    ],
+    "routes": [{"when": "receipt.status == 'FILLED'", "action": "CLOSE"}],
+}
+
+
+def lint(**changes: Any) -> list[tuple[str, str]]:
+    kind = PolicyKind.from_bytes(canonical.encode({**GOOD, **changes}))
+    return [(".".join(map(str, one.place)), one.message) for one in kind_linter.lint_kind(kind)]
+
+
+def step(**changes: Any) -> dict[str, Any]:
+    return {"steps": [{"id": "order", "target": "broker", "request": {"path": "/x"}, **changes}]}
+
+
+def test_a_good_kind_passes() -> None:
+    assert lint() == []
+    assert lint(outputs_schema=None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "words"),
+    [
+        ({"params_schema": {"type": "thing"}}, "params_schema", "not usable"),
+        ({"constraints_schema": {}}, "constraints_schema", "must have type object"),
+        ({"outputs_schema": {"type": "array"}}, "outputs_schema", "must have type object"),
+        ({"impact": "nobody"}, "impact", "the name nobody"),
+        ({"limits": [{"id": "x", "value": "params.no", "limit": "1"}]}, "limits.0.value", "params.no is not"),
+        (
+            {"limits": [{"id": "x", "value": "1", "limit": "manifest.no"}]},
+            "limits.0.limit",
+            "manifest.no is not",
+        ),
+        ({"rules": [{"id": "x", "require": "1 +"}]}, "rules.0.require", "cannot be read as CEL"),
+        ({"rules": [{"id": "x", "require": "seen == 1"}]}, "rules.0.require", "the name seen"),
+        (
+            {"rules": [{"id": "x", "require": "context.facts.cash.x > 1"}]},
+            "rules.0.require",
+            "context.facts.cash",
+        ),
+        (
+            {"rules": [{"id": "EXPIRED", "require": "true"}]},
+            "rules.0.id",
+            "a reason code of the runtime's own",
+        ),
+        ({"rules": [{"id": "x", "require": "true"}] * 2}, "rules.1.id", "is used twice"),
+        ({"constraints": [{"id": "x", "require": "no"}]}, "constraints.0.require", "the name no "),
+        ({"depends_on": ["market"]}, "depends_on.0.fact", "a fact has two segments"),
+        ({"depends_on": ["a.b.c"]}, "depends_on.0.fact", "a fact has two segments"),
+        ({"depends_on": ["price.${agent.role}"]}, "depends_on.0.fact", "the name agent"),
+        ({"depends_on": ["price.${"]}, "depends_on.0.fact", "is empty or does not end"),
+        (
+            {"depends_on": [{"fact": "a.b", "unless": "time.hour > 1"}]},
+            "depends_on.0.unless",
+            "the name time",
+        ),
+        ({"predicts": [{"fact": "a.b", "value": "no"}]}, "predicts.0.value", "the name no "),
+        ({"predicts": [{"fact": "a", "value": "1"}]}, "predicts.0.fact", "a fact has two segments"),
+        ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
+        ({"effect": "{who}"}, "effect", "names who"),
+        ({"subjects": ["${no}"]}, "subjects.0", "the name no "),
+        ({"routes": [{"when": "no", "action": "CLOSE"}]}, "routes.0.when", "the name no "),
+        (step(request={"path": "/a/../b"}), "steps.0.request.path", "a path starts with /"),
+        (step(request={"path": "/${"}), "steps.0.request.path", "does not end"),
+        (step(request={"path": "/x", "body": "{'a': no}"}), "steps.0.request.body", "the name no "),
+        (step(request={"path": "/${receipt.id}"}), "steps.0.request.path", "the name receipt"),
+        (step(compensate={"path": "//x"}), "steps.0.compensate.path", "a path starts with /"),
+        (step(compensate={"path": "/x", "body": "no"}), "steps.0.compensate.body", "the name no "),
+        (step(writes=[{"fact": "x", "value": "1"}]), "steps.0.writes.0.fact", "a fact has two segments"),
+        (step(writes=[{"fact": "x.y", "value": "no"}]), "steps.0.writes.0.value", "the name no "),
+    ],
+)
+def test_says_where_and_what_is_wrong(changes: dict[str, Any], place: str, words: str) -> None:
+    found = lint(**changes)
+    assert any(one == place and words in message for one, message in found), found
+
+
+def test_broken_schemas_are_told_alone() -> None:
+    assert [place for place, _ in lint(params_schema={"type": "thing"})] == ["params_schema", "params_schema"]
+
+
+def test_everything_is_told_at_once_in_order() -> None:
+    found = lint(impact="no", effect="{who}", rules=[{"id": "x", "require": "no"}])
+    assert [place for place, _ in found] == ["impact", "rules.0.require", "effect"]
+
+
+def test_knows_which_limits_are_read_without_asking() -> None:
+    kind = PolicyKind.from_bytes(
+        canonical.encode(
+            {
+                **GOOD,
+                "rules": [
+                    {"id": "a", "require": "!has(manifest.limits.soft) || manifest.limits.soft > 1"},
+                    {"id": "b", "require": "params.n in manifest.limits.list || size(manifest.limits) > 0"},
+                ],
+            }
+        )
+    )
+    assert kind_linter.limits_read(kind) == {"most", "list"}
+    assert kind_linter.fact_namespaces(kind) == {"price", "market", "position"}

@@ -1,0 +1,166 @@
+"""JSON Schema: our own codes, pointers and words, bounded and offline."""
+
+from typing import Any
+
+import pytest
+
+from runtime.kernel import schemas
+
+EVERYTHING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "whole": {"type": "integer", "minimum": 1, "maximum": 5},
+        "either": {"type": ["string", "null"]},
+        "word": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 3},
+        "when": {"type": "string", "format": "date-time"},
+        "id": {"type": "string", "format": "uuid"},
+        "step": {"multipleOf": 5},
+        "any": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "one": {"oneOf": [{"minimum": 1}, {"minimum": 2}]},
+        "list": {
+            "type": "array",
+            "items": {"enum": [1, 2]},
+            "uniqueItems": True,
+            "minItems": 1,
+            "maxItems": 2,
+        },
+        "const": {"const": "x"},
+        "never": False,
+        "not": {"not": {"type": "integer"}},
+        "names": {"propertyNames": {"maxLength": 1}, "minProperties": 1, "maxProperties": 1},
+        "holds": {"contains": {"const": 1}},
+        "above": {"exclusiveMinimum": 0, "exclusiveMaximum": 10},
+        "closed": {"type": "array", "prefixItems": [{}], "items": False},
+        "known": {"properties": {"a": {}}, "unevaluatedProperties": False},
+        "tuple": {"prefixItems": [{}], "unevaluatedItems": False},
+        "lost": {"additionalProperties": False},
+        "needs": {"dependentRequired": {"a": ["b"]}},
+        "a/b~c": {"type": "integer"},
+        "bytes": {"contentEncoding": "base64"},
+    },
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer", "code", "message"),
+    [
+        ({"whole": 0}, "/whole", "minimum", "must be at least 1"),
+        ({"whole": 6}, "/whole", "maximum", "must be at most 5"),
+        ({"whole": "5"}, "/whole", "type", "must be integer"),
+        ({"whole": 1.5}, "/whole", "type", "must be integer"),
+        ({"either": 1}, "/either", "type", "must be null or string"),
+        ({"word": "AB"}, "/word", "pattern", 'must match the pattern "^[a-z]+$"'),
+        ({"word": "a"}, "/word", "minLength", "must have at least 2 characters"),
+        ({"word": "abcd"}, "/word", "maxLength", "must have at most 3 characters"),
+        ({"when": "yesterday"}, "/when", "format", "must be a date-time"),
+        ({"id": "x"}, "/id", "format", "must be a uuid"),
+        ({"step": 7}, "/step", "multipleOf", "must be a multiple of 5"),
+        ({"any": 1}, "/any", "anyOf", "fits none of the allowed forms"),
+        ({"one": 3}, "/one", "oneOf", "must fit exactly one of the allowed forms"),
+        ({"one": 0}, "/one", "oneOf", "must fit exactly one of the allowed forms"),
+        ({"list": [3]}, "/list/0", "enum", "must be one of 1, 2"),
+        ({"list": [1, 1]}, "/list", "uniqueItems", "must not hold the same item twice"),
+        ({"list": []}, "/list", "minItems", "must have at least 1 items"),
+        ({"list": [1, 2, 1]}, "/list", "maxItems", "must have at most 2 items"),
+        ({"const": "y"}, "/const", "const", 'must be "x"'),
+        ({"never": 1}, "/never", "falseSchema", "is not allowed here"),
+        ({"not": 1}, "/not", "not", "has a form that is not allowed"),
+        ({"names": {"ab": 1}}, "/names", "propertyNames", "has a field name that is not allowed"),
+        ({"names": {}}, "/names", "minProperties", "must have at least 1 fields"),
+        ({"names": {"a": 1, "b": 1}}, "/names", "maxProperties", "must have at most 1 fields"),
+        ({"holds": [2]}, "/holds", "contains", "lacks an item that the schema asks for"),
+        ({"above": 0}, "/above", "exclusiveMinimum", "must be more than 0"),
+        ({"above": 10}, "/above", "exclusiveMaximum", "must be less than 10"),
+        ({"known": {"z": 1}}, "/known/z", "unevaluatedProperties", "is not a known field"),
+        ({"tuple": [1, 2]}, "/tuple", "unevaluatedItems", "has items that are not known"),
+        ({"needs": {"a": 1}}, "/needs/b", "required", "is required"),
+        ({"a/b~c": ""}, "/a~1b~0c", "type", "must be integer"),
+        ({"x/y": 1}, "/x~1y", "additionalProperties", "is not a known field"),
+    ],
+)
+def test_says_where_and_what(value: Any, pointer: str, code: str, message: str) -> None:
+    assert schemas.SchemaViolation(pointer, code, message) in schemas.violations(EVERYTHING, value)
+
+
+def test_a_missing_field_is_named() -> None:
+    schema = {"type": "object", "required": ["b", "a"]}
+    found = schemas.violations(schema, {})
+    assert [(one.pointer, one.message) for one in found] == [("/a", "is required"), ("/b", "is required")]
+    assert schemas.violations(schema, []) == (schemas.SchemaViolation("", "type", "must be object"),)
+
+
+def test_what_fits_has_no_violations() -> None:
+    assert schemas.violations(EVERYTHING, {"whole": 3, "word": "abc", "list": [1, 2]}) == ()
+
+
+def test_a_keyword_without_words_of_its_own_gets_plain_ones() -> None:
+    schema = {"type": "object", "properties": {"x": {"contentEncoding": "base64"}}}
+    words = {one.message for one in schemas.violations(schema, {"x": "***"})}
+    assert words <= {"does not fit the schema"}
+
+
+def test_the_order_is_stable_and_the_number_capped() -> None:
+    value = {f"x{number:03}": 1 for number in range(500)}
+    found = schemas.violations({"properties": {"a": {}}, "additionalProperties": False}, value)
+    assert [one.pointer for one in found] == [f"/x{number:03}" for number in range(schemas.MAX_VIOLATIONS)]
+    many = schemas.violations({"items": {"type": "integer"}}, ["x"] * 500)
+    assert len(many) == schemas.MAX_VIOLATIONS
+
+
+def test_a_schema_without_fields_allows_none() -> None:
+    (found,) = schemas.violations({"type": "object", "additionalProperties": False}, {"a": 1, "b": 2})
+    assert found == schemas.SchemaViolation("", "additionalProperties", "has a field that is not known")
+
+
+def test_long_enumerations_and_patterns_are_shortened() -> None:
+    (found,) = schemas.violations({"enum": list(range(50))}, -1)
+    assert found.message == "must be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ..."
+    (found,) = schemas.violations({"const": "x" * 200}, 1)
+    assert found.message.endswith("xxx...")
+    assert len(found.message) < 100
+
+
+def test_a_schema_is_compiled_once_by_its_content() -> None:
+    assert schemas.compiled({"type": "object", "a": 1}) is schemas.compiled({"a": 1, "type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ([], "not an object"),
+        ({"x": float("nan")}, "not plain JSON"),
+        ({"x": 2**60}, "not plain JSON"),
+        ({"description": "x" * 70_000}, "longer than"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, "another dialect"),
+        ({"type": "thing"}, "at /type: this is not what JSON Schema 2020-12 has here"),
+        ({"properties": {"a": {"minimum": "x"}}}, "at /properties/a/minimum"),
+        ({"pattern": "(?=a)"}, "not supported (no lookaround"),
+        ({"pattern": r"(a)\1"}, "no backreferences"),
+        ({"pattern": "((a{500}){500})"}, "bounded size"),
+        ({"format": "telepathy"}, "format is not supported"),
+        ({"$ref": "https://elsewhere.example/schema"}, "cannot be resolved"),
+        ({"$ref": "#/$defs/nowhere"}, "cannot be resolved"),
+        ({"$ref": "file:///etc/passwd"}, "cannot be resolved"),
+        ({"minLength": -1}, "not what JSON Schema 2020-12 has here"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(schema: Any, words: str) -> None:
+    (found,) = schemas.check_schema(schema)
+    assert words in found
+
+
+def test_a_good_schema_passes() -> None:
+    assert schemas.check_schema(EVERYTHING) == ()
+    assert schemas.check_schema({"$schema": schemas.DIALECT, "type": "object"}) == ()
+
+
+def test_an_unusable_schema_raises_where_it_should_have_been_checked() -> None:
+    with pytest.raises(ValueError, match="not usable"):
+        schemas.violations({"type": "thing"}, 1)
+
+
+def test_a_pattern_takes_linear_time() -> None:
+    schema = {"type": "string", "pattern": "^(a+)+$"}
+    assert schemas.check_schema(schema) == ()
+    assert schemas.violations(schema, "a" * 50_000 + "b") != ()

@@ -115,7 +115,8 @@ def test_entries_that_come_while_verifying_are_checked_as_well(
 
     def verify_and_append(rows: Any) -> Any:
         walked = verify(list(rows))
-        append_once(1)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pool.submit(append_once, 1).result()
         return walked
 
     monkeypatch.setattr(chain, "verify", verify_and_append)

@@ -1,10 +1,8 @@
 """`manage.py up`: the whole console in one process, on SQLite, with its demo (01, "Two topologies")."""
 
 import argparse
-import io
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit import triggers
+from audit.permissions import Role
 from dir_console import embedded, embedded_demo
-from runtime.services import sweeping
+from runtime.contracts.problem import Problem
+from runtime.services import sweeping, users
 
 OPERATOR = "operator"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -123,11 +123,15 @@ def _migrate() -> None:
 def _add_operator() -> str:
     """The first person: operator and admin. One person alone decides in recorded solo mode."""
     password = secrets.token_urlsafe(12)
-    kept, sys.stdin = sys.stdin, io.StringIO(password + "\n")
-    try:
-        call_command("add_user", OPERATOR, role=["operator", "admin"], password_stdin=True, verbosity=0)
-    finally:
-        sys.stdin = kept
+    added = users.add(
+        tenant=settings.DIR_TENANT,
+        name=OPERATOR,
+        password=password,
+        roles={Role.OPERATOR, Role.ADMIN},
+        actor="system",
+    )
+    if isinstance(added, Problem):
+        raise CommandError(added.detail)
     return password
 
 

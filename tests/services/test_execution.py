@@ -1,0 +1,375 @@
+"""One attempt: claim, second look, call, record (02, "Execution"). Real targets on the loopback address."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit import canonical
+from audit.verification import Whole, verify_database
+from escalations.models import Escalation
+from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
+from runtime.models import Agent, Attempt, Intent, Outcome, Target
+from runtime.queries import clock, intents
+from runtime.services import execution, stops, sweeping
+from runtime.services.execution import Status, calling
+from tests.adapters import targets
+from tests.services import trade
+
+pytestmark = pytest.mark.django_db
+FILLED = Receipt(status_code=200, body=b'{"order_id":"o1","status":"FILLED"}')
+LOST = Failure(
+    category=FailureCategory.TIMED_OUT, failure_class=FailureClass.UNKNOWN, detail="no answer came in time"
+)
+BUSY = Failure(
+    category=FailureCategory.TARGET_BUSY,
+    failure_class=FailureClass.TRANSIENT,
+    detail="busy",
+    status_code=503,
+)
+REFUSED = Failure(
+    category=FailureCategory.TARGET_REFUSED,
+    failure_class=FailureClass.TERMINAL,
+    detail="refused",
+    status_code=422,
+)
+
+
+@pytest.fixture(autouse=True)
+def _egress(settings: Settings) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+
+
+@pytest.fixture
+def target() -> Iterator[targets.StandIn]:
+    with targets.stand_in(targets.answer(200, FILLED.body)) as running:
+        yield running
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the next calls come to; the last one for ever."""
+    results: list[Any] = [FILLED]
+
+    def call(claim: Any) -> Any:
+        result = results.pop(0) if len(results) > 1 else results[0]
+        return result(claim) if callable(result) else result
+
+    monkeypatch.setattr(calling, "call", call)
+    return results
+
+
+def attempt(intent_id: Any) -> execution.AttemptResult:
+    return execution.attempt(intent_id, owner=trade.OWNER)
+
+
+def make_due(intent_id: Any) -> None:
+    Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
+
+
+def end_window(intent_id: Any) -> None:
+    Intent.objects.filter(pk=intent_id).update(valid_until=clock.now() - timedelta(seconds=1))
+
+
+def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(target: targets.StandIn) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    desk = trade.open_desk(base_url=target.base_url)
+    intent_id = desk.accept(traceparent=trace)
+
+    assert attempt(intent_id) == execution.AttemptResult(status=Status.SUCCEEDED, called=True)
+    assert attempt(intent_id).status is Status.NOT_DUE
+
+    (seen,) = target.seen
+    assert seen.path == "/orders"
+    assert seen.headers["traceparent"] == trace
+    assert seen.headers["Idempotency-Key"] == Attempt.objects.get(intent_id=intent_id).target_key
+    body = targets.as_json(seen.body)
+    assert body["intent_id"] == str(intent_id)
+    assert body["params"] == {"quantity": 2, "symbol": "ABC"}
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trade.kinds(intent_id) == [
+        "flow:moved",
+        "attempt:started",
+        "attempt:finished",
+        "outcome:recorded",
+        "flow:moved",
+    ]
+    outcome, closed = trade.told(intent_id)
+    assert outcome == (
+        "EXECUTION_OUTCOME",
+        {
+            "intent_id": str(intent_id),
+            "status": "SUCCEEDED",
+            "error_category": None,
+            "receipt": {"order_id": "o1", "status": "FILLED"},
+            "attempts": 1,
+            "deviations": [],
+        },
+    )
+    assert closed[0] == "FLOW_CLOSED"
+    assert isinstance(verify_database(), Whole)
+
+
+def test_the_outcome_keeps_what_was_expected_and_what_came(calls: list[Any]) -> None:
+    calls[:] = [Receipt(status_code=200, body=b'{"status":"PART"}')]
+    intent_id = trade.open_desk().accept()
+    attempt(intent_id)
+    outcome = Outcome.objects.get(pk=intent_id)
+    assert canonical.decode(bytes(outcome.deviations)) == [
+        {"fact": "order.status", "expected": "FILLED", "observed": "PART"}
+    ]
+    assert bytes(outcome.receipt or b"") == b'{"status":"PART"}'
+    assert outcome.attempts == 1
+
+
+def test_an_unknown_intent_is_not_due() -> None:
+    assert attempt(uuid4()).status is Status.NOT_DUE
+
+
+def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+    before = trade.flow_of(intent_id).head_seq
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.HELD, called=False, detail=intents.SYSTEM_STOPPED
+    )
+    assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
+    assert trade.flow_of(intent_id).head_seq == before
+    assert not trade.attempts(intent_id)
+    assert intents.list_due(at=clock.now(), limit=10) == []
+    stops.resume_all(tenant=trade.TENANT, actor="user:1")
+    assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=10)] == [intent_id]
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_a_stop_of_the_agent_holds_the_intent(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    stops.stop_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1", reason="trial")
+    assert attempt(intent_id).detail == intents.AGENT_STOPPED
+    stops.resume_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1")
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("status", [AgentStatus.SUSPENDED, AgentStatus.LOCKED])
+def test_a_suspended_agent_is_waited_for_until_the_window_ends(status: AgentStatus, calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    Agent.objects.update(status=status)
+    assert attempt(intent_id).detail == f"AGENT_{status}"
+    end_window(intent_id)
+    assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=10)] == [intent_id]
+    assert attempt(intent_id).status is Status.EXPIRED
+
+
+def test_a_retired_agents_intent_fails(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    Agent.objects.update(status=AgentStatus.RETIRED)
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.BLOCKED, called=False, detail="AGENT_RETIRED"
+    )
+    assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
+
+
+def test_a_passive_agents_intent_still_runs(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    Agent.objects.update(status=AgentStatus.PASSIVE)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_a_window_that_ended_in_the_queue_ends_the_intent(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    end_window(intent_id)
+    assert attempt(intent_id).status is Status.EXPIRED
+    assert trade.states(intent_id) == (IntentState.EXPIRED, FlowState.ABORTED)
+    assert trade.flow_of(intent_id).reason == "EXPIRED"
+    assert Outcome.objects.get(pk=intent_id).status == "EXPIRED"
+    assert [name for name, _ in trade.told(intent_id)] == ["EXECUTION_OUTCOME", "FLOW_ABORTED"]
+    assert trade.kinds(intent_id) == ["intent:blocked", "outcome:recorded", "flow:moved"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code"),
+    [("market.state", "CLOSED", "CONSTRAINT_VIOLATED"), ("price.ABC", 101, "STALE_CONTEXT")],
+)
+def test_what_moved_since_the_verdict_blocks_the_call(
+    path: str, value: Any, code: str, calls: list[Any]
+) -> None:
+    intent_id = trade.open_desk().accept()
+    trade.write_fact(path, value)
+    assert attempt(intent_id) == execution.AttemptResult(status=Status.BLOCKED, called=False, detail=code)
+    assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
+    assert trade.kinds(intent_id)[0] == "intent:blocked"
+    assert trade.told(intent_id)[-1] == ("FLOW_ABORTED", {"reason": code})
+
+
+def test_a_stop_between_claim_and_call_gives_the_claim_back(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intent_id = trade.open_desk().accept()
+    looks = iter([None, intents.SYSTEM_STOPPED])
+    standing = intents.get_standing
+
+    def look(*, flow: Any) -> intents.Standing:
+        return intents.Standing(status=standing(flow=flow).status, held_by=next(looks, None))
+
+    monkeypatch.setattr(intents, "get_standing", look)
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.HELD, called=False, detail=intents.SYSTEM_STOPPED
+    )
+    assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
+    assert trade.attempts(intent_id) == [AttemptState.HELD]
+    assert trade.kinds(intent_id) == ["flow:moved", "attempt:started", "intent:held", "flow:moved"]
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert trade.attempts(intent_id) == [AttemptState.HELD, AttemptState.SUCCEEDED]
+
+
+def test_a_retry_that_is_held_stays_in_execution(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    intent_id = trade.open_desk().accept()
+    calls[:] = [BUSY]
+    attempt(intent_id)
+    make_due(intent_id)
+    looks = iter([None, intents.AGENT_STOPPED])
+    monkeypatch.setattr(
+        intents,
+        "get_standing",
+        lambda *, flow: intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
+    )
+    assert attempt(intent_id).status is Status.HELD
+    assert trade.states(intent_id) == (IntentState.PENDING, FlowState.EXECUTING)
+
+
+def test_three_failures_are_retried_and_the_fourth_calls_a_person(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    calls[:] = [BUSY]
+    for failures in (1, 2, 3):
+        assert attempt(intent_id).status is Status.RETRY_LATER
+        row = trade.intent(intent_id)
+        assert (row.failures, row.state) == (failures, IntentState.PENDING)
+        assert row.next_at > clock.now() - timedelta(seconds=5)
+        assert attempt(intent_id).status is Status.NOT_DUE
+        make_due(intent_id)
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
+    )
+    assert trade.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
+    assert trade.attempts(intent_id) == [AttemptState.FAILED] * 4
+    assert len({row.target_key for row in Attempt.objects.all()}) == 1
+    escalation = Escalation.objects.get()
+    assert (escalation.family, escalation.reason, escalation.deadline_at) == (
+        "OPERATIONAL",
+        "REPEATED_FAILURE",
+        None,
+    )
+    name, event = trade.told(intent_id)[-1]
+    assert name == "ESCALATION_REQUIRED"
+    assert event["escalation_id"] == str(escalation.pk)
+    assert event["status"] == "AWAITING_HUMAN_INPUT"
+    assert event["details"] == {
+        "intent_id": str(intent_id),
+        "target": "broker",
+        "attempts": 4,
+        "failures": 4,
+    }
+
+
+def test_a_terminal_failure_aborts_the_flow(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    calls[:] = [REFUSED]
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.FAILED, called=True, detail="TARGET_REFUSED"
+    )
+    assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
+    assert trade.flow_of(intent_id).reason == "TERMINAL_FAILURE"
+    row = Attempt.objects.get()
+    assert (row.state, row.error_category, row.status_code, row.detail) == (
+        "FAILED",
+        "TARGET_REFUSED",
+        422,
+        "refused",
+    )
+    assert trade.told(intent_id)[0][1]["error_category"] == "TARGET_REFUSED"
+
+
+def test_an_unknown_result_goes_to_a_person_and_is_not_sent_again(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    calls[:] = [LOST]
+    assert attempt(intent_id).detail == "IN_DOUBT"
+    assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
+    assert trade.attempts(intent_id) == [AttemptState.UNKNOWN]
+    assert trade.kinds(intent_id)[2:] == [
+        "attempt:finished",
+        "intent:in_doubt",
+        "flow:moved",
+        "escalation:opened",
+    ]
+    assert attempt(intent_id).status is Status.NOT_DUE
+
+
+def test_an_executor_that_crashes_leaves_doubt(calls: list[Any]) -> None:
+    def crash(claim: Any) -> None:
+        raise RuntimeError("a bug")
+
+    intent_id = trade.open_desk().accept()
+    calls[:] = [crash]
+    assert attempt(intent_id).detail == "IN_DOUBT"
+    assert Attempt.objects.get().error_category == "EXECUTOR_CRASHED"
+
+
+def test_an_answer_after_the_sweeper_is_noted_and_changes_nothing(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+
+    def late(claim: Any) -> Receipt:
+        assert sweeping.expire_all_leases() == 1
+        return FILLED
+
+    calls[:] = [late]
+    assert attempt(intent_id) == execution.AttemptResult(status=Status.REPORTED_LATE, called=True)
+    assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
+    assert trade.attempts(intent_id) == [AttemptState.UNKNOWN]
+    assert trade.kinds(intent_id)[-1] == "attempt:reported_late"
+    assert not Outcome.objects.exists()
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_target_that_nobody_named_fails_the_intent() -> None:
+    intent_id = trade.open_desk().accept()
+    Target.objects.all().delete()
+    assert attempt(intent_id).detail == "TARGET_UNKNOWN"
+
+
+def test_a_deployment_may_move_a_target(target: targets.StandIn, settings: Settings) -> None:
+    settings.DIR_TARGET_URLS = {"broker": target.base_url}
+    intent_id = trade.open_desk(base_url="http://127.0.0.1:1").accept()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_a_simulated_step_needs_no_target() -> None:
+    intent_id = trade.open_desk(executor="simulated").accept()
+    Target.objects.all().delete()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_an_executor_that_nobody_knows_fails_the_intent(monkeypatch: pytest.MonkeyPatch) -> None:
+    intent_id = trade.open_desk().accept()
+    monkeypatch.setattr(calling.registry, "EXECUTORS", {})
+    assert attempt(intent_id).detail == "TARGET_UNKNOWN"
+
+
+def test_requests_that_cannot_be_read_end_the_intent(calls: list[Any]) -> None:
+    intent_id = trade.open_desk().accept()
+    Intent.objects.filter(pk=intent_id).update(requests=b'{"steps":[]}')
+    assert attempt(intent_id).detail == "RENDERING_FAILED"
+    assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "lease_s", "given_s"), [(0, 30, 10), (5, 30, 5), (300, 30, 20), (20, 10, 9), (1, 2, 1)]
+)
+def test_a_call_is_shorter_than_its_lease(
+    asked_s: int, lease_s: int, given_s: int, settings: Settings
+) -> None:
+    settings.DIR_LEASE_S = lease_s
+    assert calling.timeout_s(asked_s) == given_s

@@ -1,0 +1,142 @@
+"""One agent, one kind, one target, made by the product's own services: what tests of execution start from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from audit import canonical
+from audit.models import LedgerEntry
+from runtime.contracts import wire
+from runtime.contracts.envelope import ProposalEnvelope
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import FlowState, IntentState
+from runtime.models import Agent, Feedback, Flow, Intent, Session, Target
+from runtime.services import contexts, credentials, facts, flows, handshakes, intake, packs
+
+T = TypeVar("T")
+TENANT, AGENT, KIND, OWNER = "default", "trader", "BUY", "a-worker"
+
+PACK = """
+pack: trial
+version: 1.0.0
+facts: {market: {state: OPEN}, price: {ABC: 100}}
+policy_kinds:
+  - kind: BUY
+    version: 1.0.0
+    title: Buy
+    risk_tier: T0
+    params_schema:
+      type: object
+      properties: {symbol: {type: string}, quantity: {type: integer}}
+      required: [symbol, quantity]
+    constraints_schema: {type: object}
+    depends_on: [price.ABC, {fact: market.state, unless: "true"}]
+    impact: "'LOW_IMPACT'"
+    constraints: [{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}]
+    predicts: [{fact: order.status, value: "'FILLED'"}]
+    effect: "Buy {quantity} {symbol}"
+    steps:
+      - {id: order, executor: BY_WHOM, target: broker, request: {method: POST, path: /orders}}
+targets: {broker: {base_url: "BASE_URL"}}
+agents:
+  - agent_id: trader
+    role: EXECUTOR
+    owner: desk
+    mission: Buy
+    manifest: {version: 1.0.0, policy_kinds: [BUY], limits: {}, escalations_per_hour: 3}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """An agent with a session."""
+
+    agent: Agent
+    session: Session
+
+    def accept(self, *, window_s: int = 60, traceparent: str = "") -> UUID:
+        """A flow of its own, its proposal accepted; the id of the waiting intent."""
+        opened = _good(flows.open_flow(agent=self.agent, trigger={"why": "trial"}, traceparent=traceparent))
+        dfid = UUID(str(opened.dfid))
+        context = _good(contexts.compile_context(agent=self.agent, dfid=dfid))
+        asked = {
+            "policy_kind": KIND,
+            "params": {"symbol": "ABC", "quantity": 2},
+            "execution_constraints": {"validity_window_sec": window_s},
+            "context_ref": context.context_ref,
+            "confidence": 0.9,
+        }
+        body = canonical.encode(asked)
+        answered = intake.submit(
+            session=self.session,
+            dfid=dfid,
+            envelope=ProposalEnvelope.model_validate_json(body),
+            body=body,
+            idempotency_key=str(uuid4()),
+            path=f"/flows/{dfid}/proposals",
+        )
+        assert isinstance(answered, intake.Answered), answered
+        verdict = canonical.decode(answered.body)
+        assert verdict["verdict"] == "ACCEPT", verdict
+        return UUID(verdict["intent_id"])
+
+
+def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -> Desk:
+    """Load the pack and shake hands."""
+    text = PACK.replace("BASE_URL", base_url).replace("BY_WHOM", executor)
+    loaded = packs.load(text=text, source="trial.yaml", activate=True, actor="system")
+    assert isinstance(loaded, packs.Loaded), loaded
+    issued = _good(credentials.issue_agent_key(tenant=TENANT, agent_id=AGENT, actor="system"))
+    key = credentials.agent_key(issued.text)
+    assert key is not None
+    assert key.agent is not None
+    request = wire.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
+    answer = _good(handshakes.shake(key=key, agent=key.agent, request=request))
+    session = credentials.session(answer.session_token)
+    assert session is not None
+    return Desk(agent=key.agent, session=session)
+
+
+def write_fact(path: str, value: Any) -> None:
+    written = facts.write(tenant=TENANT, path=path, value=value, writer="feed:trial", expected_version=None)
+    assert isinstance(written, facts.Written), written
+
+
+def intent(intent_id: UUID) -> Intent:
+    return Intent.objects.select_related("flow").get(pk=intent_id)
+
+
+def states(intent_id: UUID) -> tuple[IntentState, FlowState]:
+    row = intent(intent_id)
+    return IntentState(row.state), FlowState(row.flow.state)
+
+
+def attempts(intent_id: UUID) -> list[str]:
+    return list(intent(intent_id).attempt_rows.values_list("state", flat=True))
+
+
+def kinds(intent_id: UUID, *, after: str = "intent:created") -> list[str]:
+    """Kinds of the flow's entries that came after the first entry of kind `after`."""
+    stream = str(intent(intent_id).flow_id)
+    all_kinds = list(LedgerEntry.objects.filter(stream=stream).order_by("seq").values_list("kind", flat=True))
+    return all_kinds[all_kinds.index(after) + 1 :]
+
+
+def told(intent_id: UUID) -> list[tuple[str, Mapping[str, Any]]]:
+    """What the agent was told since the verdict."""
+    rows = Feedback.objects.filter(flow=intent(intent_id).flow).order_by("seq")
+    return [(row.event_type, canonical.decode(bytes(row.body))) for row in rows][1:]
+
+
+def flow_of(intent_id: UUID) -> Flow:
+    return intent(intent_id).flow
+
+
+def move_target(base_url: str) -> None:
+    Target.objects.of(TENANT).filter(name="broker").update(base_url=base_url)
+
+
+def _good(answer: T | Problem) -> T:
+    assert not isinstance(answer, Problem), answer
+    return answer

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from channels.layers import InMemoryChannelLayer, get_channel_layer
+from channels.layers import DEFAULT_CHANNEL_LAYER, InMemoryChannelLayer, channel_layers, get_channel_layer
 
 GROUP = "dir.live"
 QUEUE_LIMIT = 1000  # streams waiting to be told
@@ -60,12 +60,13 @@ class Publisher:
             self._changed.notify()
 
     def _run(self) -> None:
-        # One loop for the thread's whole life: the layer keeps its connections per loop.
+        # A loop and a layer of the thread's own, for its whole life: layers are not made for two threads.
         loop = asyncio.new_event_loop()
+        layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
         while True:
             batch = self._take()
             try:
-                loop.run_until_complete(asyncio.wait_for(self._send(batch), SEND_TIMEOUT_S))
+                loop.run_until_complete(asyncio.wait_for(self._send(layer, batch), SEND_TIMEOUT_S))
             except Exception as error:
                 _log.warning("live hints pause for %s s: %s", PAUSE_S, type(error).__name__)
                 with self._changed:
@@ -80,8 +81,8 @@ class Publisher:
             keys = list(self._pending)[:BATCH_LIMIT]
             return [(tenant, stream, self._pending.pop((tenant, stream))) for tenant, stream in keys]
 
-    async def _send(self, batch: list[tuple[str, str, int]]) -> None:
-        await get_channel_layer().group_send(
+    async def _send(self, layer: Any, batch: list[tuple[str, str, int]]) -> None:
+        await layer.group_send(
             GROUP, {"type": "live.hints", "origin": self.origin, "hints": [list(each) for each in batch]}
         )
 

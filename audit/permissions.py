@@ -90,12 +90,19 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """A redirect for pages; for htmx a 401 with HX-Redirect, or the form would be swapped into the page."""
     swapped = "HX-Request" in request.headers
     if swapped:
-        # The page around the fragment is where the person wants to be back, as path only: never elsewhere.
-        address = urlsplit(request.headers.get("HX-Current-URL", "/"))
-        back = "/" + address.path.lstrip("/") + (f"?{address.query}" if address.query else "")
+        back = _page_around(request.headers.get("HX-Current-URL", "/"))
     else:
         back = request.get_full_path() if request.method in ("GET", "HEAD") else "/"
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back}, safe='/')}"
     if swapped:
         return HttpResponse(status=401, headers={"HX-Redirect": target})
     return HttpResponseRedirect(target)
+
+
+def _page_around(address: str) -> str:
+    """The page that holds the fragment, as a path of this site: the header is the browser's word only."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
+    return "/" + parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")

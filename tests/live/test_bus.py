@@ -1,0 +1,213 @@
+"""Hints between processes, over a real Redis; and without harm where Redis hangs or is gone."""
+
+import asyncio
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from channels.layers import get_channel_layer
+
+from audit import bus, live
+from audit.bus import Publisher
+from tests.waiting import until, until_async
+
+REDIS = os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379"
+
+
+def layers(address: str) -> dict[str, Any]:
+    """The channel layer of production at this address, apart from every other test's."""
+    host = {"address": address, "socket_timeout": 15, "max_connections": 1000}
+    config = {"hosts": [host], "prefix": uuid.uuid4().hex}
+    return {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": config}}
+
+
+@pytest.fixture
+def shared_layer(settings: Any) -> None:
+    parts = urlsplit(REDIS)
+    try:
+        socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 6379), timeout=1).close()
+    except OSError:
+        pytest.skip(f"no Redis at {REDIS}")
+    settings.CHANNEL_LAYERS = layers(REDIS)
+
+
+@pytest.fixture
+def hung_layer(settings: Any) -> Iterator[None]:
+    """A Redis that takes connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        settings.CHANNEL_LAYERS = layers(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        yield
+
+
+@pytest.fixture
+def publisher(monkeypatch: pytest.MonkeyPatch) -> Publisher:
+    """This process's publisher, new for the test."""
+    made = Publisher()
+    monkeypatch.setattr(bus, "_publisher", made)
+    return made
+
+
+def run(story: Any) -> None:
+    async def closing_the_layer() -> None:
+        try:
+            await story()
+        finally:
+            relay = live.this_board().relay
+            if relay is not None:
+                relay.cancel()
+                await asyncio.gather(relay, return_exceptions=True)
+            await get_channel_layer().close_pools()
+
+    asyncio.run(closing_the_layer())
+
+
+def relaying() -> bool:
+    relay = live.this_board().relay
+    return relay is not None and not relay.done()
+
+
+async def told_by(other: Publisher, stream: str) -> None:
+    """Another process's hints, repeated until the relay here has joined and heard one."""
+    async with live.listening(stream) as bell:
+        for seq in range(1, 100):
+            other.offer("default", stream, seq)
+            if await live.ring_or_timeout(bell, 0.1):
+                return
+    raise AssertionError("no hint came over the bus")
+
+
+@pytest.mark.usefixtures("shared_layer", "publisher")
+def test_a_hint_of_another_process_ends_a_wait_here() -> None:
+    async def story() -> None:
+        assert live.this_board() is live.this_board()
+        await told_by(Publisher(), "flow-1")
+        assert relaying()
+
+    run(story)
+
+
+@pytest.mark.usefixtures("shared_layer")
+def test_our_own_hint_does_not_come_back(publisher: Publisher) -> None:
+    async def story() -> None:
+        await told_by(Publisher(), "warm-up")
+        delivered: list[str] = []
+        board = live.this_board()
+        board.bells["flow-1"] = {Recorder(delivered, "ours")}
+        board.bells["flow-2"] = {Recorder(delivered, "theirs")}
+        live.hint(tenant="default", stream="flow-1", seq=1)
+        await until_async(lambda: not publisher._pending)
+        await told_by_once(Publisher(), "flow-2", delivered)
+        assert delivered.count("ours") == 1
+        board.bells.clear()
+
+    run(story)
+
+
+class Recorder(asyncio.Event):
+    """A bell that writes down each ring."""
+
+    def __init__(self, rings: list[str], name: str) -> None:
+        super().__init__()
+        self.rings = rings
+        self.name = name
+
+    def set(self) -> None:
+        self.rings.append(self.name)
+
+
+async def told_by_once(other: Publisher, stream: str, delivered: list[str]) -> None:
+    other.offer("default", stream, 1)
+    await until_async(lambda: "theirs" in delivered)
+
+
+@pytest.mark.usefixtures("shared_layer", "publisher")
+def test_the_membership_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "RENEW_S", 0.05)
+    joined: list[str] = []
+
+    async def story() -> None:
+        layer = get_channel_layer()
+        join = layer.group_add
+
+        async def counted(group: str, channel: str) -> None:
+            joined.append(channel)
+            await join(group, channel)
+
+        monkeypatch.setattr(layer, "group_add", counted)
+        live.this_board()
+        await until_async(lambda: len(joined) >= 3)
+
+    run(story)
+    assert len(set(joined)) == 1
+
+
+@pytest.mark.usefixtures("hung_layer")
+def test_a_hung_redis_never_holds_a_request(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "SEND_TIMEOUT_S", 0.1)
+    slowest = 0.0
+    for seq in range(1, 2001):
+        started_at = time.perf_counter()
+        live.hint(tenant="default", stream=f"flow-{seq}", seq=1)
+        slowest = max(slowest, time.perf_counter() - started_at)
+    assert slowest < 0.5  # generous, for a machine that others use; the sends behind it hang for ever
+    until(lambda: publisher._closed_until > 0)
+    dropped = publisher.dropped
+    live.hint(tenant="default", stream="flow-1", seq=2)
+    assert publisher.dropped == dropped + 1
+    assert publisher._pending == {}
+
+
+@pytest.mark.usefixtures("hung_layer")
+def test_the_queue_is_bounded_and_keeps_the_newest_number(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "QUEUE_LIMIT", 3)
+    monkeypatch.setattr(publisher, "_thread", threading.current_thread())  # nobody takes from the queue
+    for stream, seq in (("a", 1), ("b", 1), ("a", 5), ("a", 4), ("c", 1), ("d", 1), ("b", 2)):
+        publisher.offer("default", stream, seq)
+    assert publisher._pending == {("default", "a"): 5, ("default", "b"): 2, ("default", "c"): 1}
+    assert publisher.dropped == 1
+
+
+def test_a_relay_without_redis_tries_again(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        settings.CHANNEL_LAYERS = layers(f"redis://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr(bus, "PAUSE_S", 0.01)
+
+    async def story() -> None:
+        live.this_board()
+        await until_async(lambda: caplog.text.count("from other processes pause") >= 2)
+        assert relaying()
+
+    run(story)
+
+
+def test_without_a_shared_layer_nothing_is_sent_and_nobody_listens(
+    settings: Any, publisher: Publisher
+) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+    async def story() -> None:
+        await live.wait("flow-1", 0.01)
+        live.hint(tenant="default", stream="flow-1", seq=1)
+        assert not relaying()
+
+    asyncio.run(story())
+    assert publisher._thread is None
+
+
+def test_a_forked_process_gets_its_own_publisher(publisher: Publisher) -> None:
+    assert bus.this_publisher() is publisher
+    publisher.pid -= 1
+    assert bus.this_publisher() is not publisher

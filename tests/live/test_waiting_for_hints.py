@@ -1,0 +1,93 @@
+"""Long polls: woken by the hint, and never asleep for longer than they may be."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from audit import live
+from tests.waiting import until_async
+
+
+def run(story: Callable[[], Any]) -> None:
+    asyncio.run(story())
+
+
+async def listened_to(stream: str) -> None:
+    """Until a bell hangs on the stream."""
+    await until_async(lambda: stream in live.this_board().bells)
+
+
+def test_a_hint_from_another_thread_ends_the_wait() -> None:
+    async def story() -> None:
+        waiting = asyncio.create_task(live.wait("flow-1", 30))
+        await listened_to("flow-1")
+        await asyncio.to_thread(live.hint, tenant="default", stream="flow-1", seq=1)
+        assert await asyncio.wait_for(waiting, 1)
+        assert live.this_board().bells == {}
+
+    run(story)
+
+
+def test_a_hint_for_another_stream_does_not() -> None:
+    async def story() -> None:
+        waiting = asyncio.create_task(live.wait("flow-1", 0.1))
+        await listened_to("flow-1")
+        live.hint(tenant="default", stream="flow-2", seq=1)
+        assert not await waiting
+
+    run(story)
+
+
+def test_a_lost_hint_costs_no_more_than_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "POLL_S", 0.05)
+
+    async def story() -> None:
+        assert not await asyncio.wait_for(live.wait("flow-1", 30), 1)
+
+    run(story)
+
+
+def test_a_hint_between_looking_and_waiting_is_not_lost() -> None:
+    async def story() -> None:
+        async with live.listening("flow-1", "agent:a") as bell:
+            live.hint(tenant="default", stream="agent:a", seq=1)
+            assert await live.ring_or_timeout(bell, 1)
+            assert not await live.ring_or_timeout(bell, 0.02)
+
+    run(story)
+
+
+def test_two_who_wait_for_one_stream_are_both_woken() -> None:
+    async def story() -> None:
+        waiting = asyncio.gather(live.wait("flow-1", 30), live.wait("flow-1", 30))
+        await until_async(lambda: len(live.this_board().bells.get("flow-1", ())) == 2)
+        live.hint(tenant="default", stream="flow-1", seq=1)
+        assert await asyncio.wait_for(waiting, 1) == [True, True]
+
+    run(story)
+
+
+def test_a_loop_that_has_ended_is_forgotten() -> None:
+    async def story() -> None:
+        live.this_board()
+
+    for _ in range(3):
+        run(story)
+    live.hint(tenant="default", stream="flow-1", seq=1)
+    assert len([loop for loop in live._boards if loop.is_closed()]) <= 1
+
+
+def test_a_hint_without_anyone_to_tell_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    live.hint(tenant="default", stream="flow-1", seq=1)
+    assert caplog.text == ""
+
+
+def test_a_hint_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(**_: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr(live.bus, "publish", fail)
+    live.hint(tenant="default", stream="flow-1", seq=1)
+    assert "a live hint was dropped" in caplog.text

@@ -1,0 +1,1 @@
+"""Speed, as ratios of figures measured side by side in one run (`make bench`)."""

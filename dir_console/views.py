@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 
+from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.permissions import Role, public, roles_of, signed_in, tenant_of
 from escalations import presenters as escalation_presenters
@@ -94,7 +95,8 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=6)
     urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:6]
     buckets = activity.list_throughput(tenant=tenant, now=now)
-    latest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=8)
+    latest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=24)
+    told = [entry for entry in latest if entry.kind != Kind.FLOW_MOVED][:8]
     flows = activity.flow_counts(tenant=tenant)
     return {
         "counts": escalation_queries.count_open(tenant=tenant),
@@ -124,7 +126,8 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
             for status, count in agents.status_counts(tenant=tenant).items()
             if status != states.AgentStatus.ACTIVE
         },
-        "latest": timeline.lines(latest, names=people.names_of([entry.actor for entry in latest])),
+        "latest": timeline.lines(told, names=people.names_of([entry.actor for entry in told])),
+        "head_hash": bytes(latest[0].hash).hex() if latest else "",
         "head": latest[0] if latest else None,
         "now": now,
     }

@@ -8,7 +8,6 @@ from typing import Any
 from audit import canonical
 from escalations import contracts
 from escalations.models import Escalation, Evidence
-from runtime.kernel import effects
 from runtime.views import presenters
 from runtime.views.presenters import Badge
 
@@ -29,6 +28,14 @@ FAMILIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the effect sentence; a value was given by the agent and is shown isolated."""
+
+    text: str
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """The value that crossed and the limit it crossed, ready to show; `width` and `mark` are per cent of the meter."""
 
@@ -46,7 +53,7 @@ class Row:
     url: str
     impact: str
     badge: Badge
-    effect: Sequence[effects.Segment]
+    effect: Sequence[Piece]
     agent_id: str
     policy_kind: str
     reason: str
@@ -100,14 +107,11 @@ def _decided_by(item: Escalation) -> str:
     return decision.approver.get_username() if decision else ""
 
 
-def segments(bundle: Mapping[str, Any], plain: str) -> Sequence[effects.Segment]:
-    """The effect sentence of a bundle as segments; the row's plain text stands in as one isolated value."""
-    made = bundle.get("effect")
-    if isinstance(made, dict):
-        made = made.get("segments")
-    if isinstance(made, list) and all(isinstance(part, list) and len(part) in (2, 3) for part in made):
-        return [tuple(str(word) for word in part) for part in made]  # type: ignore[misc]
-    return [("text", str(made) if isinstance(made, str) else plain)]
+def segments(bundle: Mapping[str, Any], plain: str) -> list[Piece]:
+    """The effect sentence of a bundle, each value apart; without a bundle the plain text as one value."""
+    if "effect" not in bundle:
+        return [Piece(text=plain, value=True)]
+    return [Piece(text=part["text"], value=part["value"]) for part in bundle["effect"]]
 
 
 def bound(value: str, limit: str) -> Bound | None:

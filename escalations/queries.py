@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet
 
+from audit import canonical
 from escalations import contracts
 from escalations.models import Escalation, Evidence
 from runtime.contracts import states
+from runtime.models import Fact
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -141,9 +144,10 @@ def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
     return History(by_resolution=counted, newest=newest[:6])
 
 
-def get_of_flow(*, dfid: UUID) -> Escalation | None:
-    """The open escalation of a flow, if a person is being waited for."""
-    return Escalation.objects.filter(flow_id=dfid, state=contracts.State.OPEN).first()
+def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:
+    """The facts as they are now, path to value; the page compares them with the frozen ones."""
+    rows = Fact.objects.of(tenant).filter(path__in=paths).values_list("path", "value")
+    return {path: canonical.decode(bytes(value)) for path, value in rows}
 
 
 def _open(*, tenant: str, wanted: Filter) -> QuerySet[Escalation]:

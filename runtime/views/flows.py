@@ -70,13 +70,15 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     after = _seq(request.GET.get("after", ""))
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
     lines = _lines(page.rows, flow=flow, after=after)
+    stretches = strip.stretches(lines, until=_running_since(flow), waiting_for=_waiting_for(flow))
     context = _head(flow) | {
         "lines": lines,
         "after": after,
         "cursor": lines[-1].seq if lines else after,
         "more": page.more,
         "lanes": timeline.LANES.values(),
-        "stretches": strip.stretches(lines, until=_running_since(flow), waiting_for=_waiting_for(flow)),
+        "stretches": stretches,
+        "totals": strip.totals(stretches),
     }
     if "HX-Request" in request.headers:
         return render(request, "runtime/_flow_head.html", context)

@@ -22,7 +22,6 @@ class Badge:
 IMPACTS: Mapping[str, Badge] = {
     states.Impact.LOW_IMPACT: Badge("idle", "low", "Low impact"),
     states.Impact.HIGH_IMPACT: Badge("danger", "high", "High impact"),
-    states.Impact.CRITICAL_IMPACT: Badge("danger", "critical", "Critical"),
 }
 FLOW_STATES: Mapping[str, Badge] = {
     states.FlowState.CREATED: Badge("idle", "flow", "Created"),

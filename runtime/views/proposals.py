@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from audit import canonical
+from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
 from runtime.models import Intent, Proposal
 from runtime.views import presenters
@@ -19,6 +20,8 @@ class Finding:
 
     code: str
     check: str
+    outcome: str
+    subject: str
     words: str
     value: str
     limit: str
@@ -74,22 +77,20 @@ def pairs(value: Any) -> list[tuple[str, str]]:
 
 
 def findings(verdict: Mapping[str, Any]) -> list[Finding]:
-    """The reasons of a stored verdict."""
-    made = []
-    for item in verdict.get("reasons") or verdict.get("findings") or ():
-        if not isinstance(item, dict) or not item.get("code"):
-            continue
-        value, limit = item.get("proposed_value"), item.get("limit")
-        made.append(
-            Finding(
-                code=str(item["code"]),
-                check=str(item.get("check") or ""),
-                words=str(item.get("message") or presenters.meaning(str(item["code"]))),
-                value="" if value is None else presenters.number(presenters.plain_value(value)),
-                limit="" if limit is None else presenters.number(presenters.plain_value(limit)),
-            )
+    """The findings of a stored verdict or bundle that are not a pass."""
+    return [
+        Finding(
+            code=item["code"],
+            check=item["check"],
+            outcome=item["outcome"],
+            subject=item["subject"],
+            words=effects.visible(item["message"]) or presenters.meaning(item["code"]),
+            value=presenters.number(item["proposed_value"] or ""),
+            limit=presenters.number(item["limit"] or ""),
         )
-    return made
+        for item in verdict.get("findings") or ()
+        if item["outcome"] != FindingOutcome.PASS
+    ]
 
 
 @dataclass(frozen=True, slots=True)

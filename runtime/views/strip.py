@@ -1,25 +1,31 @@
 """The duration strip above a timeline: who had the flow for how long, from opening to end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from runtime.views import presenters
 from runtime.views.timeline import Line
 
-LEAST = 0.8  # per cent, so that a millisecond can still be seen beside an hour
+WHOLE = 1000
+LEAST = 5  # of WHOLE, so that a millisecond can still be seen beside an hour
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time that ended with entries of one actor; `x` and `width` are per cent."""
+    """Time that ended with entries of one actor; `x` and `width` are of WHOLE."""
 
     name: str
     tone: str
     wait: bool
     x: float
     width: float
-    took: str
+    took: timedelta
+
+    @property
+    def took_words(self) -> str:
+        """The time in words."""
+        return presenters.span(self.took)
 
 
 def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
@@ -33,16 +39,26 @@ def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str
     total = sum((gap[3] for gap in gaps), timedelta())
     if total <= timedelta():
         return []
-    shares = [max(LEAST, 100 * (gap[3] / total)) for gap in gaps]
-    scale = 100 / sum(shares)
+    shares = [max(LEAST, WHOLE * (gap[3] / total)) for gap in gaps]
+    scale = WHOLE / sum(shares)
     made, x = [], 0.0
     for (name, tone, wait, took), share in zip(gaps, shares, strict=True):
         width = share * scale
         made.append(
-            Stretch(name=name, tone=tone, wait=wait, x=round(x, 2), width=round(width, 2), took=presenters.span(took))
+            Stretch(name=name, tone=tone, wait=wait, x=round(x, 2), width=round(width, 2), took=took)
         )
         x += width
     return made
+
+
+def totals(made: Sequence[Stretch]) -> list[Stretch]:
+    """The stretches by name, added up, in the order in which each name first had the flow."""
+    added: dict[str, Stretch] = {}
+    for stretch in made:
+        before = added.get(stretch.name)
+        took = stretch.took if before is None else before.took + stretch.took
+        added[stretch.name] = replace(stretch, took=took)
+    return list(added.values())
 
 
 def _extend(gaps: list[tuple[str, str, bool, timedelta]], name: str, tone: str, wait: bool, took: timedelta) -> None:

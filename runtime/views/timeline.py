@@ -1,5 +1,6 @@
 """Ledger entries as a timeline: lane, title and one line of words for each kind of entry."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,9 +9,13 @@ from typing import Any
 
 from audit.events import Kind
 from audit.models import LedgerEntry
-from runtime.views import presenters, summaries
+from audit.presenters import present
+from runtime.contracts import states
+from runtime.kernel import effects
+from runtime.views import presenters
 
 WAIT = timedelta(seconds=5)
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 
 
 class Lane(IntEnum):
@@ -44,28 +49,39 @@ LANES: Mapping[Lane, LaneWords] = {
     Lane.DECISION: LaneWords(Lane.DECISION, "Decision", "user", "danger"),
     Lane.EXECUTION: LaneWords(Lane.EXECUTION, "Execution", "bolt", "idle"),
 }
-_LANE_OF_NOUN: Mapping[str, Lane] = {
-    "context": Lane.CONTEXT,
-    "fact": Lane.CONTEXT,
-    "step": Lane.REASONING,
-    "usage": Lane.REASONING,
-    "budget": Lane.ESCALATION,
-    "proposal": Lane.PROPOSAL,
-    "verdict": Lane.VALIDATION,
-    "review": Lane.VALIDATION,
-    "escalation": Lane.ESCALATION,
-    "information": Lane.ESCALATION,
-    "intent": Lane.EXECUTION,
-    "attempt": Lane.EXECUTION,
-    "outcome": Lane.EXECUTION,
-    "resource": Lane.EXECUTION,
+_BY_NAME: Mapping[str, LaneWords] = {words.name: words for words in LANES.values()}
+_LANE_OF_STATE: Mapping[str, Lane] = {
+    states.FlowState.VALIDATING: Lane.VALIDATION,
+    states.FlowState.ACTIVE: Lane.VALIDATION,
+    states.FlowState.ACCEPTED: Lane.VALIDATION,
+    states.FlowState.ESCALATED: Lane.ESCALATION,
+    states.FlowState.EXECUTING: Lane.EXECUTION,
+    states.FlowState.CLOSED: Lane.EXECUTION,
+    states.FlowState.ABORTED: Lane.DECISION,
 }
-_LANE_OF_KIND: Mapping[str, Lane] = {
-    Kind.ESCALATION_DECIDED: Lane.DECISION,
-    Kind.ESCALATION_CLAIMED: Lane.DECISION,
-    Kind.ESCALATION_RELEASED: Lane.DECISION,
-    Kind.ESCALATION_REFUSED: Lane.DECISION,
+_TONES: Mapping[str, str] = {
+    "REJECT": "danger",
+    "FAILED": "danger",
+    "ABORTED": "danger",
+    "UNKNOWN": "danger",
+    "ACCEPT": "ok",
+    "SUCCEEDED": "ok",
+    "CLOSED": "ok",
+    "ESCALATE": "warn",
+    "ESCALATED": "warn",
+    "HELD": "warn",
 }
+_BAD = frozenset(
+    {
+        Kind.INTENT_BLOCKED,
+        Kind.INTENT_IN_DOUBT,
+        Kind.ESCALATION_REFUSED,
+        Kind.ESCALATION_EXPIRED,
+        Kind.REQUEST_REFUSED,
+        Kind.SYSTEM_STOPPED,
+        Kind.AGENT_STOPPED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,7 @@ class Line:
     kind: str
     stream: str
     lane: LaneWords
+    icon: str
     tone: str
     title: str
     summary: str
@@ -88,23 +105,27 @@ class Line:
     wait_for: str
     hash: str
     claim: bool
+    minor: bool
+    link: str
+    link_word: str
+    flow_url: str
 
 
-def lane_of(kind: str, payload: Mapping[str, Any]) -> Lane:
+def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
     """The lane of an entry. A move of the flow belongs to whoever caused it."""
     if kind == Kind.FLOW_MOVED:
-        return _LANE_OF_STATE.get(str(payload.get("to_state")), Lane.CONTEXT)
-    return _LANE_OF_KIND.get(kind) or _LANE_OF_NOUN.get(kind.partition(":")[0], Lane.CONTEXT)
+        return LANES[_LANE_OF_STATE.get(str(payload.get("to_state")), Lane.CONTEXT)]
+    if kind == Kind.BUDGET_SPENT:
+        return LANES[Lane.ESCALATION]
+    return _BY_NAME.get(present(kind).lane, LANES[Lane.CONTEXT])
 
 
-_LANE_OF_STATE: Mapping[str, Lane] = {
-    "VALIDATING": Lane.VALIDATION,
-    "ACCEPTED": Lane.VALIDATION,
-    "ESCALATED": Lane.ESCALATION,
-    "EXECUTING": Lane.EXECUTION,
-    "CLOSED": Lane.EXECUTION,
-    "ABORTED": Lane.EXECUTION,
-}
+def tone_of(kind: str, payload: Mapping[str, Any]) -> str:
+    """A tone where the entry is good or bad news; otherwise empty, for the lane's own."""
+    if kind in _BAD:
+        return "danger"
+    said = (str(payload.get(name)) for name in ("verdict", "status", "result", "to_state"))
+    return next((_TONES[word] for word in said if word in _TONES), "")
 
 
 def lines(
@@ -119,7 +140,7 @@ def lines(
     for entry in entries:
         payload = entry.payload
         gap = entry.at - previous_at if begun_at and previous_at else timedelta()
-        words = LANES[lane_of(entry.kind, payload)]
+        words, said = lane_of(entry.kind, payload), present(entry.kind)
         made.append(
             Line(
                 seq=entry.seq,
@@ -127,9 +148,11 @@ def lines(
                 kind=entry.kind,
                 stream=entry.stream,
                 lane=words,
-                tone=summaries.tone(entry.kind, payload) or words.tone,
-                title=summaries.title(entry.kind, payload),
-                summary=summaries.summary(entry.kind, payload),
+                icon=said.icon,
+                tone=tone_of(entry.kind, payload) or words.tone,
+                title=said.title,
+                summary=_short(effects.visible(said.sentence(payload))),
+                minor=entry.kind == Kind.FLOW_MOVED,
                 actor=presenters.actor_words(entry.actor, names),
                 by_person=entry.actor.startswith("user:"),
                 at=entry.at,
@@ -138,10 +161,28 @@ def lines(
                 wait_for=_waited_for(entry.actor) if gap >= WAIT else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,
+                link=_link(entry.kind, payload),
+                link_word="Open the escalation",
+                flow_url=f"/flows/{entry.stream}/" if _is_flow(entry.stream) else "",
             )
         )
         previous_at = entry.at
     return made
+
+
+def _short(sentence: str) -> str:
+    """Moments as time of day, since each line has its date; agents without their prefix."""
+    return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
+
+
+def _link(kind: str, payload: Mapping[str, Any]) -> str:
+    opened = kind in (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED, Kind.ESCALATION_DECIDED)
+    return f"/escalations/{payload.get('escalation_id')}/" if opened else ""
+
+
+def _is_flow(stream: str) -> bool:
+    """Streams of flows are named by a DFID; all others have a prefix or are `system`."""
+    return len(stream) == 36 and stream.count("-") == 4
 
 
 def _waited_for(actor: str) -> str:

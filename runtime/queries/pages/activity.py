@@ -12,6 +12,7 @@ from django.db.models.functions import TruncMinute
 from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts import states
+from runtime.contracts.verdict import FindingOutcome
 from runtime.models import Flow, Verdict
 
 BUCKETS = 24
@@ -80,10 +81,9 @@ def count_reject_reasons(*, tenant: str, now: datetime) -> list[tuple[str, int]]
 
 
 def codes_of(body: bytes) -> set[str]:
-    """The distinct codes of a stored verdict's findings that are not a pass."""
-    verdict = canonical.decode(body)
-    found = verdict.get("reasons") or verdict.get("findings") or []
-    return {str(item["code"]) for item in found if isinstance(item, dict) and item.get("code")}
+    """The distinct codes of a stored verdict's findings that reject."""
+    found = canonical.decode(body)["findings"]
+    return {item["code"] for item in found if item["outcome"] == FindingOutcome.FAIL}
 
 
 def flow_counts(*, tenant: str) -> dict[str, int]:

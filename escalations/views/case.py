@@ -1,0 +1,191 @@
+"""One case as the decision page shows it: made from the frozen bundle alone, in the order of 04."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from escalations.presenters import Bound, Piece, bound, segments
+from runtime.contracts.verdict import FindingOutcome
+from runtime.kernel import effects
+from runtime.views import presenters, proposals
+
+Bundle = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """A finding that stands against the proposal. `liftable`: a person may lift it by OVERRIDE."""
+
+    code: str
+    check: str
+    subject: str
+    words: str
+    liftable: bool
+    bound: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class FactShown:
+    """A fact as frozen; `now` and `moved` compare it with the live world and are no part of the evidence."""
+
+    path: str
+    value: str
+    version: str
+    writer: str
+    written_at: datetime | None
+    digest: str
+    depended_on: bool
+    now: str
+    material: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything the evidence sections say."""
+
+    effect: Sequence[Piece]
+    difference: Sequence[tuple[str, str, str]]
+    calls: Sequence[tuple[str, str]]
+    reversible: bool
+    undo: Sequence[str]
+    crossed: Sequence[Crossed]
+    passed: Sequence[str]
+    facts: Sequence[FactShown]
+    other_facts: Sequence[FactShown]
+    params: Sequence[tuple[str, str]]
+    constraints: Sequence[tuple[str, str]]
+    confidence: str
+    attempts: Sequence[Mapping[str, Any]]
+    target: str
+    explain: str
+    type_again: str
+    frozen_at: datetime | None
+    kind: str
+    kind_version: str
+    manifest_version: str
+    rules_digest: str
+    raw: str
+
+
+def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> Case:
+    """The case of a decoded bundle. `live` holds facts by path as they are now, `material` those that moved too far."""
+    facts = [_fact(item, live, material) for item in bundle["facts"]]
+    asked, kind = bundle["proposal"], bundle["kind"]
+    confidence = asked["confidence"]
+    operational = bundle["operational"] or {}
+    return Case(
+        effect=segments(bundle, ""),
+        difference=[
+            (item["fact"], _value(item["current"]), _value(item["proposed"])) for item in bundle["difference"]
+        ],
+        calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
+        reversible=bool(kind["reversible"]),
+        undo=[str(step) for step in kind["undo"]],
+        crossed=[_crossed(item) for item in _by_weight(bundle)],
+        passed=_passed(bundle),
+        facts=[fact for fact in facts if fact.depended_on],
+        other_facts=[fact for fact in facts if not fact.depended_on],
+        params=proposals.pairs(asked["params"]),
+        constraints=proposals.pairs(asked["execution_constraints"]),
+        confidence="" if confidence is None else f"{confidence:g}",
+        attempts=operational.get("attempts", ()),
+        target=operational.get("target", ""),
+        explain=visible_lines(bundle["explain"]),
+        type_again=bundle["type_again"],
+        frozen_at=parse_datetime(bundle["frozen_at"]),
+        kind=kind["kind"],
+        kind_version=kind["version"],
+        manifest_version=bundle["agent"]["manifest_version"],
+        rules_digest=bundle["policy_bundle_hash"],
+        raw=json.dumps(bundle, indent=2, ensure_ascii=True),
+    )
+
+
+def visible_lines(text: str) -> str:
+    """Agent text with its line ends kept and every other invisible character written out."""
+    return "\n".join(effects.visible(line) for line in text.splitlines())
+
+
+def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:
+    """Findings against the proposal, those that nobody can lift first."""
+    against = [item for item in bundle["findings"] if item["outcome"] != FindingOutcome.PASS]
+    return sorted(against, key=lambda item: item["outcome"] != FindingOutcome.FAIL)
+
+
+def _crossed(item: Mapping[str, Any]) -> Crossed:
+    return Crossed(
+        code=item["code"],
+        check=item["check"].replace("_", " "),
+        subject=item["subject"],
+        words=effects.visible(item["message"]) or presenters.meaning(item["code"]),
+        liftable=item["outcome"] != FindingOutcome.FAIL,
+        bound=bound(item["proposed_value"] or "", item["limit"] or ""),
+    )
+
+
+def _passed(bundle: Bundle) -> list[str]:
+    names = [
+        f"{item['check'].replace('_', ' ')}{': ' + item['subject'] if item['subject'] else ''}"
+        for item in bundle["findings"]
+        if item["outcome"] == FindingOutcome.PASS
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactShown:
+    path = item["path"]
+    moved = path in live and live[path] != item["value"]
+    return FactShown(
+        path=path,
+        value=_value(item["value"]),
+        version="" if item["version"] is None else str(item["version"]),
+        writer=item["writer"],
+        written_at=parse_datetime(item["written_at"]) if item["written_at"] else None,
+        digest=item["digest"],
+        depended_on=item["depended_on"],
+        now=_value(live[path]) if moved else "",
+        material=path in material,
+    )
+
+
+def _value(value: Any) -> str:
+    return effects.visible(presenters.number(presenters.plain_value(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One difference between two revisions; None where a side has nothing."""
+
+    path: str
+    was: str | None
+    now: str | None
+
+
+def compare(before: Bundle, after: Bundle) -> list[Line]:
+    """What a person must look at again: facts, findings, predicted difference, rules and impact."""
+    lines = []
+    for path, was, now in _pairs(_told(before), _told(after)):
+        if was != now:
+            lines.append(Line(path=path, was=was, now=now))
+    return lines
+
+
+def _told(bundle: Bundle) -> dict[str, str]:
+    told = {f"fact {item['path']}": _value(item["value"]) for item in bundle["facts"] if item["depended_on"]}
+    for item in bundle["difference"]:
+        told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
+    for item in _by_weight(bundle):
+        numbers = f" ({item['proposed_value']} against {item['limit']})" if item["limit"] else ""
+        told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
+    told["impact"] = bundle["impact"]
+    told["rules in force"] = bundle["policy_bundle_hash"][:16]
+    return told
+
+
+def _pairs(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str | None, str | None]]:
+    paths = list(dict.fromkeys([*before, *after]))
+    return [(path, before.get(path), after.get(path)) for path in paths]

@@ -1,0 +1,85 @@
+"""The typed form of MODIFY: one field per parameter of the kind's JSON Schema, filled with what was proposed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit import canonical
+
+PREFIX = "param:"
+_TYPES = {"integer": "number", "number": "number", "boolean": "select", "string": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One control. `attributes` are those of the HTML input; `plain` is False for what only JSON can say."""
+
+    name: str
+    label: str
+    control: str
+    value: str
+    proposed: str
+    options: Sequence[tuple[str, bool]]
+    attributes: Mapping[str, str]
+    required: bool
+    hint: str
+    json_type: str
+
+
+def fields(schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None) -> list[Field]:
+    """Controls for the schema's properties, in its own order; nested values are left to the JSON field."""
+    required = set(schema.get("required") or ())
+    made = []
+    for name, part in (schema.get("properties") or {}).items():
+        kind = _kind_of(part)
+        if kind is None or "\x00" in name:
+            continue
+        made.append(_field(str(name), part, kind, params.get(name), name in required, posted))
+    return made
+
+
+def _kind_of(part: Any) -> str | None:
+    """The one plain type of a property, or None for a nested or mixed one."""
+    if not isinstance(part, dict):
+        return None
+    kind = part.get("type")
+    named = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
+    if named == [None] and isinstance(part.get("enum"), list):
+        return "string"
+    return named[0] if len(named) == 1 and named[0] in _TYPES else None
+
+
+def _field(
+    name: str, part: Mapping[str, Any], kind: str, proposed: Any, required: bool, posted: Mapping[str, str] | None
+) -> Field:
+    enum = ["true", "false"] if kind == "boolean" else [_text(item) for item in part.get("enum") or ()]
+    shown = "" if proposed is None else _text(proposed)
+    value = shown if posted is None else posted.get(f"{PREFIX}{name}", "")
+    return Field(
+        name=f"{PREFIX}{name}",
+        label=str(part.get("title") or name.replace("_", " ")),
+        control="select" if enum else _TYPES[kind],
+        value=value,
+        proposed=shown,
+        options=[(item, item == value) for item in enum],
+        attributes=_attributes(part, kind),
+        required=required,
+        hint=str(part.get("description") or ""),
+        json_type=kind,
+    )
+
+
+def _text(value: Any) -> str:
+    """A value as its control holds it: text bare, everything else as JSON."""
+    return value if isinstance(value, str) else canonical.encode(value).decode()
+
+
+def _attributes(part: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """The bounds that an HTML input can state; the gate judges all of them again."""
+    names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
+    made = {html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)}
+    if kind == "number":
+        made["step"] = "any"
+    if kind == "integer":
+        made["inputmode"] = "numeric"
+    return made

@@ -1,0 +1,69 @@
+/* The decision form: names its button, shows what MODIFY changes, and asks before it is left half done. */
+(() => {
+  "use strict";
+  const form = document.querySelector("[data-decision]");
+  if (!form) return;
+  const submit = form.querySelector("[data-submit]");
+  const reason = form.elements.justification;
+  const diff = form.querySelector("[data-param-diff]");
+  const fields = [...form.querySelectorAll("[data-param]")];
+  const WORDS = {
+    OVERRIDE: "Override: run it as proposed",
+    MODIFY: "Modify: run it as changed",
+    ABORT: "Abort: run nothing",
+    RESUME: "Resume with the same key",
+    MARK_DONE: "Mark as done",
+  };
+  const chosen = () => form.querySelector("[name=action]:checked")?.value;
+
+  const name = () => {
+    const action = chosen();
+    if (!action) return;
+    submit.textContent = WORDS[action] ?? "Record decision";
+    submit.className = `btn wide after-choice ${action === "ABORT" ? "danger solid" : "primary"}`;
+  };
+
+  const line = (field) => {
+    const row = document.createElement("div");
+    row.className = "change";
+    const part = (text, style) => {
+      const node = document.createElement(style === "label" ? "b" : "span");
+      node.className = style;
+      node.textContent = text;
+      return node;
+    };
+    const label = field.closest(".field").querySelector("label").textContent;
+    row.append(part(`${label}:`, "label"), part(field.dataset.proposed || "not given", "from"), part("→", "arrow"), part(field.value || "not given", "yours"));
+    return row;
+  };
+  const compare = () => {
+    const changed = fields.filter((field) => field.value !== field.dataset.proposed);
+    fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
+    diff.replaceChildren(...changed.map(line));
+    diff.hidden = changed.length === 0;
+  };
+
+  form.addEventListener("change", () => {
+    name();
+    compare();
+  });
+  form.addEventListener("input", compare);
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
+  });
+  form.addEventListener("submit", (event) => {
+    if (event.submitter !== submit) return;
+    const least = Number(reason.dataset.least);
+    if (chosen() !== "ABORT" && reason.value.trim().length < least) {
+      event.preventDefault();
+      reason.setAttribute("aria-invalid", "true");
+      reason.focus();
+      window.dirConsole?.announce(`Write a reason of at least ${least} characters`);
+      return;
+    }
+    submit.disabled = true;
+    window.addEventListener("pageshow", () => (submit.disabled = false), { once: true });
+  });
+  name();
+  compare();
+})();

@@ -1,6 +1,7 @@
 """The ledger under real threads and real commits."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from audit import chain, ledger, live, triggers, verification
+from audit import bus, chain, ledger, live, triggers, verification
 from audit.events import SystemStopped
 from audit.models import LedgerEntry, Payload, StreamHead
 
@@ -77,13 +78,13 @@ def test_a_hint_that_fails_does_not_fail_the_append(real_db: str, monkeypatch: p
     def fail(**_: Any) -> None:
         raise RuntimeError("the layer is gone")
 
-    monkeypatch.setattr(live.bus, "publish", fail)
+    monkeypatch.setattr(bus, "publish", fail)
     assert append_once(0) == 1
 
 
 @pytest.mark.parametrize("write", ["append", "append_to", "erase_payload"])
 def test_nothing_is_written_outside_a_transaction(real_db: str, write: str) -> None:
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "append": lambda: ledger.append(
             tenant="default", stream="s", head=ledger.GENESIS, actor="system", at=AT, events=[]
         ),

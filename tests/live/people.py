@@ -1,11 +1,11 @@
 """People with sessions, and sockets that carry their cookies."""
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
-from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
@@ -14,6 +14,7 @@ from audit.permissions import Role
 
 HOST = "localhost:8000"
 ORIGIN = f"http://{HOST}"
+TIMEOUT_S = 3
 
 
 def person(name: str, *roles: Role) -> User:
@@ -35,23 +36,49 @@ def cookie_of(client: Client | None) -> str:
     return "" if client is None else f"other=1; sessionid={client.cookies['sessionid'].value}"
 
 
-class LiveSocket(ApplicationCommunicator):
+class LiveSocket:
     """The browser's end of a WebSocket that the application serves in this process."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope
+        self._to_application: asyncio.Queue[consumers.Message] = asyncio.Queue()
+        self._to_browser: asyncio.Queue[consumers.Message] = asyncio.Queue()
+        self._serving: asyncio.Task[None] | None = None
 
     async def connect(self) -> int | None:
         """Open the socket; None when it was let in, else the close code."""
-        await self.send_input({"type": "websocket.connect"})
-        message = await self.receive_output(timeout=3)
+        self.start()
+        await self._to_application.put({"type": "websocket.connect"})
+        message = await self.receive()
         return None if message["type"] == "websocket.accept" else int(message["code"])
 
-    async def send_to(self, *, text: str | None = None, frame: bytes | None = None) -> None:
+    def start(self) -> None:
+        """Begin to serve, before any message."""
+        self._serving = asyncio.ensure_future(
+            consumers.live_app()(self.scope, self._to_application.get, self._to_browser.put)
+        )
+
+    async def receive(self) -> consumers.Message:
+        """The next message that the application sends."""
+        return await asyncio.wait_for(self._to_browser.get(), TIMEOUT_S)
+
+    async def receives_nothing(self, for_s: float) -> bool:
+        """Whether the application stays quiet for so long."""
+        try:
+            await asyncio.wait_for(self._to_browser.get(), for_s)
+        except TimeoutError:
+            return True
+        return False
+
+    async def send(self, *, text: str | None = None, frame: bytes | None = None) -> None:
         """Send a frame as the browser."""
-        await self.send_input({"type": "websocket.receive", "text": text, "bytes": frame})
+        await self._to_application.put({"type": "websocket.receive", "text": text, "bytes": frame})
 
     async def disconnect(self) -> None:
         """Go away, and wait until the application has noticed."""
-        await self.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self.wait(timeout=3)
+        await self._to_application.put({"type": "websocket.disconnect", "code": 1001})
+        assert self._serving is not None
+        await asyncio.wait_for(self._serving, TIMEOUT_S)
 
 
 def socket(
@@ -64,7 +91,7 @@ def socket(
         "path": path,
         "headers": [(name.encode(), value.encode()) for name, value in headers.items() if value is not None],
     }
-    return LiveSocket(consumers.live_app(), scope)
+    return LiveSocket(scope)
 
 
 async def opened(client: Client) -> LiveSocket:
@@ -76,13 +103,13 @@ async def opened(client: Client) -> LiveSocket:
 
 async def next_frame(live_socket: LiveSocket) -> Any:
     """The next text frame (JSON where it is JSON), or the close code."""
-    message = await live_socket.receive_output(timeout=3)
+    message = await live_socket.receive()
     if message["type"] == "websocket.close":
         return message["code"]
     return json.loads(message["text"]) if message["text"].startswith("{") else message["text"]
 
 
-def on_a_loop(story: Callable[[], Awaitable[None]]) -> None:
+def on_a_loop(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an async story, with database work on this very thread."""
     async_to_sync(story)()
 

@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from audit import live, room
+from audit import admission, live
 from audit.permissions import Role
 from tests.live.people import (
     HOST,
@@ -164,8 +164,8 @@ def test_there_is_a_bound_on_open_sockets(operator: Client, monkeypatch: pytest.
 def test_a_browser_that_goes_away_at_once_is_no_trouble(operator: Client) -> None:
     async def story() -> None:
         live_socket = socket(operator)
-        await live_socket.send_input({"type": "websocket.disconnect", "code": 1001})
-        await live_socket.wait(timeout=3)
+        live_socket.start()
+        await live_socket.disconnect()
 
     on_a_loop(story)
 
@@ -208,7 +208,7 @@ def test_an_open_socket_ends_with_the_right_to_it(
         assert await next_frame(live_socket) == {"stream": "flow-1", "seq": 1}
         await in_database(lambda: change(operator))
         if by_ping:
-            await live_socket.send_to(text="ping")
+            await live_socket.send(text="ping")
         else:
             grow(seq=2)
         assert await next_frame(live_socket) == code
@@ -222,7 +222,7 @@ def test_a_close_says_why(operator: Client) -> None:
         live_socket = await opened(operator)
         await in_database(lambda: sign_out(operator))
         grow()
-        message = await live_socket.receive_output(timeout=3)
+        message = await live_socket.receive()
         assert (message["code"], message["reason"]) == (4401, "sign in again")
 
     on_a_loop(story)
@@ -232,7 +232,7 @@ def test_one_look_at_the_database_serves_all_sockets_of_a_round(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    real = room.admission.examine
+    real = admission.examine
 
     async def story() -> None:
         sockets = [await opened(operator) for _ in range(5)]
@@ -241,7 +241,7 @@ def test_one_look_at_the_database_serves_all_sockets_of_a_round(
             looks.append(len(session_keys))
             return real(session_keys)
 
-        monkeypatch.setattr(room.admission, "examine", counted)
+        monkeypatch.setattr(admission, "examine", counted)
         grow()
         assert [await next_frame(each) for each in sockets] == [{"stream": "flow-1", "seq": 1}] * 5
         assert looks == [1]

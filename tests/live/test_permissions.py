@@ -86,7 +86,7 @@ def test_a_guard_needs_a_role() -> None:
 
 def test_a_view_says_whom_it_admits_and_keeps_its_name() -> None:
     view = permissions.require(Role.ADMIN)(page)
-    assert view.required_roles == {Role.ADMIN}
+    assert view.required_roles == frozenset({Role.ADMIN})
     assert getattr(view, "__name__", "") == "page"
     assert permissions.signed_in(page).required_roles == frozenset(Role)
     assert permissions.public(lambda request: HttpResponse()).required_roles is None

@@ -37,7 +37,7 @@ def test_a_hint_holds_the_stream_and_its_number_and_nothing_else(operator: Clien
 def test_a_ping_is_answered(operator: Client) -> None:
     async def story() -> None:
         live_socket = await opened(operator)
-        await live_socket.send_to(text="ping")
+        await live_socket.send(text="ping")
         assert await next_frame(live_socket) == "pong"
 
     on_a_loop(story)
@@ -46,9 +46,9 @@ def test_a_ping_is_answered(operator: Client) -> None:
 def test_everything_else_that_comes_in_is_ignored(operator: Client) -> None:
     async def story() -> None:
         live_socket = await opened(operator)
-        await live_socket.send_to(text='{"type": "live.hints"}')
-        await live_socket.send_to(frame=b"ping")
-        await live_socket.send_to(text="ping")
+        await live_socket.send(text='{"type": "live.hints"}')
+        await live_socket.send(frame=b"ping")
+        await live_socket.send(text="ping")
         assert await next_frame(live_socket) == "pong"
 
     on_a_loop(story)
@@ -60,7 +60,7 @@ def test_hints_of_another_tenant_stay_there(operator: Client) -> None:
         hint(1, tenant="other")
         hint(2)
         assert await next_frame(live_socket) == {"stream": "flow-1", "seq": 2}
-        assert await live_socket.receive_nothing(timeout=0.2)
+        assert await live_socket.receives_nothing(0.2)
 
     on_a_loop(story)
 
@@ -76,7 +76,7 @@ def test_hints_that_come_together_are_told_once_per_stream(operator: Client) -> 
         hint(3)  # one that was late changes nothing
         told = [await next_frame(live_socket), await next_frame(live_socket)]
         assert told == [{"stream": "flow-1", "seq": 51}, {"stream": "system", "seq": 51}]
-        assert await live_socket.receive_nothing(timeout=0.2)
+        assert await live_socket.receives_nothing(0.2)
 
     on_a_loop(story)
 

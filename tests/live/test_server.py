@@ -8,6 +8,7 @@ import pytest
 import uvicorn
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from audit import consumers, live
 from audit.permissions import Role
@@ -31,7 +32,7 @@ def port(real_db: str) -> Iterator[int]:
 def opened(port: int, cookie: str, origin: str | None = None) -> ClientConnection:
     return connect(
         f"ws://127.0.0.1:{port}/ws/live/",
-        origin=origin or f"http://127.0.0.1:{port}",  # type: ignore[arg-type]
+        origin=Origin(origin or f"http://127.0.0.1:{port}"),
         additional_headers={"Cookie": cookie},
         open_timeout=5,
     )

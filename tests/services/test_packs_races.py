@@ -1,0 +1,41 @@
+"""Two people load the same pack at the same moment: one of them does it, the other finds it done."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from audit.models import LedgerEntry
+from runtime.models import Agent, Manifest, Pack, PolicyKind
+from runtime.services import packs
+from runtime.services.packs import Loaded
+
+DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+
+
+@pytest.mark.usefixtures("real_db")
+def test_a_pack_loaded_by_several_at_once_is_loaded_once() -> None:
+    text = DEMO.read_text()
+    start = threading.Barrier(4)
+    found: list[object] = []
+
+    def one() -> None:
+        try:
+            start.wait(timeout=10)
+            found.append(packs.load(text=text, source="demo", activate=True, actor="system"))
+        except Exception as error:  # shown by the assertion below
+            found.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert all(isinstance(one, Loaded) for one in found), found
+    assert sorted(one.changed for one in found if isinstance(one, Loaded)) == [False, False, False, True]
+    counts = [rows.objects.count() for rows in (PolicyKind, Agent, Manifest, Pack)]
+    assert counts == [3, 4, 4, 1]
+    assert LedgerEntry.objects.filter(kind="kind:registered").count() == 3

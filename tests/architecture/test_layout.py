@@ -73,5 +73,5 @@ def test_the_image_gets_the_product_and_no_development_tool() -> None:
     command = [sys.executable, ".ci/runtime_lock.py"]
     lock = subprocess.run(command, cwd=tree.ROOT, check=True, capture_output=True, text=True).stdout
     named = {line.split("==")[0] for line in lock.splitlines() if "==" in line}
-    assert {"django", "uvicorn", "psycopg-binary", "sqlparse"} <= named
+    assert {"django", "uvicorn", "psycopg-binary", "sqlparse", "packaging"} <= named
     assert not named & {"pytest", "mypy", "ruff", "playwright", "pip-tools"}

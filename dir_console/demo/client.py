@@ -132,19 +132,6 @@ class Client:
             events, after = self.feedback(dfid, after=after, wait_s=max(1, min(int(left_s), LONGEST_WAIT_S)))
             yield from events
 
-    def report_usage(self, dfid: str, *, tokens: int, cost_usd: str) -> Mapping[str, Any]:
-        """Add tokens and cost spent on reasoning; raises ``Refused`` past the cap."""
-        return self._call("POST", f"/flows/{dfid}/usage", {"tokens": tokens, "cost_usd": cost_usd}).body
-
-    def add_step(self, dfid: str, *, step_type: str, digest: str, summary: str) -> int:
-        """Claim a reasoning step for the timeline; returns its sequence number."""
-        body = {"step_type": step_type, "digest": digest, "summary": summary}
-        return int(self._call("POST", f"/flows/{dfid}/steps", body).body["seq"])
-
-    def answer(self, dfid: str, *, text: str) -> None:
-        """Answer a person's question."""
-        self._call("POST", f"/flows/{dfid}/answers", {"text": text})
-
     def close_flow(self, dfid: str, *, reason: str) -> None:
         """End a flow that has nothing left to do."""
         self._call("POST", f"/flows/{dfid}/close", {"reason": reason})

@@ -1,6 +1,5 @@
 """What every demo agent does alike: open a flow, look, think, propose, and take the answer."""
 
-import hashlib
 import logging
 import random
 import threading
@@ -20,7 +19,6 @@ _OUTCOME_S: Final = 12.0
 _PERSON_S: Final = 25.0
 _TROUBLE_S: Final = 10.0
 
-_NOT_OFFERED = frozenset({404, 405, 501})
 _ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
 _STOPPED = frozenset({"AGENT_PASSIVE", "AGENT_LOCKED", "AGENT_SUSPENDED", "AGENT_RETIRED", "UNAUTHORIZED"})
 
@@ -33,8 +31,6 @@ class Persona:
     rng: random.Random
     stop: threading.Event
     open_escalations: dict[str, int] = field(default_factory=dict)
-    answered: set[tuple[str, int]] = field(default_factory=set)
-    traces: bool = True
 
     pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
 
@@ -58,25 +54,10 @@ class Persona:
         """One piece of work."""
         raise NotImplementedError
 
-    def begin(self, *, trigger: str, thought: str) -> tuple[str, Context]:
-        """Open a flow, read the context and leave a trace of the reasoning in it."""
+    def begin(self, *, trigger: str) -> tuple[str, Context]:
+        """Open a flow and read its context."""
         dfid = self.client.open_flow(trigger=trigger)
-        context = self.client.context(dfid)
-        tokens = self.rng.randrange(250, 900)
-        if self.traces:
-            self._trace(dfid, thought=thought, tokens=tokens)
-        return dfid, context
-
-    def _trace(self, dfid: str, *, thought: str, tokens: int) -> None:
-        digest = hashlib.sha256(thought.encode()).hexdigest()
-        try:
-            self.client.add_step(dfid, step_type="reasoning", digest=digest, summary=thought)
-            self.client.report_usage(dfid, tokens=tokens, cost_usd=f"{tokens * 3 / 1_000_000:.6f}")
-        except Refused as refusal:
-            if refusal.status not in _NOT_OFFERED:
-                raise
-            # a runtime of another version may not take traces; the work goes on without them
-            self.traces = False
+        return dfid, self.client.context(dfid)
 
     def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:
         """Submit and take the first consequence of the answer."""
@@ -127,11 +108,6 @@ class Persona:
         """Take one event to heart; True when the flow has nothing more to say."""
         if dfid in self.open_escalations:
             self.open_escalations[dfid] = event.seq
-        if event.event_type == "INFORMATION_REQUESTED" and (dfid, event.seq) not in self.answered:
-            self.answered.add((dfid, event.seq))
-            self.client.answer(
-                dfid, text="My signal is the price against its own average; I hold no other source."
-            )
         if event.event_type in _ENDED:
             self.open_escalations.pop(dfid, None)
             log.info("%s: %s %s", self.client.agent_id, event.event_type, event.data.get("status", ""))

@@ -21,9 +21,7 @@ class Steady(Persona):
 
     def turn(self) -> None:
         """A routine adjustment, or a look at the watchlist."""
-        dfid, context = self.begin(
-            trigger="schedule: portfolio check", thought="Compared weights with their targets; one is off."
-        )
+        dfid, context = self.begin(trigger="schedule: portfolio check")
         wants_watchlist = self.rng.random() < _WATCHLIST_SHARE or context.fact("market.state") == "CLOSED"
         make = proposals.watch if wants_watchlist else proposals.small
         verdict = self.propose(dfid, make(context=context, rng=self.rng))
@@ -39,9 +37,7 @@ class Ambitious(Persona):
 
     def turn(self) -> None:
         """A small step, a large one, or a transfer."""
-        dfid, context = self.begin(
-            trigger="signal: momentum", thought="Ranked the list by momentum and sized a position."
-        )
+        dfid, context = self.begin(trigger="signal: momentum")
         draw = self.rng.random()
         if draw < _LARGE_SHARE and self.may_escalate(dfid):
             body = proposals.large(context=context, rng=self.rng, above_cents=_LIMIT_CENTS)
@@ -59,9 +55,7 @@ class Unsure(Persona):
 
     def turn(self) -> None:
         """A modest step, with more or less conviction."""
-        dfid, context = self.begin(
-            trigger="news: analyst note", thought="Read two notes that disagree; weighed them."
-        )
+        dfid, context = self.begin(trigger="news: analyst note")
         confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate(dfid)
         self.settle(
             self.propose(dfid, proposals.doubtful(context=context, rng=self.rng, confident=confident))
@@ -75,9 +69,7 @@ class Confused(Persona):
 
     def turn(self) -> None:
         """Three attempts, a few seconds apart, each wrong in its own way."""
-        dfid, context = self.begin(
-            trigger="retry: earlier idea", thought="The same idea as before, stated once more."
-        )
+        dfid, context = self.begin(trigger="retry: earlier idea")
         for attempt in range(_ATTEMPTS):
             symbol = self._moved(dfid, context)
             body = proposals.muddled(context=context, rng=self.rng, symbol=symbol, attempt=attempt)

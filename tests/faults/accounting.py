@@ -14,7 +14,8 @@ from runtime.models import Intent
 answer = Intent.objects.filter(state="PENDING").count()
 """
 
-_SETTLED = {"DONE", "WITH_PERSON", "FAILED", "EXPIRED", "CANCELLED"}
+_WITH_PEOPLE = {"IN_DOUBT", "WITH_PERSON"}
+_SETTLED = {"DONE", "FAILED", "EXPIRED", "CANCELLED"} | _WITH_PEOPLE
 _STATES = """
 from escalations.models import Escalation
 from runtime.models import Intent
@@ -34,24 +35,28 @@ def wait_settled(stack: Stack, done: Done, *, timeout_s: float = 25) -> Mapping[
         seen.update(stack.ask(_STATES))
         return all(seen["states"].get(intent) in _SETTLED for intent in done.intents.values())
 
-    until(settled, timeout_s=timeout_s)
+    try:
+        until(settled, timeout_s=timeout_s)
+    except AssertionError as error:
+        left = Counter(seen["states"].get(intent) for intent in done.intents.values())
+        raise AssertionError(f"not settled within {timeout_s} s: {left}") from error
     return seen
 
 
 def check_exactly_once(stack: Stack, done: Done) -> Counter[str]:
-    """Each accepted intent has its one effect, or is in doubt with a person; counts by intent state."""
+    """Each accepted intent has its one effect, or is with a person; counts: done, with a person."""
     seen = wait_settled(stack, done)
     rows = broker_count.effects(broker_url=stack.broker.base_url)
     count = broker_count.compare(intents=done.intents.values(), rows=rows, dfids=done.intents)
     states = {intent: seen["states"][intent] for intent in done.intents.values()}
-    in_doubt = {intent for intent, state in states.items() if state == "WITH_PERSON"}
+    in_doubt = {intent for intent, state in states.items() if state in _WITH_PEOPLE}
 
     assert not count.doubled, f"carried out twice: {count.doubled}"
     assert not count.foreign, f"carried out without an accepted intent: {count.foreign}"
     assert set(count.missing) <= in_doubt, f"lost: {set(count.missing) - in_doubt}"
-    assert set(states.values()) <= {"DONE", "WITH_PERSON"}, Counter(states.values())
+    assert set(states.values()) <= {"DONE"} | _WITH_PEOPLE, Counter(states.values())
     assert {seen["with_person"].get(intent) for intent in in_doubt} <= {"IN_DOUBT", "REPEATED_FAILURE"}
-    return Counter(states.values())
+    return Counter("with a person" if intent in in_doubt else "done" for intent in states)
 
 
 def check_burst(done: Done) -> None:

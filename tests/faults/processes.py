@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ class Process:
 
     name: str
     argv: Sequence[str]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     log: Path
     running: subprocess.Popen[bytes] | None = None
 
@@ -45,6 +45,10 @@ class Process:
     def alive(self) -> bool:
         """Whether it runs now."""
         return self.running is not None and self.running.poll() is None
+
+    def ended(self) -> bool:
+        """Whether it was started and has ended by itself."""
+        return self.running is not None and self.running.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the whole session."""

@@ -27,7 +27,7 @@ def carry_out_a_whole_burst(stack: Stack, folder: Path) -> None:
 
     accounting.check_burst(done)
     assert done.report["outcomes"] == done.report["accepted"]
-    assert accounting.check_exactly_once(stack, done) == {"DONE": len(done.intents)}
+    assert accounting.check_exactly_once(stack, done) == {"done": len(done.intents)}
 
 
 def press_the_stop_button(stack: Stack, folder: Path) -> None:
@@ -47,7 +47,7 @@ def press_the_stop_button(stack: Stack, folder: Path) -> None:
         stack.ask(_RESUME)
 
     accounting.check_burst(done)
-    assert accounting.check_exactly_once(stack, done) == {"DONE": len(done.intents)}
+    assert accounting.check_exactly_once(stack, done) == {"done": len(done.intents)}
 
 
 def past(stack: Stack, share: int) -> int:

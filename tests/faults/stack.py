@@ -29,7 +29,7 @@ class Stack:
 
     folder: Path
     broker: PaperBroker
-    env: dict[str, str]
+    env: dict[str, str] = field(repr=False)
     processes: dict[str, Process] = field(default_factory=dict)
     base_url: str = f"http://127.0.0.1:{WEB_PORT}"
 
@@ -92,9 +92,11 @@ class Stack:
         return "\n".join(process.tail() for process in self.processes.values())
 
     def _ready(self) -> bool:
+        dead = [process for process in self.processes.values() if process.ended()]
+        assert not dead, "\n".join(process.tail() for process in dead)
         wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=3)
         try:
-            return wire.call("GET", "/readyz").status == 200
+            return wire.call("GET", "/api/v1/openapi.json").status == 200
         except Unreachable:
             return False
         finally:

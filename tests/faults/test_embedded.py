@@ -42,7 +42,7 @@ def test_loses_and_repeats_nothing_when_the_server_is_killed(embedded: Stack, tm
 
     accounting.check_burst(done)
     states = accounting.check_exactly_once(embedded, done)
-    assert 0 < states["WITH_PERSON"] <= 8, "the calls in flight at the kill are in doubt, and no others"
+    assert 0 < states["with a person"] <= 8, "the calls in flight at the kill are in doubt, and no others"
     assert embedded.ledger_is_whole()
 
 
@@ -56,7 +56,7 @@ def test_waits_for_a_broker_that_is_out_of_order(embedded: Stack, tmp_path: Path
         embedded.broker.control("ok")
 
     accounting.check_burst(done)
-    assert accounting.check_exactly_once(embedded, done) == {"DONE": 20}
+    assert accounting.check_exactly_once(embedded, done) == {"done": 20}
 
 
 @pytest.mark.parametrize("mode", ["drop_after", "garbage"])
@@ -70,4 +70,4 @@ def test_asks_a_person_when_the_answer_proves_nothing(embedded: Stack, tmp_path:
         embedded.broker.control("ok")
 
     accounting.check_burst(done)
-    assert accounting.check_exactly_once(embedded, done) == {"DONE": 10, "WITH_PERSON": 2}
+    assert accounting.check_exactly_once(embedded, done) == {"done": 10, "with a person": 2}

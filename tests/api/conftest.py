@@ -2,7 +2,14 @@
 
 import pytest
 
+from runtime.services import agents
 from tests.api import ground
+
+
+@pytest.fixture(autouse=True)
+def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals recorded by one test do not use up another's share of the minute."""
+    monkeypatch.setattr(agents, "_shares", agents._Shares())
 
 
 @pytest.fixture

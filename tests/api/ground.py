@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.test import Client
@@ -111,30 +112,33 @@ class Caller:
         self.client = Client(raise_request_exception=False)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        raw: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> "Heard":
-        """One call below /api/v1; `raw` is sent as it is in place of `body`. Header names with `_` for `-`."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if self.token:
-            sent.setdefault("Authorization", f"Bearer {self.token}")
+        """One call below /api/v1; `raw` is sent as it is in place of `body`."""
+        sent = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        sent |= headers or {}
         content_type = sent.pop("Content-Type", "application/json")
         content = raw if raw is not None else (b"" if body is None else json.dumps(body).encode())
-        response = self.client.generic(
-            method, f"/api/v1{path}", content, content_type=content_type, headers=sent
-        )
-        return Heard(response)
+        address = f"/api/v1{path}"
+        return Heard(self.client.generic(method, address, content, content_type=content_type, headers=sent))
 
-    def get(self, path: str, **headers: str) -> "Heard":
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> "Heard":
         """GET."""
-        return self.call("GET", path, **headers)
+        return self.call("GET", path, headers=headers)
 
-    def post(self, path: str, body: Any = None, **headers: str) -> "Heard":
+    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> "Heard":
         """POST with a JSON body."""
-        return self.call("POST", path, body, **headers)
+        return self.call("POST", path, body, headers=headers)
 
-    def put(self, path: str, body: Any = None, **headers: str) -> "Heard":
+    def put(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> "Heard":
         """PUT with a JSON body."""
-        return self.call("PUT", path, body, **headers)
+        return self.call("PUT", path, body, headers=headers)
 
     def open_flow(self) -> str:
         """The DFID of a new flow."""
@@ -146,7 +150,7 @@ class Caller:
 
     def propose(self, dfid: str, body: dict[str, Any], key: str = "") -> "Heard":
         """A proposal under a key, by default a new one."""
-        return self.post(f"/flows/{dfid}/proposals", body, Idempotency_Key=key or uuid.uuid4().hex)
+        return self.post(f"/flows/{dfid}/proposals", body, {"Idempotency-Key": key or uuid.uuid4().hex})
 
 
 class Heard:
@@ -156,7 +160,8 @@ class Heard:
         self.status: int = response.status_code
         self.headers = response.headers
         self.content: bytes = response.content
-        self.body: Any = json.loads(response.content) if response.content else None
+        is_json = "json" in self.headers.get("Content-Type", "")
+        self.body: Any = json.loads(response.content) if is_json else None
 
     def ok(self, status: int = 200) -> Any:
         """The body, after a check of the status."""

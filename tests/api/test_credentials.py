@@ -1,0 +1,160 @@
+"""Who may call what, and what is recorded of those who may not."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from audit.models import LedgerEntry
+from runtime.contracts.states import AgentStatus
+from runtime.models import Agent, Key, Session
+from runtime.services import agents, credentials
+from tests.api import ground
+
+DFID = "01890000-0000-7000-8000-000000000000"
+SESSION_CALLS = [
+    ("GET", "/schema/policy"),
+    ("GET", "/schema/policy/ADJUST_POSITION/latest"),
+    ("GET", "/schema/policy/ADJUST_POSITION/1.2.0"),
+    ("POST", "/flows"),
+    ("GET", f"/flows/{DFID}"),
+    ("POST", f"/flows/{DFID}/context"),
+    ("POST", f"/flows/{DFID}/proposals"),
+    ("GET", f"/flows/{DFID}/feedback"),
+    ("POST", f"/flows/{DFID}/cancel"),
+    ("POST", f"/flows/{DFID}/close"),
+]
+AGENT_KEY_CALLS = [("POST", "/handshake")]
+FEED_CALLS = [("PUT", "/state/facts/price.AAPL"), ("GET", "/state/facts/price.AAPL")]
+GARBAGE = [
+    "",
+    "Bearer",
+    "Bearer ",
+    "Bearer x",
+    "Basic dTpw",
+    "Bearer agk_0123456789abcdef." + "A" * 43,
+    "Bearer ses_0123456789abcdef." + "A" * 43,
+    "Bearer fdk_0123456789abcdef." + "A" * 43,
+    "Bearer agk_.",
+    "Bearer \u00e9",
+]
+
+
+def refusals(stream: str) -> list[str]:
+    rows = LedgerEntry.objects.filter(stream=stream, kind="request:refused").order_by("seq")
+    return [row.payload["code"] for row in rows]
+
+
+@pytest.mark.parametrize("header", GARBAGE)
+@pytest.mark.parametrize(("method", "path"), [*SESSION_CALLS, *AGENT_KEY_CALLS, *FEED_CALLS])
+def test_refuses_nothing_and_garbage(desk: None, method: str, path: str, header: str) -> None:
+    headers = {"Authorization": header} if header else {}
+    answer = ground.Caller().call(method, path, {}, headers=headers)
+    answer.problem(401, "UNAUTHENTICATED")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("method", "path"), SESSION_CALLS)
+def test_refuses_keys_where_a_session_is_due(desk: None, method: str, path: str) -> None:
+    for key in (ground.agent_key(), ground.feed_key()):
+        ground.Caller(key).call(method, path, {}).problem(403, "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize(("method", "path"), FEED_CALLS)
+def test_refuses_agents_where_a_feed_is_due(trader: ground.Caller, method: str, path: str) -> None:
+    ground.Caller(ground.agent_key()).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
+    trader.call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
+
+
+def test_refuses_feeds_and_sessions_at_the_handshake(trader: ground.Caller) -> None:
+    trader.post("/handshake", ground.hello()).problem(403, "UNAUTHORIZED")
+    ground.Caller(ground.feed_key()).post("/handshake", ground.hello()).problem(403, "UNAUTHORIZED")
+
+
+def test_records_the_refusals_of_known_callers_only(trader: ground.Caller) -> None:
+    ground.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
+    ground.Caller(ground.feed_key()).get("/schema/policy").problem(403, "UNAUTHORIZED")
+    trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
+    assert refusals("feed:prices") == ["UNAUTHORIZED"]
+    assert refusals("agent:trader") == ["FLOW_NOT_FOUND"]
+    assert LedgerEntry.objects.filter(kind="request:refused").count() == 2
+
+
+def test_records_no_more_than_its_share_of_a_minute(trader: ground.Caller) -> None:
+    with time_machine.travel(timezone.now().replace(second=1), tick=False):
+        for _ in range(agents.RECORDED_PER_MINUTE + 5):
+            trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
+    assert len(refusals("agent:trader")) == agents.RECORDED_PER_MINUTE
+
+
+def test_ignores_cookies_and_identity_headers(trader: ground.Caller) -> None:
+    dfid = trader.open_flow()
+    forged = {
+        "Cookie": f"sessionid={trader.token}",
+        "X-Agent-Id": "trader",
+        "X-Forwarded-User": "trader",
+        "Remote-User": "trader",
+    }
+    ground.Caller().get(f"/flows/{dfid}", forged).problem(401, "UNAUTHENTICATED")
+
+
+def test_a_revoked_key_ends_its_sessions_at_once(desk: None) -> None:
+    key = ground.agent_key()
+    token = ground.Caller(key).post("/handshake", ground.hello()).ok()["session_token"]
+    caller = ground.Caller(token)
+    dfid = caller.open_flow()
+    credentials.revoke_key(key_id=key.partition(".")[0], actor="system")
+    caller.get(f"/flows/{dfid}").problem(401, "UNAUTHENTICATED")
+    caller.propose(dfid, ground.proposal()).problem(401, "UNAUTHENTICATED")
+    ground.Caller(key).post("/handshake", ground.hello()).problem(401, "UNAUTHENTICATED")
+
+
+def test_a_session_ends_with_its_time(trader: ground.Caller, settings: object) -> None:
+    ends_at = Session.objects.latest("pk").expires_at
+    with time_machine.travel(ends_at - timedelta(seconds=1), tick=False):
+        trader.get("/schema/policy").ok()
+    with time_machine.travel(ends_at, tick=False):
+        trader.get("/schema/policy").problem(401, "UNAUTHENTICATED")
+
+
+def test_a_retired_agent_loses_its_session_and_its_handshake(trader: ground.Caller) -> None:
+    key = ground.agent_key()
+    agents.set_status(
+        tenant="default", agent_id="trader", status=AgentStatus.RETIRED, reason="done", actor="system"
+    )
+    trader.get("/schema/policy").problem(401, "UNAUTHENTICATED")
+    ground.Caller(key).post("/handshake", ground.hello()).problem(403, "AGENT_RETIRED")
+
+
+def test_a_session_of_another_secret_is_none(trader: ground.Caller) -> None:
+    public_id, _, secret = trader.token.partition(".")
+    swapped = secret[:-1] + ("A" if secret[-1] != "A" else "B")
+    ground.Caller(f"{public_id}.{swapped}").get("/schema/policy").problem(401, "UNAUTHENTICATED")
+
+
+def test_use_is_noted_once_a_minute(desk: None) -> None:
+    key_text = ground.feed_key()
+    feed, key_id = ground.Caller(key_text), key_text.partition(".")[0]
+    with time_machine.travel(timezone.now(), tick=False) as clock:
+        feed.get("/state/facts/price.AAPL").ok()
+        first = Key.objects.get(key_id=key_id).last_used_at
+        clock.shift(30)
+        feed.get("/state/facts/price.AAPL").ok()
+        assert Key.objects.get(key_id=key_id).last_used_at == first
+        clock.shift(31)
+        feed.get("/state/facts/price.AAPL").ok()
+        last = Key.objects.get(key_id=key_id).last_used_at
+    assert first is not None
+    assert last is not None
+    assert last > first
+
+
+def test_an_agent_is_seen_when_it_calls(trader: ground.Caller) -> None:
+    seen_at = Agent.objects.get(agent_id="trader").last_seen_at
+    assert seen_at is not None
+    with time_machine.travel(seen_at + timedelta(minutes=2), tick=False):
+        trader.get("/schema/policy").ok()
+    later = Agent.objects.get(agent_id="trader").last_seen_at
+    assert later is not None
+    assert later > seen_at

@@ -23,7 +23,14 @@ from runtime.views import charts, presenters, timeline
 STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
 RESUMERS = frozenset({Role.SENIOR, Role.ADMIN})
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("Operate", (("Overview", "/", "overview"), ("Escalations", "/escalations/", "inbox"), ("Flows", "/flows/", "flow"))),
+    (
+        "Operate",
+        (
+            ("Overview", "/", "overview"),
+            ("Escalations", "/escalations/", "inbox"),
+            ("Flows", "/flows/", "flow"),
+        ),
+    ),
     ("Govern", (("Agents", "/agents/", "agent"), ("Policy kinds", "/kinds/", "kind"))),
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),
 )
@@ -116,7 +123,9 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         },
         "reject_reasons": charts.bars(activity.count_reject_reasons(tenant=tenant, now=now)),
         "flows_open": sum(flows.values()),
-        "flows": [(presenters.badge(presenters.FLOW_STATES, state), state, count) for state, count in flows.items()],
+        "flows": [
+            (presenters.badge(presenters.FLOW_STATES, state), state, count) for state, count in flows.items()
+        ],
         "agent_statuses": [
             (presenters.badge(presenters.AGENT_STATUSES, status), status, count)
             for status, count in agents.status_counts(tenant=tenant).items()

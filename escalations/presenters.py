@@ -1,4 +1,4 @@
-"""What the queue and the decision page say, made from rows and frozen evidence; nothing here reads the database."""
+"""What the queue and the decision page say, made from rows and frozen evidence; no query is made here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from audit import canonical
 from escalations import contracts
 from escalations.models import Escalation, Evidence
-from runtime.views import presenters
+from runtime.views import presenters, reading
 from runtime.views.presenters import Badge
 
 RESOLUTIONS: Mapping[str, Badge] = {
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The value that crossed and the limit it crossed, ready to show; `width` and `mark` are per cent of the meter."""
+    """The value that crossed and its limit; `width` and `mark` are per cent of the meter."""
 
     value: str
     limit: str
@@ -119,12 +119,7 @@ def bound(value: str, limit: str) -> Bound | None:
     if not value:
         return None
     width, mark = 0, 0
-    if _whole(value) and _whole(limit) and int(value) > 0 and int(limit) >= 0:
+    if reading.is_whole(value) and reading.is_whole(limit) and int(value) > 0:
         top = max(int(value), int(limit))
         width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
     return Bound(value=presenters.number(value), limit=presenters.number(limit), width=width, mark=mark)
-
-
-def _whole(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 20

@@ -72,7 +72,7 @@ class Case:
 
 
 def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> Case:
-    """The case of a decoded bundle. `live` holds facts by path as they are now, `material` those that moved too far."""
+    """The case of a bundle. `live` holds facts as they are now, `material` the paths that moved too far."""
     facts = [_fact(item, live, material) for item in bundle["facts"]]
     asked, kind = bundle["proposal"], bundle["kind"]
     confidence = asked["confidence"]

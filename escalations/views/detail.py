@@ -67,7 +67,9 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         "escalation": escalation,
         "changed": changed or revised,
         "revised": revised,
-        "ended": words.badge(presenters.RESOLUTIONS, escalation.resolution) if escalation.resolved_at else None,
+        "ended": words.badge(presenters.RESOLUTIONS, escalation.resolution)
+        if escalation.resolved_at
+        else None,
     }
     return render(request, "escalations/_state.html", context)
 
@@ -171,7 +173,7 @@ def _decision(escalation: Escalation) -> dict[str, Any]:
 def _form(
     request: HttpRequest, escalation: Escalation, bundle: Mapping[str, Any], kept: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The actions of the family, each allowed or with the sentence why not: the same function answers the POST."""
+    """The actions of the family, each allowed or with the sentence why not, as the POST would answer."""
     person = person_of(request)
     situation = situations.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle)
     now_ms = moments.to_ms(clock.now())
@@ -179,7 +181,9 @@ def _form(
         action: policy.may(action, person, situation, now_ms=now_ms)
         for action in contracts.ACTIONS[situation.family]
     }
-    step_up = any(isinstance(answer, policy.Denied) and answer.code == "STEP_UP" for answer in answers.values())
+    step_up = any(
+        isinstance(answer, policy.Denied) and answer.code == "STEP_UP" for answer in answers.values()
+    )
     weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
     return {
         "choices": [_choice(action, answer, kept) for action, answer in answers.items()],

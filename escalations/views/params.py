@@ -1,4 +1,4 @@
-"""The typed form of MODIFY: one field per parameter of the kind's JSON Schema, filled with what was proposed."""
+"""The typed form of MODIFY: one field per parameter of the kind's JSON Schema, filled as proposed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ class Field:
     json_type: str
 
 
-def fields(schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None) -> list[Field]:
+def fields(
+    schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None
+) -> list[Field]:
     """Controls for the schema's properties, in its own order; nested values are left to the JSON field."""
     required = set(schema.get("required") or ())
     made = []
@@ -50,7 +52,12 @@ def _kind_of(part: Any) -> str | None:
 
 
 def _field(
-    name: str, part: Mapping[str, Any], kind: str, proposed: Any, required: bool, posted: Mapping[str, str] | None
+    name: str,
+    part: Mapping[str, Any],
+    kind: str,
+    proposed: Any,
+    required: bool,
+    posted: Mapping[str, str] | None,
 ) -> Field:
     enum = ["true", "false"] if kind == "boolean" else [_text(item) for item in part.get("enum") or ()]
     shown = "" if proposed is None else _text(proposed)

@@ -13,7 +13,9 @@ def person_of(request: HttpRequest) -> Person:
     user = request.user
     records = get_authentication_records(request)
     confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
-    groups = User.groups.through.objects.filter(user_id=user.pk).values_list("group__name", flat=True)
+    groups = User.groups.through.objects.filter(user_id=int(user.pk or 0)).values_list(
+        "group__name", flat=True
+    )
     return Person(
         user_id=int(user.pk or 0),
         username=user.get_username(),

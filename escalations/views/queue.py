@@ -1,48 +1,64 @@
 """The queue of what waits for a person. It names every open escalation and decides none."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
 from audit.permissions import Role, roles_of, signed_in, tenant_of
 from escalations import contracts, presenters, queries
+from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.queries import clock
 from runtime.queries.pages import paging
+from runtime.views import reading
 
-DECIDERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
+DECIDERS = frozenset({Role.OPERATOR, Role.SENIOR})
+MOST_RANK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The rows of one answer. `gone` are those that the page still shows though they were closed."""
+
+    operational: Sequence[Escalation]
+    decisions: Sequence[Escalation]
+    gone: Sequence[Escalation]
+    pager: paging.Pager | None
 
 
 @require_safe
 @signed_in
 def queue(request: HttpRequest) -> HttpResponse:
     """The page, or its rows alone for a live update (`HX-Request`)."""
-    tenant, now = tenant_of(request.user), clock.now()
-    wanted = _filter_of(request)
+    tenant, wanted = tenant_of(request.user), _filter_of(request)
     shown_closed = request.GET.get("show") == "closed"
-    context = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
-    evidence = queries.get_evidence(
-        escalations=[*context["operational"], *context["decisions"], *context["gone"]]
-    )
-    for part in ("operational", "decisions", "gone"):
-        context[part] = presenters.rows(
-            escalations=context[part], evidence=evidence, now=now, user_pk=request.user.pk or 0
-        )
-    context |= {
+    shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
+    context: dict[str, object] = _rows(request, shown) | {
+        "pager": shown.pager,
         "wanted": wanted,
         "shown_closed": shown_closed,
         "may_claim": bool(roles_of(request.user) & DECIDERS),
-        "filtered": bool(request.GET.keys() - {"show", "after"}),
+        "filtered": bool(request.GET.keys() - {"show", "after", "have"}),
     }
     if "HX-Request" in request.headers:
         return render(request, "escalations/_queue.html", context)
     counts = queries.count_open(tenant=tenant)
     context |= {"counts": counts, "views": _views(request, counts)}
     return render(request, "escalations/queue.html", context)
+
+
+def _rows(request: HttpRequest, shown: Shown) -> dict[str, object]:
+    parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
+    evidence = queries.get_evidence(escalations=[row for part in parts.values() for row in part])
+    now, user_pk = clock.now(), request.user.pk or 0
+    return {
+        name: presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk)
+        for name, part in parts.items()
+    }
 
 
 @require_safe
@@ -53,28 +69,24 @@ def count(request: HttpRequest) -> HttpResponse:
     return render(request, "escalations/_count.html", {"open": counts.total, "high": counts.high})
 
 
-def _open(request: HttpRequest, tenant: str, wanted: queries.Filter) -> dict[str, object]:
+def _open(request: HttpRequest, tenant: str, wanted: queries.Filter) -> Shown:
     after = _cursor_of(request.GET.get("after", ""))
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=after)
     last = page.rows[-1] if page.rows else None
     cursor = f"{last.deadline_at:%Y-%m-%dT%H:%M:%S.%fZ}_{last.impact_rank}_{last.pk}" if last else ""
-    return {
-        "operational": [] if after else queries.list_operational(tenant=tenant, wanted=wanted),
-        "decisions": page.rows,
-        "gone": queries.list_by_id(tenant=tenant, ids=_ids(request.GET.get("have", ""))),
-        "pager": paging.pager(
+    return Shown(
+        operational=[] if after else queries.list_operational(tenant=tenant, wanted=wanted),
+        decisions=page.rows,
+        gone=queries.list_by_id(tenant=tenant, ids=_ids(request.GET.get("have", ""))),
+        pager=paging.pager(
             page=page, query=request.GET, key="after", last=cursor, order="nearest deadline first"
         ),
-    }
+    )
 
 
-def _closed(tenant: str, wanted: queries.Filter) -> dict[str, object]:
-    return {
-        "operational": [],
-        "decisions": queries.list_closed(tenant=tenant, wanted=wanted),
-        "gone": [],
-        "pager": None,
-    }
+def _closed(tenant: str, wanted: queries.Filter) -> Shown:
+    newest = queries.list_closed(tenant=tenant, wanted=wanted)
+    return Shown(operational=[], decisions=newest, gone=[], pager=None)
 
 
 def _filter_of(request: HttpRequest) -> queries.Filter:
@@ -96,24 +108,15 @@ def _filter_of(request: HttpRequest) -> queries.Filter:
 def _cursor_of(text: str) -> queries.Cursor | None:
     deadline, _, rest = text.partition("_")
     rank, _, escalation_id = rest.partition("_")
-    ids = _ids(escalation_id)
-    try:
-        moment: datetime | None = parse_datetime(deadline)
-    except ValueError:
+    moment, weight, last = reading.moment(deadline), reading.whole(rank), reading.uuid(escalation_id)
+    if moment is None or weight is None or last is None:
         return None
-    if moment is None or moment.tzinfo is None or not ids or not (rank.isascii() and rank.isdigit()):
-        return None
-    return queries.Cursor(deadline_at=moment, impact_rank=min(int(rank[:4]), 100), escalation_id=ids[0])
+    return queries.Cursor(deadline_at=moment, impact_rank=min(weight, MOST_RANK), escalation_id=last)
 
 
 def _ids(text: str) -> list[UUID]:
-    found = []
-    for part in text.split(",")[: queries.MAX_KEPT]:
-        try:
-            found.append(UUID(part))
-        except ValueError:
-            continue
-    return found
+    read = (reading.uuid(part) for part in text.split(",")[: queries.MAX_KEPT])
+    return [found for found in read if found is not None]
 
 
 def _views(request: HttpRequest, counts: queries.Counts) -> list[dict[str, object]]:

@@ -15,6 +15,8 @@ from runtime.queries import clock
 from runtime.queries.pages import agents, paging, people
 from runtime.views import manifests, presenters
 
+TOKEN = 1000  # the row counts thousandths of a token
+
 
 @require_safe
 @signed_in
@@ -38,7 +40,9 @@ def index(request: HttpRequest) -> HttpResponse:
         "filtered": bool(status),
         "any_agent": bool(page.rows) or agents.any_agent(tenant=tenant),
     }
-    return render(request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context)
+    return render(
+        request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context
+    )
 
 
 @require_safe
@@ -66,7 +70,11 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "may_stop": bool(roles & {Role.OPERATOR, Role.SENIOR, Role.ADMIN}),
         "may_resume": bool(roles & {Role.SENIOR, Role.ADMIN}),
     }
-    return render(request, "runtime/_agent_head.html" if "HX-Request" in request.headers else "runtime/agent.html", context)
+    return render(
+        request,
+        "runtime/_agent_head.html" if "HX-Request" in request.headers else "runtime/agent.html",
+        context,
+    )
 
 
 def _status(agent: Agent) -> presenters.Badge:
@@ -82,15 +90,15 @@ def _tokens(agent: Agent) -> dict[str, Any] | None:
     capacity = int(canonical.decode(bytes(agent.active_manifest.body)).get("escalations_per_hour", 3))
     level = agent.escalation_millitokens
     if agent.bucket_at is None:
-        level = capacity * 1000
+        level = capacity * TOKEN
     else:
-        level += int((clock.now() - agent.bucket_at).total_seconds() * capacity * 1000 / 3600)
-    level = max(0, min(level, capacity * 1000))
+        level += int((clock.now() - agent.bucket_at).total_seconds() * capacity * TOKEN / 3600)
+    level = max(0, min(level, capacity * TOKEN))
     return {
-        "left": level // 1000,
+        "left": level // TOKEN,
         "capacity": capacity,
         "width": level // (capacity * 10) if capacity else 0,
-        "tone": "ok" if level >= 2000 else "warn" if level >= 1000 else "danger",
+        "tone": "ok" if level >= 2 * TOKEN else "warn" if level >= TOKEN else "danger",
     }
 
 

@@ -8,6 +8,7 @@ from runtime.queries.pages.activity import Bucket
 
 WIDTH, HEIGHT, BASE = 720, 132, 112
 GAP = 4
+LEAST_TOP = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def throughput(buckets: Sequence[Bucket]) -> Throughput:
 def _round_up(count: int) -> int:
     for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
         for step in (1, 2, 5):
-            if count <= step * scale and step * scale >= 2:
+            if count <= step * scale and step * scale >= LEAST_TOP:
                 return step * scale
     return count
 

@@ -1,13 +1,12 @@
 """Search of flows, and the timeline of one DFID."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
 from audit import canonical
@@ -16,7 +15,7 @@ from runtime.contracts import states
 from runtime.models import Flow
 from runtime.queries import clock
 from runtime.queries.pages import flows, paging, people
-from runtime.views import presenters, proposals, strip, timeline
+from runtime.views import presenters, proposals, reading, strip, timeline
 
 FULL_ID = 36
 
@@ -27,7 +26,7 @@ def search(request: HttpRequest) -> HttpResponse:
     """Flows by id, agent, kind, state, reason and time, newest first."""
     tenant = tenant_of(request.user)
     text = request.GET.get("dfid", "").strip()
-    if len(text) == FULL_ID and (whole := _uuid(text)) and flows.get_flow(tenant=tenant, dfid=whole):
+    if len(text) == FULL_ID and (whole := reading.uuid(text)) and flows.get_flow(tenant=tenant, dfid=whole):
         return redirect(f"/flows/{whole}/")
     wanted = flows.Filter(
         dfid=text[:FULL_ID],
@@ -35,10 +34,10 @@ def search(request: HttpRequest) -> HttpResponse:
         kind=request.GET.get("kind", "")[:128],
         state=request.GET.get("state", "") if request.GET.get("state") in states.FlowState.values() else "",
         reason=request.GET.get("reason", "").strip()[:64],
-        since=_moment(request.GET.get("since", "")),
-        until=_moment(request.GET.get("until", "")),
+        since=reading.moment(request.GET.get("since", "")),
+        until=reading.moment(request.GET.get("until", "")),
     )
-    page = flows.list_flows(tenant=tenant, wanted=wanted, before=_uuid(request.GET.get("before", "")))
+    page = flows.list_flows(tenant=tenant, wanted=wanted, before=reading.uuid(request.GET.get("before", "")))
     context = {
         "wanted": wanted,
         "rows": [_row(flow) for flow in page.rows],
@@ -67,7 +66,7 @@ def _row(flow: Flow) -> dict[str, Any]:
 def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """The timeline; for a live update its head alone (`HX-Request`)."""
     flow = _flow_or_404(request, dfid)
-    after = _seq(request.GET.get("after", ""))
+    after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
     lines = _lines(page.rows, flow=flow, after=after)
     stretches = strip.stretches(lines, until=_running_since(flow), waiting_for=_waiting_for(flow))
@@ -98,7 +97,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
 def entries(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """The lines after the cursor, as the page itself renders them."""
     flow = _flow_or_404(request, dfid)
-    after = _seq(request.GET.get("after", ""))
+    after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
     lines = _lines(page.rows, flow=flow, after=after)
     return render(request, "runtime/_entries.html", {"lines": lines, "flow": flow})
@@ -168,23 +167,3 @@ def _waiting_for(flow: Flow) -> str:
 
 def _pretty(body: bytes) -> str:
     return json.dumps(canonical.decode(body), indent=2, ensure_ascii=False)
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-def _seq(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
-
-
-def _moment(text: str) -> datetime | None:
-    """A moment of the form's UTC fields; what cannot be read asks nothing."""
-    try:
-        moment = parse_datetime(text)
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment

@@ -42,7 +42,8 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
         "rules": body.get("rules") or [],
         "constraints": body.get("constraints") or [],
         "depends_on": [
-            item if isinstance(item, dict) else {"fact": item, "unless": ""} for item in body.get("depends_on") or ()
+            item if isinstance(item, dict) else {"fact": item, "unless": ""}
+            for item in body.get("depends_on") or ()
         ],
         "steps": body.get("steps") or [],
         "claims": body.get("claims") or [],

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from audit.events import Kind
 from audit.permissions import signed_in, tenant_of
 from runtime.queries.pages import activity, paging, people
-from runtime.views import timeline
+from runtime.views import reading, timeline
 
 PAGE = 50
 
@@ -21,7 +21,7 @@ def index(request: HttpRequest) -> HttpResponse:
     stream = request.GET.get("stream", "").strip()[:200]
     rows = activity.list_latest_entries(
         tenant=tenant_of(request.user),
-        before=int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None,
+        before=reading.whole(before),
         stream=stream,
         kind=kind,
         size=PAGE + 1,
@@ -42,4 +42,6 @@ def index(request: HttpRequest) -> HttpResponse:
         "filtered": bool(stream or kind),
         "paged": bool(before),
     }
-    return render(request, "audit/_ledger.html" if "HX-Request" in request.headers else "audit/ledger.html", context)
+    return render(
+        request, "audit/_ledger.html" if "HX-Request" in request.headers else "audit/ledger.html", context
+    )

@@ -27,7 +27,8 @@ def rights(body: Body) -> list[tuple[str, list[str]]]:
 def limits(body: Body) -> list[tuple[str, str]]:
     """Authority bounds by name."""
     return [
-        (name, presenters.number(presenters.plain_value(value))) for name, value in (body.get("limits") or {}).items()
+        (name, presenters.number(presenters.plain_value(value)))
+        for name, value in (body.get("limits") or {}).items()
     ]
 
 
@@ -48,4 +49,6 @@ def bounds(body: Body) -> list[tuple[str, str]]:
         ("Prompt bundle", body.get("prompt_bundle_hash")),
         ("Evaluator suite", body.get("evaluator_suite")),
     ]
-    return [(name, presenters.number(presenters.plain_value(value))) for name, value in made if value is not None]
+    return [
+        (name, presenters.number(presenters.plain_value(value))) for name, value in made if value is not None
+    ]

@@ -51,6 +51,7 @@ OUTCOMES: Mapping[str, Badge] = {
     states.OutcomeStatus.EXPIRED: Badge("warn", "clock", "Expired"),
     states.OutcomeStatus.CANCELLED: Badge("idle", "cross", "Cancelled"),
 }
+MOST_DIGITS = 24
 STOPPED = Badge("danger", "stop", "Stopped")
 
 
@@ -83,19 +84,18 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
 
 def span(delta: timedelta) -> str:
     """A duration in its two largest units."""
-    seconds = max(0.0, delta.total_seconds())
-    if seconds < 1:
-        return f"{round(seconds * 1000)} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    if delta < timedelta(seconds=1):
+        return f"{max(0, delta // timedelta(milliseconds=1))} ms"
+    if delta < timedelta(seconds=10):
+        return f"{delta / timedelta(seconds=1):.1f} s"
+    minutes, seconds = divmod(int(delta.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
 
 
 def plain_value(value: Any) -> str:
@@ -112,5 +112,5 @@ def plain_value(value: Any) -> str:
 def number(value: Any) -> str:
     """An integer with separators; anything else as it stands."""
     text = str(value)
-    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    return f"{sign}{int(digits):,}" if digits.isascii() and digits.isdigit() and len(digits) < 20 else text
+    digits = text.removeprefix("-")
+    return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else text

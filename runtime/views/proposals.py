@@ -73,7 +73,10 @@ def pairs(value: Any) -> list[tuple[str, str]]:
     """A JSON object as names and plain values, invisible characters written out."""
     if not isinstance(value, dict):
         return []
-    return [(effects.visible(str(name)), effects.visible(presenters.plain_value(item))) for name, item in value.items()]
+    return [
+        (effects.visible(str(name)), effects.visible(presenters.plain_value(item)))
+        for name, item in value.items()
+    ]
 
 
 def findings(verdict: Mapping[str, Any]) -> list[Finding]:

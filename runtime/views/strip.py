@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from runtime.views import presenters
 from runtime.views.timeline import Line
@@ -31,7 +32,7 @@ class Stretch:
 def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
     """Gaps between entries, merged by whoever was waited for; `until` adds the wait that still runs."""
     gaps: list[tuple[str, str, bool, timedelta]] = []
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         name = f"Waiting for {line.wait_for}" if line.wait else line.lane.name
         _extend(gaps, name, line.lane.tone, bool(line.wait), line.at - before.at)
     if until and lines:
@@ -44,9 +45,7 @@ def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str
     made, x = [], 0.0
     for (name, tone, wait, took), share in zip(gaps, shares, strict=True):
         width = share * scale
-        made.append(
-            Stretch(name=name, tone=tone, wait=wait, x=round(x, 2), width=round(width, 2), took=took)
-        )
+        made.append(Stretch(name=name, tone=tone, wait=wait, x=round(x, 2), width=round(width, 2), took=took))
         x += width
     return made
 
@@ -61,7 +60,9 @@ def totals(made: Sequence[Stretch]) -> list[Stretch]:
     return list(added.values())
 
 
-def _extend(gaps: list[tuple[str, str, bool, timedelta]], name: str, tone: str, wait: bool, took: timedelta) -> None:
+def _extend(
+    gaps: list[tuple[str, str, bool, timedelta]], name: str, tone: str, wait: bool, took: timedelta
+) -> None:
     if gaps and gaps[-1][:3] == (name, tone, wait):
         gaps[-1] = (name, tone, wait, gaps[-1][3] + took)
     else:

@@ -12,7 +12,7 @@ from audit.models import LedgerEntry
 from audit.presenters import present
 from runtime.contracts import states
 from runtime.kernel import effects
-from runtime.views import presenters
+from runtime.views import presenters, reading
 
 WAIT = timedelta(seconds=5)
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
@@ -182,7 +182,7 @@ def _link(kind: str, payload: Mapping[str, Any]) -> str:
 
 def _is_flow(stream: str) -> bool:
     """Streams of flows are named by a DFID; all others have a prefix or are `system`."""
-    return len(stream) == 36 and stream.count("-") == 4
+    return reading.uuid(stream) is not None
 
 
 def _waited_for(actor: str) -> str:

@@ -38,7 +38,9 @@ class Bucket:
 def list_throughput(*, tenant: str, now: datetime) -> list[Bucket]:
     """Verdicts of the last two hours in stretches of five minutes that begin on the clock, oldest first."""
     step = WINDOW / BUCKETS
-    end = datetime.fromtimestamp((now.timestamp() // step.total_seconds() + 1) * step.total_seconds(), now.tzinfo)
+    end = datetime.fromtimestamp(
+        (now.timestamp() // step.total_seconds() + 1) * step.total_seconds(), now.tzinfo
+    )
     start = end - WINDOW
     rows = (
         Verdict.objects.filter(proposal_id__gte=first_id_of(start), judged_at__gte=start, judged_at__lt=end)
@@ -63,7 +65,7 @@ def list_throughput(*, tenant: str, now: datetime) -> list[Bucket]:
 
 
 def first_id_of(moment: datetime) -> UUID:
-    """The least UUIDv7 of a moment: the primary key then answers for the time, without an index of its own."""
+    """The least UUIDv7 of a moment: the primary key then answers for the time, without another index."""
     return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
@@ -92,7 +94,9 @@ def flow_counts(*, tenant: str) -> dict[str, int]:
     return dict(rows.values_list("state").annotate(n=Count("dfid")).order_by("state"))
 
 
-def list_latest_entries(*, tenant: str, before: int | None, stream: str, kind: str, size: int) -> Sequence[LedgerEntry]:
+def list_latest_entries(
+    *, tenant: str, before: int | None, stream: str, kind: str, size: int
+) -> Sequence[LedgerEntry]:
     """Newest entries first, by their row number."""
     rows = LedgerEntry.objects.filter(tenant=tenant)
     if stream:

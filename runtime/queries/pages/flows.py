@@ -13,6 +13,7 @@ from runtime.queries.pages import paging
 
 PAGE = 50
 ENTRIES = 200
+ID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ def list_flows(*, tenant: str, wanted: Filter, before: UUID | None) -> paging.Pa
 def _range_of(text: str) -> tuple[UUID | None, UUID | None]:
     """The ids that begin with `text`: a prefix search that the primary key answers."""
     digits = text.replace("-", "").lower()
-    if not digits or len(digits) > 32 or any(char not in "0123456789abcdef" for char in digits):
+    if not digits or len(digits) > ID_DIGITS or any(char not in "0123456789abcdef" for char in digits):
         return None, None
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    return UUID(digits.ljust(ID_DIGITS, "0")), UUID(digits.ljust(ID_DIGITS, "f"))
 
 
 def get_flow(*, tenant: str, dfid: UUID) -> Flow | None:

@@ -1,0 +1,35 @@
+"""What an address says: a wrong value asks nothing, it never fails."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from django.utils.dateparse import parse_datetime
+
+_MOST_DIGITS = 18  # fits a signed 64-bit column
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text is a whole number that a column can hold."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def whole(text: str) -> int | None:
+    """A whole number, or None."""
+    return int(text) if is_whole(text) else None
+
+
+def uuid(text: str) -> UUID | None:
+    """An id, or None."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def moment(text: str) -> datetime | None:
+    """A moment, in UTC where it names no zone, or None."""
+    try:
+        read = parse_datetime(text)
+    except ValueError:
+        return None
+    return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read

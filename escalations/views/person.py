@@ -13,14 +13,12 @@ def person_of(request: HttpRequest) -> Person:
     user = request.user
     records = get_authentication_records(request)
     confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
-    groups = User.groups.through.objects.filter(user_id=int(user.pk or 0)).values_list(
-        "group__name", flat=True
-    )
+    memberships = User.groups.through.objects.filter(user_id=int(user.pk or 0))
     return Person(
         user_id=int(user.pk or 0),
         username=user.get_username(),
         roles=frozenset(role.value for role in roles_of(user)),
-        groups=frozenset(groups),
+        groups=frozenset(memberships.values_list("group__name", flat=True)),
         confirmed_at_ms=max(confirmed, default=None),
         is_solo=_is_solo(),
     )

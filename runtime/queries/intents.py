@@ -51,7 +51,9 @@ def is_in_doubt(*, intent: Intent) -> bool:
     return Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN).exists()
 
 
-def list_due(*, at: datetime, limit: int, without: Collection[UUID] = ()) -> list[Due]:
+def list_due(
+    *, at: datetime, limit: int, without: Collection[UUID] = (), without_targets: Collection[str] = ()
+) -> list[Due]:
     """Intents whose time has come, oldest first, chosen without a lock.
 
     What a stop or a status holds back is left out until its window ends, so that it costs nothing meanwhile.
@@ -66,6 +68,7 @@ def list_due(*, at: datetime, limit: int, without: Collection[UUID] = ()) -> lis
         Intent.objects.filter(state=IntentState.PENDING, next_at__lte=at)
         .filter(~held | Q(valid_until__lte=at))
         .exclude(pk__in=list(without))
+        .exclude(target__in=list(without_targets))
         .order_by("next_at")
         .values_list("intent_id", "target", "next_at")[:limit]
     )

@@ -95,13 +95,18 @@ class Drain:
             self._resting = {pk: until for pk, until in self._resting.items() if until > now}
             busy = Counter(self._taken.values())
             without = self._taken.keys() | self._resting.keys()
+        full = {target for target, calls in busy.items() if calls >= PER_TARGET}
         at = clock.now()
-        for due in intents.list_due(at=at, limit=_LOOK_AHEAD, without=without):
+        found = intents.list_due(at=at, limit=_LOOK_AHEAD, without=without, without_targets=full)
+        for due in found:
             if busy[due.target] < PER_TARGET:
                 busy[due.target] += 1
                 with self._lock:
                     self._taken[due.intent_id] = due.target
                 self._work.put(due)
+        if len(found) == _LOOK_AHEAD:
+            # A long queue of one target may hide the others: look again past it.
+            return 0.0
         next_at = intents.get_next_due_at(after=at)
         soon = POLL_S if next_at is None else (next_at - at) / timedelta(seconds=1)
         return min(POLL_S, soon)

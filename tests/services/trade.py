@@ -12,6 +12,7 @@ from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
 from runtime.models import Agent, Feedback, Flow, Intent, Session, Target
+from runtime.queries import clock
 from runtime.services import contexts, credentials, facts, flows, handshakes, intake, packs
 
 T = TypeVar("T")
@@ -133,10 +134,18 @@ def flow_of(intent_id: UUID) -> Flow:
     return intent(intent_id).flow
 
 
-def move_target(base_url: str) -> None:
-    Target.objects.of(TENANT).filter(name="broker").update(base_url=base_url)
-
-
 def _good(answer: T | Problem) -> T:
     assert not isinstance(answer, Problem), answer
     return answer
+
+
+def add_target(name: str, base_url: str) -> None:
+    Target.objects.create(tenant=TENANT, name=name, base_url=base_url, configured_at=clock.now())
+
+
+def retarget(intent_id: UUID, name: str) -> None:
+    """Send the intent elsewhere, as a kind with another target would have."""
+    row = intent(intent_id)
+    rendered = canonical.decode(bytes(row.requests))
+    rendered["steps"][0]["target"] = name
+    Intent.objects.filter(pk=intent_id).update(target=name, requests=canonical.encode(rendered))

@@ -1,0 +1,218 @@
+"""Many workers, one intent: real threads, real commits, a target that counts."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from pytest_django.fixtures import Settings
+
+from audit.verification import Whole, verify_database
+from escalations.models import Escalation
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AttemptState, FlowState, IntentState
+from runtime.models import Attempt
+from runtime.queries import clock, intents
+from runtime.services import execution, flows, races, stops, sweeping
+from runtime.services.execution import Status, claiming
+from runtime.tasks import drain
+from tests.adapters import targets
+from tests.services import trade
+from tests.waiting import until
+
+T = TypeVar("T")
+WORKERS = 8
+
+
+@pytest.fixture
+def target(settings: Settings) -> Iterator[targets.StandIn]:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as running:
+        yield running
+
+
+def race(count: int, work: Callable[[int], T]) -> list[T]:
+    """`work` in `count` threads that start together, each with a connection of its own."""
+    start = threading.Barrier(count)
+
+    def one(number: int) -> T:
+        try:
+            start.wait(timeout=10)
+            return work(number)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def attempt(intent_id: UUID, number: int) -> Status | None:
+    try:
+        return execution.attempt(intent_id, owner=f"worker-{number}").status
+    except races.BusyError:
+        return None
+
+
+def test_eight_workers_on_one_intent_make_one_call(real_db: str, target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    results = race(WORKERS, lambda number: attempt(intent_id, number))
+    assert results.count(Status.SUCCEEDED) == 1
+    assert set(results) <= {Status.SUCCEEDED, Status.NOT_DUE, None}
+    assert len(target.seen) == 1
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trade.attempts(intent_id) == [AttemptState.SUCCEEDED]
+    assert isinstance(verify_database(), Whole)
+
+
+def test_many_workers_on_many_intents_call_each_once(real_db: str, target: targets.StandIn) -> None:
+    desk = trade.open_desk(base_url=target.base_url)
+    waiting = [desk.accept() for _ in range(6)]
+
+    def work(number: int) -> None:
+        for intent_id in waiting[number % 6 :] + waiting[: number % 6]:
+            attempt(intent_id, number)
+
+    race(WORKERS, work)
+    for intent_id in waiting:
+        attempt(intent_id, 0)
+    assert sorted(seen.headers["Idempotency-Key"] for seen in target.seen) == sorted(
+        Attempt.objects.values_list("target_key", flat=True)
+    )
+    assert len(target.seen) == 6
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_cancel_and_a_claim_never_both_win(real_db: str, target: targets.StandIn) -> None:
+    desk = trade.open_desk(base_url=target.base_url)
+    for _ in range(5):
+        target.seen.clear()
+        intent_id = desk.accept()
+        dfid = trade.flow_of(intent_id).dfid
+
+        def work(number: int, intent_id: UUID = intent_id, dfid: UUID = dfid) -> Any:
+            if number == 0:
+                return flows.cancel(agent=desk.agent, dfid=dfid, reason="changed my mind")
+            return attempt(intent_id, number)
+
+        cancelled, status = race(2, work)
+        if isinstance(cancelled, Problem):
+            assert (status, len(target.seen)) == (Status.SUCCEEDED, 1)
+        else:
+            assert (status, len(target.seen)) == (Status.NOT_DUE, 0)
+            assert trade.states(intent_id) == (IntentState.CANCELLED, FlowState.ABORTED)
+
+
+def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
+    real_db: str, target: targets.StandIn, settings: Settings
+) -> None:
+    """The lease ends while the answer comes in: either the result is recorded, or the doubt is."""
+    desk = trade.open_desk(base_url=target.base_url)
+    for _ in range(5):
+        intent_id = desk.accept()
+        claimed = races.run(lambda intent_id=intent_id: claiming.claim(intent_id, owner="worker"))  # type: ignore[misc]
+        assert isinstance(claimed, claiming.Claimed)
+
+        def work(number: int, claimed: claiming.Claimed = claimed) -> Any:
+            if number == 0:
+                return sweeping.expire_all_leases()
+            recorded = execution.attempting.recording.record
+            result = execution.attempting.calling.call(claimed)
+            return races.run(lambda: recorded(claimed, result, jitter=0.0))
+
+        rescued, _ = race(2, work)
+        ends = {0: (IntentState.DONE, FlowState.CLOSED), 1: (IntentState.IN_DOUBT, FlowState.ESCALATED)}
+        assert trade.states(intent_id) == ends[rescued]
+        assert Escalation.objects.filter(intent_id=intent_id).count() == rescued
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_stop_that_was_confirmed_lets_no_call_through(real_db: str, target: targets.StandIn) -> None:
+    desk = trade.open_desk(base_url=target.base_url)
+    waiting = [desk.accept() for _ in range(12)]
+    called_at_stop: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 0:
+            until(lambda: len(target.seen) >= 2)
+            stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+            called_at_stop.append(len(target.seen))
+            return
+        for intent_id in waiting:
+            attempt(intent_id, number)
+
+    race(3, work)
+    # Two workers were at most between their last look and their call.
+    assert len(target.seen) <= called_at_stop[0] + 2
+    assert intents.list_due(at=clock.now(), limit=50) == []
+    stops.resume_all(tenant=trade.TENANT, actor="user:1")
+    left = intents.list_due(at=clock.now(), limit=50)
+    assert len(left) + len(target.seen) == 12
+
+
+def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(real_db: str, target: targets.StandIn) -> None:
+    desk = trade.open_desk(base_url=target.base_url)
+    early = desk.accept()
+    working = drain.Drain()
+    working.start()
+    try:
+        until(lambda: trade.states(early)[0] is IntentState.DONE)
+        late = desk.accept()
+        drain.ring([late])
+        until(lambda: trade.states(late)[0] is IntentState.DONE)
+    finally:
+        assert working.stop(timeout_s=10)
+    assert len(target.seen) == 2
+
+
+def test_one_slow_target_does_not_block_the_rest(real_db: str, settings: Settings) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with (
+        targets.stand_in(lambda request: slow.release.wait(10) and fast(request)) as slow,
+        targets.stand_in(targets.answer(200)) as quick,
+    ):
+        fast = targets.answer(200)
+        desk = trade.open_desk(base_url=slow.base_url)
+        stuck = [desk.accept() for _ in range(4)]
+        trade.add_target("quick", quick.base_url)
+        free = desk.accept()
+        trade.retarget(free, "quick")
+        working = drain.Drain()
+        working.start()
+        try:
+            until(lambda: trade.states(free)[0] is IntentState.DONE)
+            until(lambda: len(slow.seen) == drain.PER_TARGET)
+            slow.release.set()
+            until(lambda: all(trade.states(one)[0] is IntentState.DONE for one in stuck), timeout_s=15)
+        finally:
+            slow.release.set()
+            assert working.stop(timeout_s=10)
+        assert len(slow.seen) == 4
+
+
+def test_an_intent_that_cannot_be_attempted_rests_between_tries(
+    real_db: str, target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = trade.open_desk(base_url=target.base_url)
+    poisoned, sound = desk.accept(), desk.accept()
+    tries: list[UUID] = []
+    real = execution.attempt
+
+    def attempt_or_fail(intent_id: UUID, *, owner: str) -> execution.AttemptResult:
+        tries.append(intent_id)
+        if intent_id == poisoned:
+            raise RuntimeError("poison")
+        return real(intent_id, owner=owner)
+
+    monkeypatch.setattr(execution, "attempt", attempt_or_fail)
+    working = drain.Drain()
+    working.start()
+    try:
+        until(lambda: trade.states(sound)[0] is IntentState.DONE)
+        until(lambda: tries.count(poisoned) >= 2)
+        assert tries.count(poisoned) <= 3
+    finally:
+        assert working.stop(timeout_s=10)
+    assert trade.states(poisoned)[0] is IntentState.PENDING

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -155,6 +156,25 @@ def test_lets_an_interrupt_through() -> None:
         expression.evaluate({})
 
 
+def test_shared_names_carry_each_value_once() -> None:
+    names = language.shared(NAMES)
+    assert language.shared(names) is names
+    assert language.require("params.n == 3", names)
+    # Changed behind its back: the first value is the one that counts.
+    names["params"] = {"n": 4}
+    assert language.require("params.n == 3", names)
+    with pytest.raises(ExpressionError) as caught:
+        language.require("nobody == 3", names)
+    assert caught.value.code is ErrorCode.UNKNOWN_NAME
+
+
+@settings(max_examples=200, deadline=None)
+@given(sources=st.lists(PIECES, max_size=4))
+def test_sharing_names_changes_no_outcome(sources: list[str]) -> None:
+    names = language.shared(NAMES)
+    assert [outcome(source, names) for source in sources] == [outcome(source) for source in sources]
+
+
 def test_is_shared_between_threads() -> None:
     expression = language.compile_expression("params.list.all(x, x < params.n) && params.s == 'AAPL'")
     wrong: list[object] = []
@@ -197,12 +217,11 @@ def test_what_the_linter_passes_names_nothing_unknown(source: str) -> None:
     assert outcome(source) not in (ErrorCode.UNKNOWN_NAME, ErrorCode.SYNTAX)
 
 
-def outcome(source: str) -> ErrorCode | None:
+def outcome(source: str, names: Mapping[str, Any] = NAMES) -> object:
     try:
-        language.Expression(source).evaluate(NAMES)
+        return language.Expression(source).evaluate(names)
     except ExpressionError as error:
         return error.code
-    return None
 
 
 def is_json(value: Any) -> bool:

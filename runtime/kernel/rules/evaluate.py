@@ -82,17 +82,19 @@ class Predicted:
 
 def judge_rules(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
     """Every rule of the kind, in its order."""
-    return tuple(_condition(rule, names, rule.on_fail) for rule in kind.rules)
+    known = language.shared(names)
+    return tuple(_condition(rule, known, rule.on_fail) for rule in kind.rules)
 
 
 def judge_constraints(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
     """Every constraint of the kind: the agent's own bounds against live facts."""
-    return tuple(_condition(constraint, names, OnFail.REJECT) for constraint in kind.constraints)
+    known = language.shared(names)
+    return tuple(_condition(constraint, known, OnFail.REJECT) for constraint in kind.constraints)
 
 
 def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
-    bounds = []
+    bounds, names = [], language.shared(names)
     for limit in kind.limits:
         value, value_error = _amount(limit.value, names)
         bound, bound_error = _amount(limit.limit, names)
@@ -131,10 +133,10 @@ def required_facts(kind: PolicyKind, params: Any) -> tuple[str, ...]:
 
     A path that cannot be made of these parameters is left out; `judge_freshness` reports it.
     """
-    found = set()
+    found, names = set(), language.shared({"params": params})
     for template in _fact_templates(kind):
         try:
-            found.add(templates.fact_path(template, {"params": params}))
+            found.add(templates.fact_path(template, names))
         except ExpressionError:
             continue
     return tuple(sorted(found))
@@ -166,13 +168,13 @@ def judge_freshness(
 
     `seen` and `current` map fact paths to values. Anything not in `FRESH` is stale (design 02).
     """
-    names = {"params": params, "constraints": constraints}
+    names = language.shared({"params": params, "constraints": constraints})
     return tuple(_freshness(dependency, names, seen, current) for dependency in kind.depends_on)
 
 
 def predictions(kind: PolicyKind, names: Names) -> tuple[Predicted, ...]:
     """The expected effects, in the kind's order; what cannot be predicted is left out."""
-    found = []
+    found, names = [], language.shared(names)
     for prediction in kind.predicts:
         try:
             path = templates.fact_path(prediction.fact, names)

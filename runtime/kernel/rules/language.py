@@ -73,6 +73,31 @@ _CODES_BY_EXCEPTION: tuple[tuple[type[Exception], ErrorCode], ...] = (
 )
 
 
+class Names(dict[str, Any]):
+    """Values of names for many expressions: each is carried into Rust once, when it is first read.
+
+    Most of an evaluation's time is this carrying. The values must not change after the first use.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._context = cel.Context()
+        self._carried: set[str] = set()
+
+    def context(self, wanted: frozenset[str]) -> cel.Context:
+        """The library's form of these names, with at least those of `wanted` that exist."""
+        for name in wanted - self._carried:
+            if name in self:
+                self._context.add_variable(name, self[name])
+                self._carried.add(name)
+        return self._context
+
+
+def shared(names: Mapping[str, Any]) -> Names:
+    """`names` as `Names`; the same object when they are that already."""
+    return names if isinstance(names, Names) else Names(names)
+
+
 class Expression:
     """A compiled expression; immutable, shared between threads."""
 
@@ -99,20 +124,18 @@ class Expression:
         Raises:
             ExpressionError: whatever goes wrong.
         """
-        # Only what is read crosses into Rust: the facts of a tenant may be large.
-        given = {name: names[name] for name in self.names if name in names}
         try:
-            value = self._program.execute(given)
+            value = self._program.execute(shared(names).context(self.names))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in the extension is not an Exception
-            raise ExpressionError(self._code_of(error, given)) from error
+            raise ExpressionError(self._code_of(error, names)) from error
         return as_json(value)
 
-    def _code_of(self, error: BaseException, given: Mapping[str, Any]) -> ErrorCode:
+    def _code_of(self, error: BaseException, names: Mapping[str, Any]) -> ErrorCode:
         for exception, code in _CODES_BY_EXCEPTION:
             if isinstance(error, exception):
-                unknown = code is ErrorCode.FUNCTION and self.names - self.bound_names - given.keys()
+                unknown = code is ErrorCode.FUNCTION and self.names - self.bound_names - names.keys()
                 return ErrorCode.UNKNOWN_NAME if unknown else code
         return ErrorCode.INTERNAL
 

@@ -1,5 +1,6 @@
 """The agent API put together: `/api/v1`, its OpenAPI 3.1 document and its page."""
 
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
 from dir_console import problems
@@ -14,6 +15,7 @@ api = NinjaAPI(
         "document (RFC 9457) with a code. An agent key makes the handshake; its session token makes the rest."
     ),
     docs=docs.DocsPage(),
+    docs_decorator=require_safe,
     urls_namespace="api",
 )
 problems.register(api)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
@@ -104,9 +104,13 @@ def _framework_status(error: BaseException) -> int | None:
             return 401
         case RequestDataTooBig():
             return 413
+        case PermissionDenied():
+            return 403
+        case Http404():
+            return 404
         case HttpError(status_code=status):
             return status
-        case UnreadablePostError():
+        case UnreadablePostError() | SuspiciousOperation():
             return 400
     return None
 

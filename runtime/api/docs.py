@@ -68,7 +68,7 @@ def _call(method: str, path: str, operation: dict[str, Any]) -> SafeString:
 
 def _parameters(parameters: list[dict[str, Any]]) -> SafeString:
     if not parameters:
-        return format_html("")
+        return SafeString("")
     rows = format_html_join(
         "",
         "<tr><th scope='row'><code>{}</code></th><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -87,7 +87,7 @@ def _parameters(parameters: list[dict[str, Any]]) -> SafeString:
 
 def _body(operation: dict[str, Any]) -> SafeString:
     if "requestBody" not in operation:
-        return format_html("")
+        return SafeString("")
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     return format_html(
         "<details><summary>Body</summary><pre>{}</pre></details>", json.dumps(schema, indent=2)

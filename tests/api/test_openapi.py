@@ -1,0 +1,138 @@
+"""The OpenAPI document says what the API does: schemathesis calls it; its page needs no script."""
+
+import re
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import requests
+import schemathesis
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
+
+from tests.api import ground
+
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
+EXAMPLES = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+CALLS = {
+    "POST /api/v1/handshake",
+    "GET /api/v1/schema/policy",
+    "GET /api/v1/schema/policy/{kind}/latest",
+    "GET /api/v1/schema/policy/{kind}/{version}",
+    "POST /api/v1/flows",
+    "GET /api/v1/flows/{dfid}",
+    "POST /api/v1/flows/{dfid}/context",
+    "POST /api/v1/flows/{dfid}/cancel",
+    "POST /api/v1/flows/{dfid}/close",
+    "POST /api/v1/flows/{dfid}/proposals",
+    "GET /api/v1/flows/{dfid}/feedback",
+    "PUT /api/v1/state/facts/{path}",
+    "GET /api/v1/state/facts/{path}",
+}
+
+
+def document() -> dict[str, Any]:
+    answer: dict[str, Any] = Client().get("/api/v1/openapi.json").json()
+    return answer
+
+
+def operations() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method.upper()} {path}", operation)
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_is_of_version_3_1_and_names_every_call() -> None:
+    assert document()["openapi"].startswith("3.1")
+    assert {name for name, _ in operations()} == CALLS
+
+
+def test_every_call_says_who_may_make_it_and_how_it_refuses() -> None:
+    for name, operation in operations():
+        assert operation["security"], name
+        assert "application/problem+json" in operation["responses"]["default"]["content"], name
+        assert operation["description"], name
+
+
+def test_every_call_that_takes_a_body_shows_its_schema() -> None:
+    for name, operation in operations():
+        if name.split()[0] in {"POST", "PUT"}:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            jsonschema_rs.meta.validate(schema)
+            assert "$ref" not in str(schema), name
+
+
+def test_the_key_of_a_proposal_is_required() -> None:
+    parameters = dict(operations())["POST /api/v1/flows/{dfid}/proposals"]["parameters"]
+    key = next(item for item in parameters if item["name"] == "Idempotency-Key")
+    assert (key["in"], key["required"]) == ("header", True)
+
+
+def test_is_the_same_each_time() -> None:
+    assert document() == document()
+
+
+def test_the_page_shows_every_call_without_script_or_foreign_host() -> None:
+    response = Client().get("/api/v1/docs")
+    page = response.content.decode()
+    assert response.status_code == 200
+    for name in CALLS:
+        assert name in page
+    assert "<script" not in page
+    assert "style=" not in page
+    assert not re.search(r"https?://(?!json-schema)", page)
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_page_and_document_take_no_other_method() -> None:
+    for path in ("/api/v1/docs", "/api/v1/openapi.json"):
+        assert Client().post(path).status_code == 405
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_answers_as_documented_whatever_is_sent(trader: ground.Caller, name: str) -> None:
+    tokens = {"AgentKey": ground.agent_key(), "SessionToken": trader.token, "FeedKey": ground.feed_key()}
+    dfid = trader.open_flow()
+    method, path = name.split()
+    operation = schemathesis.openapi.from_dict(document())[path][method]
+    token = tokens[next(iter(operation.definition.raw["security"][0]))]
+
+    @EXAMPLES
+    @given(case=operation.as_strategy())
+    def call(case: Any) -> None:
+        if "dfid" in case.path_parameters:
+            case.path_parameters["dfid"] = dfid
+        case.headers["Authorization"] = f"Bearer {token}"
+        case.validate_response(send(trader.client, case), checks=CHECKS)
+
+    call()
+
+
+def send(client: Client, case: Any) -> schemathesis.Response:
+    """Make the call in process, and give the answer the form that schemathesis reads."""
+    prepared = requests.Request(**case.as_transport_kwargs(base_url="http://testserver")).prepare()
+    headers = {name: str(value) for name, value in prepared.headers.items()}
+    content_type = headers.pop("Content-Type", "")
+    headers.pop("Content-Length", None)
+    content = prepared.body.encode() if isinstance(prepared.body, str) else prepared.body or b""
+    answer = client.generic(
+        str(prepared.method), prepared.path_url, content, content_type=content_type, headers=headers
+    )
+    return schemathesis.Response(
+        status_code=answer.status_code,
+        headers={name.lower(): [value] for name, value in answer.headers.items()},
+        content=answer.content,
+        request=prepared,
+        elapsed=0.0,
+        verify=False,
+    )

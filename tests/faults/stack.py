@@ -1,5 +1,6 @@
 """The product as its users start it, in both topologies, beside a paper broker of the test's own."""
 
+import base64
 import json
 import os
 import secrets
@@ -139,8 +140,10 @@ def production(folder: Path, *, database_url: str) -> Stack:
         "DATABASE_URL": database_url,
         "REDIS_URL": f"redis://127.0.0.1:{REDIS_PORT}/0",
         "DIR_SECRET_KEY": secrets.token_urlsafe(48),
+        "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, extra))
+    Path(stack.env["DIR_DATA"]).mkdir()  # as the volume of a compose file would be there
     redis = [
         "redis-server",
         "--port",

@@ -52,8 +52,9 @@ def real_db(django_db_setup: None, django_db_blocker: Any, tmp_path: Path) -> It
 
 
 def _close_pool() -> None:
-    if connection.vendor == "postgresql":
-        connection.close_pool()
+    close = getattr(connection, "close_pool", None)  # PostgreSQL only
+    if close is not None:
+        close()
 
 
 @contextlib.contextmanager

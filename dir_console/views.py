@@ -35,6 +35,9 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),
 )
 
+# Ticking prices and the passages of a flow would fill the short list of the overview within a second.
+NOISE = (Kind.FLOW_MOVED.value, Kind.FACT_WRITTEN.value)
+
 
 @dataclass(frozen=True, slots=True)
 class StopShown:
@@ -102,8 +105,10 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=6)
     urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:6]
     buckets = activity.list_throughput(tenant=tenant, now=now)
-    latest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=24)
-    told = [entry for entry in latest if entry.kind != Kind.FLOW_MOVED][:8]
+    latest = activity.list_latest_entries(
+        tenant=tenant, before=None, stream="", kind="", size=8, besides=NOISE
+    )
+    newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
     return {
         "counts": escalation_queries.count_open(tenant=tenant),
@@ -135,9 +140,9 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
             for status, count in agents.status_counts(tenant=tenant).items()
             if status != states.AgentStatus.ACTIVE
         },
-        "latest": timeline.lines(told, names=people.names_of([entry.actor for entry in told])),
-        "head_hash": bytes(latest[0].hash).hex() if latest else "",
-        "head": latest[0] if latest else None,
+        "latest": timeline.lines(latest, names=people.names_of([entry.actor for entry in latest])),
+        "head_hash": bytes(newest[0].hash).hex() if newest else "",
+        "head": newest[0] if newest else None,
         "now": now,
     }
 

@@ -35,6 +35,10 @@ class Shown:
 def queue(request: HttpRequest) -> HttpResponse:
     """The page, or its rows alone for a live update (`HX-Request`)."""
     tenant, wanted = tenant_of(request.user), _filter_of(request)
+    swapped = "HX-Request" in request.headers
+    if swapped and request.GET.get("part") == "views":
+        counts = queries.count_open(tenant=tenant)
+        return render(request, "escalations/_views.html", {"views": _views(request, counts)})
     shown_closed = request.GET.get("show") == "closed"
     shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
     context: dict[str, object] = _rows(request, shown) | {
@@ -42,12 +46,14 @@ def queue(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "shown_closed": shown_closed,
         "may_claim": bool(roles_of(request.user) & DECIDERS),
-        "filtered": bool(request.GET.keys() - {"show", "after", "have"}),
+        "filtered": bool(request.GET.keys() - {"show", "after", "have", "part"}),
     }
-    if "HX-Request" in request.headers:
+    if swapped:
         return render(request, "escalations/_queue.html", context)
     counts = queries.count_open(tenant=tenant)
-    context |= {"counts": counts, "views": _views(request, counts)}
+    address = request.GET.copy()
+    address["part"] = "views"
+    context |= {"views": _views(request, counts), "views_url": f"{request.path}?{address.urlencode()}"}
     return render(request, "escalations/queue.html", context)
 
 

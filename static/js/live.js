@@ -77,6 +77,7 @@
   const queue = (region, content) => {
     const rows = new Map([...content.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
     let unseen = 0;
+    if (rows.size && !region.querySelector("[data-row]")) return replace(region, content); // nothing can jump
     for (const [id, row] of rows) {
       const old = region.querySelector(`[data-row="${CSS.escape(id)}"]`);
       if (!old) {
@@ -127,11 +128,13 @@
   const connect = () => {
     socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
     socket.addEventListener("open", () => {
-      if (failures) refreshAll();
+      refreshAll(); // hints are told from now on, not from before
       failures = 0;
       status("ok", "Live");
     });
     socket.addEventListener("message", (event) => {
+      lastGood = Date.now();
+      if (event.data === "pong") return;
       try {
         hint(JSON.parse(event.data));
       } catch {
@@ -165,10 +168,11 @@
     if (!regions().length) return;
     connect();
     setInterval(() => {
-      if (socket?.readyState !== WebSocket.OPEN || document.visibilityState === "visible") {
-        if (socket?.readyState !== WebSocket.OPEN) refreshAll();
-        if (Date.now() - lastGood > STALE_MS && socket?.readyState !== WebSocket.OPEN) stale(true);
-      }
+      const quiet = Date.now() - lastGood;
+      if (socket.readyState !== WebSocket.OPEN) refreshAll();
+      else if (quiet > STALE_MS) socket.close(); // open, but nothing comes through
+      else socket.send("ping");
+      if (quiet > STALE_MS) stale(true);
     }, POLL_MS);
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") refreshAll();

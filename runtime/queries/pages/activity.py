@@ -95,14 +95,16 @@ def flow_counts(*, tenant: str) -> dict[str, int]:
 
 
 def list_latest_entries(
-    *, tenant: str, before: int | None, stream: str, kind: str, size: int
+    *, tenant: str, before: int | None, stream: str, kind: str, size: int, besides: Sequence[str] = ()
 ) -> Sequence[LedgerEntry]:
-    """Newest entries first, by their row number."""
+    """Newest entries first, by their row number, of one stream or kind, or without some kinds."""
     rows = LedgerEntry.objects.filter(tenant=tenant)
     if stream:
         rows = rows.filter(stream=stream)
     if kind:
         rows = rows.filter(kind=kind)
+    if besides:
+        rows = rows.exclude(kind__in=besides)
     if before is not None:
         rows = rows.filter(id__lt=before)
     return list(rows.order_by("-id")[:size])

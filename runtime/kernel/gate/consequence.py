@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from audit import canonical
 from runtime.contracts.reasons import Reason
@@ -11,7 +12,7 @@ from runtime.kernel import effects, idempotency
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.case import Case
 from runtime.kernel.rules import evaluate, requests
-from runtime.kernel.rules.language import ExpressionError
+from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 NAME = "consequence"
 DEFAULT_TIMEOUT_S = 10
@@ -49,6 +50,7 @@ def predicted(case: Case) -> tuple[Difference, ...]:
     return tuple(
         Difference(fact=item.fact, current=case.facts.world.get(item.fact), proposed=item.value)
         for item in evaluate.predictions(case.kind, case.names)
+        if _is_kept(item.value)
     )
 
 
@@ -56,10 +58,12 @@ def steps(case: Case) -> tuple[StepRequest, ...]:
     """Every call of the intent, rendered once: CEL map order differs from process to process (10).
 
     Raises:
-        ExpressionError: when a path or body cannot be made.
+        ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.
     """
     proposal = case.proposal
     rendered = requests.render_steps(case.kind, case.names, dfid=proposal.dfid, intent_id=proposal.intent_id)
+    if not all(_is_kept(item.body) for item in rendered):
+        raise ExpressionError(ErrorCode.OVERFLOW)
     return tuple(
         StepRequest(
             step=item.step,
@@ -88,3 +92,12 @@ def at_most(value: str | None, bound: str | None) -> bool:
         return value is not None and bound is not None and Decimal(value) <= Decimal(bound)
     except InvalidOperation:
         return False
+
+
+def _is_kept(value: Any) -> bool:
+    """Whether readers of the stored bytes get the same numbers: 2^60 in a float would come back rounded."""
+    if isinstance(value, dict):
+        return all(_is_kept(member) for member in value.values())
+    if isinstance(value, list):
+        return all(_is_kept(member) for member in value)
+    return not isinstance(value, float) or abs(value) <= canonical.MAX_SAFE_INTEGER

@@ -4,7 +4,7 @@ Pure: no clock, no database, no randomness. The same four arguments give the sam
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audit import canonical
 from runtime.contracts.facts import Facts, Lift
@@ -28,6 +28,7 @@ from runtime.kernel.gate.checks import (
     schema,
     validity,
 )
+from runtime.kernel.rules import evaluate
 
 GATE_VERSION = "1.0.0"
 
@@ -69,7 +70,7 @@ class Judgement(Contract):
 def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) -> Verdict:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms)
-    found = _lift(_walk(case), facts.lifts)
+    found = _lift(case, _walk(case))
     if _decide(found) is Decision.ESCALATE:
         found = (*found, *escalation_budget.check(case))
     decision = _decide(found)
@@ -122,17 +123,43 @@ def _decide(found: Iterable[Finding]) -> Decision:
     return Decision.ESCALATE if FindingOutcome.REFER in outcomes else Decision.ACCEPT
 
 
-def _lift(found: tuple[Finding, ...], lifts: tuple[Lift, ...]) -> tuple[Finding, ...]:
+def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """A person lifts the REFER findings that were shown, up to the value that was shown; never a FAIL."""
+    lifts = case.facts.lifts
+    if not lifts or not any(finding.outcome is FindingOutcome.REFER for finding in found):
+        return found
+    as_seen = {item.subject: item for item in limits.check(_as_seen(case))}
     return tuple(
         finding.model_copy(update={"outcome": FindingOutcome.LIFTED})
-        if finding.outcome is FindingOutcome.REFER and any(_covers(lift, finding) for lift in lifts)
+        if finding.outcome is FindingOutcome.REFER
+        and any(_covers(lift, finding, as_seen.get(finding.subject)) for lift in lifts)
         else finding
         for finding in found
     )
 
 
-def _covers(lift: Lift, finding: Finding) -> bool:
+def _as_seen(case: Case) -> Case:
+    """The case with each fact that moved within its bounds as it was seen.
+
+    Without it a ticking price would carry an amount past the one that was shown, and no person could decide.
+    """
+    seen = {} if case.facts.snapshot is None else case.facts.snapshot.facts
+    judged = evaluate.judge_freshness(
+        case.kind,
+        params=case.proposal.params,
+        constraints=case.proposal.execution_constraints,
+        seen=seen,
+        current=case.facts.world,
+    )
+    moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
+    world = {**case.facts.world, **moved}
+    return replace(case, facts=case.facts.model_copy(update={"world": world}))
+
+
+def _covers(lift: Lift, finding: Finding, as_seen: Finding | None) -> bool:
     if (lift.check, lift.code, lift.subject) != (finding.check, finding.code, finding.subject):
         return False
-    return consequence.at_most(finding.proposed_value, lift.proposed_value)
+    return consequence.at_most(finding.proposed_value, lift.proposed_value) or (
+        finding.check == limits.NAME
+        and (as_seen is None or consequence.at_most(as_seen.proposed_value, lift.proposed_value))
+    )

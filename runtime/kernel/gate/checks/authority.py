@@ -1,12 +1,15 @@
 """May this agent propose this kind now? The registry decides, never the body (DIR paper, 6.2)."""
 
 from collections.abc import Iterable
+from typing import Any
 
+from audit import canonical
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.case import Case
+from runtime.kernel.rules import ranges
 
 NAME = "authority"
 
@@ -39,8 +42,15 @@ def check(case: Case) -> Iterable[Finding]:
     kind = case.kind.kind
     if kind not in manifest.policy_kinds:
         yield findings.fail(NAME, Reason.UNAUTHORIZED, f"The active manifest does not grant {kind}.")
+    known = {*case.proposal.params, *ranges.property_names(case.kind.params_schema)}
     for name, allowed in sorted(manifest.scope.items()):
-        if name in case.proposal.params and case.proposal.params[name] not in allowed:
+        # Leaving a narrowed parameter out must not widen what the agent may do.
+        if name in known and not _is_one_of(case.proposal.params.get(name), allowed):
             yield findings.fail(
                 NAME, Reason.UNAUTHORIZED, f"The active manifest's scope does not hold this {name}."
             )
+
+
+def _is_one_of(value: Any, allowed: Iterable[Any]) -> bool:
+    # Bytes, not ==: Python holds True equal to 1.
+    return canonical.encode(value) in {canonical.encode(item) for item in allowed}

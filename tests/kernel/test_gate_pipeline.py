@@ -1,0 +1,172 @@
+"""The walk of the gate: which findings stand together, what they lead to, and that bytes stay bytes."""
+
+from typing import Any
+
+import pytest
+
+from audit import canonical
+from runtime.contracts.states import AgentStatus, Decision
+from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.case import Rules
+from runtime.kernel.rules import names
+from tests import builders
+
+NAMES = [stage.name for stage in pipeline.STAGES]
+INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
+
+
+def asking_for_a_person(**fields: Any) -> dict[str, Any]:
+    """A case that would escalate: low confidence."""
+    return {"proposal": builders.proposal(confidence=0.1, **fields)}
+
+
+def test_the_plain_case_passes_every_stage_in_order() -> None:
+    verdict = builders.judge()
+    assert verdict.decision is Decision.ACCEPT
+    assert [item.check for item in verdict.findings] == NAMES
+    assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}
+    assert verdict.gate_version == pipeline.GATE_VERSION
+    assert verdict.attempts_left == 3
+    assert not verdict.exhausted
+
+
+def test_identity_is_asked_before_anything_else() -> None:
+    assert NAMES[: len(INTEGRITY)] == INTEGRITY
+    assert INTEGRITY == ["schema", "authority", "validity", "retries", "context_freshness"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "last"),
+    [
+        ({"rules": builders.rules(kind=None)}, "schema"),
+        ({"rules": builders.rules(manifest=None)}, "authority"),
+        ({"now_ms": builders.NOW_MS + 60_000}, "validity"),
+        ({"facts": builders.facts(attempts_used=3)}, "retries"),
+        ({"facts": builders.facts(snapshot=None)}, "context_freshness"),
+    ],
+)
+def test_the_walk_ends_at_an_integrity_stage_that_rejects(fields: dict[str, Any], last: str) -> None:
+    verdict = builders.judge(**fields)
+    assert verdict.decision is Decision.REJECT
+    checks = [item.check for item in verdict.findings]
+    assert checks[: NAMES.index(last) + 1] == NAMES[: NAMES.index(last) + 1]
+    assert verdict.steps == ()
+
+
+def test_findings_of_later_stages_are_all_collected() -> None:
+    verdict = builders.judge(
+        proposal=builders.proposal(
+            params={**builders.PARAMS, "notional_cents": 300_000, "action": "SELL"},
+            execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 1},
+            confidence=0.2,
+        )
+    )
+    assert verdict.decision is Decision.REJECT
+    assert builders.codes(verdict) == [
+        "CONSTRAINT_VIOLATED",
+        "RISK_LIMIT_EXCEEDED",
+        "R_BUYS_ONLY",
+        "LOW_CONFIDENCE",
+    ]
+
+
+def test_a_refer_alone_escalates_and_spends_no_attempt() -> None:
+    verdict = builders.judge(**asking_for_a_person())
+    assert verdict.decision is Decision.ESCALATE
+    assert verdict.attempts_left == 3
+    assert verdict.steps == ()
+
+
+def test_an_empty_bucket_turns_an_escalation_into_a_reject() -> None:
+    verdict = builders.judge(**asking_for_a_person(), facts=builders.facts(escalation_tokens=0))
+    assert verdict.decision is Decision.REJECT
+    assert builders.codes(verdict) == ["ESCALATION_BUDGET_EXHAUSTED", "LOW_CONFIDENCE"]
+
+
+def test_the_bucket_is_not_asked_when_nothing_escalates() -> None:
+    assert builders.judge(facts=builders.facts(escalation_tokens=0)).decision is Decision.ACCEPT
+
+
+def test_the_last_attempt_says_that_it_was_the_last() -> None:
+    verdict = builders.judge(proposal=builders.proposal(params={}), facts=builders.facts(attempts_used=2))
+    assert verdict.exhausted
+    assert verdict.attempts_left == 0
+    assert builders.codes(verdict)[-1] == "REASONING_EXHAUSTION"
+
+
+def test_one_attempt_too_many_is_exhaustion_said_once() -> None:
+    verdict = builders.judge(facts=builders.facts(attempts_used=3))
+    assert verdict.exhausted
+    assert builders.codes(verdict) == ["REASONING_EXHAUSTION"]
+
+
+def test_a_person_spends_no_attempt_and_is_never_exhausted() -> None:
+    verdict = builders.judge(
+        proposal=builders.proposal(by_person=True, params={}), facts=builders.facts(attempts_used=3)
+    )
+    assert verdict.decision is Decision.REJECT
+    assert not verdict.exhausted
+
+
+@pytest.mark.parametrize("findings", [(), (Finding(check="x", outcome=FindingOutcome.FAIL, code="X"),)])
+def test_no_findings_at_all_reject_like_a_fail(findings: tuple[Finding, ...]) -> None:
+    assert pipeline._decide(findings) is Decision.REJECT
+
+
+# bytes
+
+
+def test_what_is_stored_is_judged_to_the_same_bytes_as_what_is_held() -> None:
+    for asked in (
+        builders.case(),
+        builders.case(**asking_for_a_person()),
+        builders.case(proposal=builders.proposal(params={"quantity": 1e-7})),
+        builders.case(facts=builders.facts(status=AgentStatus.PASSIVE)),
+        builders.case(rules=builders.rules(kind=None, manifest=None)),
+    ):
+        stored, in_force = builders.judgement(asked)
+        held = pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms).to_bytes()
+        assert pipeline.judge_bytes(stored, in_force) == held
+        assert Verdict.from_bytes(held).to_bytes() == held
+
+
+def test_other_rules_than_those_in_force_are_refused() -> None:
+    stored, _ = builders.judgement(builders.case())
+    other = builders.rules(manifest=builders.manifest(version="2.0.0")).to_bytes()
+    with pytest.raises(ValueError, match="not those that were in force"):
+        pipeline.judge_bytes(stored, other)
+
+
+def test_no_float_enters_the_numbers_of_a_finding() -> None:
+    verdict = builders.judge(**asking_for_a_person())
+    (finding,) = verdict.reasons
+    assert (finding.proposed_value, finding.limit) == ("0.1", "0.7")
+
+
+def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() -> None:
+    bare = builders.case(rules=builders.rules(kind=None, manifest=None))
+    with pytest.raises(LookupError):
+        _ = bare.kind
+    with pytest.raises(LookupError):
+        _ = bare.manifest
+
+
+def test_expressions_see_every_name_of_the_table() -> None:
+    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}))
+    assert set(asked.names) == names.JUDGED
+    for root in ("flow", "agent", "budget", "time", "manifest", "context"):
+        assert set(asked.names[root]) == names.FIELDS[root]
+    assert asked.names["flow"]["age_s"] == 5
+    assert asked.names["context"]["facts"]["price"]["AAPL"] == 18950
+
+
+def test_a_flow_opened_in_the_future_is_no_seconds_old() -> None:
+    assert builders.case(now_ms=0).names["flow"]["age_s"] == 0
+
+
+def test_canonical_input_survives_a_second_writing() -> None:
+    stored, in_force = builders.judgement(builders.case())
+    assert pipeline.Judgement.from_bytes(stored).to_bytes() == stored
+    assert Rules.from_bytes(in_force).to_bytes() == in_force
+    assert canonical.encode(canonical.decode(stored)) == stored

@@ -5,7 +5,7 @@ knows neither lookaround nor backreferences. Violations carry codes, pointers an
 go into verdicts, and the library's texts change with its versions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,9 @@ from audit import canonical
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MAX_VIOLATIONS = 20
 MAX_SCHEMA_BYTES = 65_536
+# Two branches that each refer two levels on, and so forth, or a schema that refers to itself in two
+# branches, take time without end on a small instance: so references are followed and counted here.
+MAX_EXPANDED = 10_000
 _MAX_LISTED = 10
 _MAX_QUOTED_CHARS = 60
 # Half a megabyte of automaton is far beyond any honest pattern; the default is ten.
@@ -44,6 +47,9 @@ def check_schema(schema: Any) -> tuple[str, ...]:
         return ("the schema is not an object",)
     if schema.get("$schema", DIALECT) != DIALECT:
         return (f"the schema is of another dialect than {DIALECT}",)
+    unbounded = _unbounded(schema)
+    if unbounded:
+        return (unbounded,)
     try:
         _compile(body)
     except jsonschema_rs.ValidationError as error:
@@ -84,6 +90,73 @@ def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
         offline=True,
         pattern_options=_PATTERNS,
     )
+
+
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
+_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMAS = (
+    *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+)
+
+
+class _UnboundedError(Exception):
+    """Carries the sentence out of the recursion."""
+
+
+def _unbounded(document: Mapping[str, Any]) -> str:
+    """Why a schema has no bound on its work, as a sentence; empty when it has one."""
+    try:
+        size = _expanded(document, document, {})
+    except _UnboundedError as error:
+        return str(error)
+    except RecursionError:
+        return "the schema's references follow each other too far"
+    return f"the schema unfolds to more than {MAX_EXPANDED} parts" if size > MAX_EXPANDED else ""
+
+
+def _expanded(schema: Any, document: Mapping[str, Any], known: dict[str, int | None]) -> int:
+    """How many schemas are tried for one value; `known` holds sizes by reference, None while in progress."""
+    if not isinstance(schema, dict):
+        return 1
+    if "$dynamicRef" in schema or ("$id" in schema and schema is not document):
+        # Both move what a reference means, and with it what this walk has seen.
+        raise _UnboundedError(
+            "the schema uses $dynamicRef, or $id below its top; write $ref with #/$defs/name"
+        )
+    size = 1 + sum(_expanded(one, document, known) for one in _below(schema))
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        if reference in known and known[reference] is None:
+            raise _UnboundedError(f"the schema refers to itself by {_quoted(reference)}")
+        if reference not in known:
+            known[reference] = None
+            known[reference] = _expanded(_target(reference, document), document, known)
+        size += known[reference] or 0
+    return size
+
+
+def _below(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for keyword in _SCHEMAS_BY_NAME:
+        members = schema.get(keyword)
+        yield from members.values() if isinstance(members, dict) else ()
+    for keyword in _SCHEMA_LISTS:
+        listed = schema.get(keyword)
+        yield from listed if isinstance(listed, list) else ()
+    yield from (schema[keyword] for keyword in _SCHEMAS if keyword in schema)
+
+
+def _target(reference: str, document: Mapping[str, Any]) -> Any:
+    if reference == "#":
+        raise _UnboundedError('the schema refers to itself by "#"')
+    if not reference.startswith("#/") or "%" in reference:
+        raise _UnboundedError(
+            "a reference cannot be resolved; write references inside the schema, as #/$defs/name"
+        )
+    found: Any = document
+    for part in reference[2:].split("/"):
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found
 
 
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:

@@ -142,12 +142,42 @@ def test_a_schema_is_compiled_once_by_its_content() -> None:
         ({"$ref": "https://elsewhere.example/schema"}, "cannot be resolved"),
         ({"$ref": "#/$defs/nowhere"}, "cannot be resolved"),
         ({"$ref": "file:///etc/passwd"}, "cannot be resolved"),
+        ({"$ref": "#"}, "refers to itself"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"items": {"$ref": "#/$defs/b"}}}},
+            "itself",
+        ),
+        ({"anyOf": [{"$ref": "#/%24defs/a"}]}, "cannot be resolved"),
+        ({"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}}, "write references inside"),
+        ({"$dynamicRef": "#x"}, "$dynamicRef"),
+        ({"items": {"$id": "https://x.example/y", "$ref": "#/z"}}, "$id below its top"),
+        ({"$ref": "#/properties/a/b/c", "properties": {"a": {"b": 3}}}, "cannot be resolved"),
         ({"minLength": -1}, "not what JSON Schema 2020-12 has here"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused(schema: Any, words: str) -> None:
     (found,) = schemas.check_schema(schema)
     assert words in found
+
+
+def test_a_schema_that_unfolds_without_end_is_refused() -> None:
+    twice = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    schema = {"$ref": "#/$defs/a0", "$defs": {**twice, "a40": {"type": "string"}}}
+    assert schemas.check_schema(schema) == ("the schema unfolds to more than 10000 parts",)
+    chain = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(1500)}
+    (found,) = schemas.check_schema({"$ref": "#/$defs/a0", "$defs": {**chain, "a1500": {}}})
+    assert "too far" in found
+
+
+def test_references_inside_the_schema_are_fine() -> None:
+    schema = {
+        "$id": "https://schemas.example/trade",
+        "properties": {"a": {"$ref": "#/$defs/a~1b"}, "b": {"$ref": "#/$defs/a~1b"}, "$ref": {}},
+        "enum": [{"a": 1, "$ref": "#"}],
+        "$defs": {"a/b": {"type": "integer"}},
+    }
+    assert schemas.check_schema(schema) == ()
+    assert schemas.violations(schema, {"a": 1, "$ref": "#"}) == ()
 
 
 def test_a_good_schema_passes() -> None:

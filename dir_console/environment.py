@@ -92,14 +92,14 @@ def _is_production() -> bool:
 
 
 def database(folder: Path) -> dict[str, Any]:
-    """Django's database settings from DATABASE_URL (postgres or sqlite), else the SQLite file of the folder."""
+    """Django's database settings from DATABASE_URL (postgres or sqlite), else SQLite in the folder."""
     url = os.environ.get("DATABASE_URL", "")
     parts = urlsplit(url)
     if parts.scheme in {"postgres", "postgresql"}:
         return _postgres(url)
     if url and parts.scheme != "sqlite":
         raise ImproperlyConfigured(
-            f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name or leave it out for SQLite."
+            f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name, or none for SQLite."
         )
     folder.mkdir(parents=True, exist_ok=True)
     return _sqlite(Path(unquote(parts.path)) if url else folder / "console.sqlite3")

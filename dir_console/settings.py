@@ -1,4 +1,4 @@
-"""Settings of DIR Console. Every deployment value comes from the environment; `.env.example` explains each."""
+"""Settings of DIR Console. Deployment values come from the environment; `.env.example` explains each."""
 
 import os
 from pathlib import Path

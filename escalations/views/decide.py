@@ -7,20 +7,18 @@ problem's status, so that nothing that was typed is lost.
 from typing import Any
 from uuid import UUID
 
-from allauth.account.authentication import get_authentication_records
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, require, signed_in, tenant_of
 from escalations import forms
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.policy import DECIDING_ROLES, Person
 from escalations.services import claiming, deciding, dry_running, revising
 from escalations.views import detail
+from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
 from runtime.services import races
 
@@ -32,23 +30,6 @@ DONE: dict[Action, str] = {
     Action.MARK_DONE: "Marked as done, with the receipt you gave.",
 }
 BUSY = Problem(status=409, code="BUSY", detail="Somebody else was faster. Look again, then decide.")
-
-
-def person_of(request: HttpRequest) -> Person:
-    """Who is asking, as policy may know: roles and password time as they are now, not as the page was."""
-    user = request.user
-    records = get_authentication_records(request)
-    confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
-    return Person(
-        user_id=int(user.pk or 0),
-        username=user.get_username(),
-        roles=frozenset(role.value for role in roles_of(user)),
-        groups=frozenset(
-            User.groups.through.objects.filter(user_id=user.pk).values_list("group__name", flat=True)
-        ),
-        confirmed_at_ms=max(confirmed, default=None),
-        is_solo=_is_solo(),
-    )
 
 
 @require_POST
@@ -129,9 +110,3 @@ def _after_claim(request: HttpRequest, escalation_id: UUID, problem: Problem | N
     if problem is not None:
         return _again(request, escalation_id, problem)
     return redirect("escalation", escalation_id=escalation_id)
-
-
-def _is_solo() -> bool:
-    """One person runs this installation: there is nobody else who could decide (recorded on the decision)."""
-    deciders = User.objects.filter(is_active=True, groups__name__in=DECIDING_ROLES).distinct()
-    return deciders.count() == 1

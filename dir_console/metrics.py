@@ -1,0 +1,79 @@
+"""`/metrics` for Prometheus: counted from the rows when asked, so that every process tells the same."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_address, ip_network
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Min
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from audit.permissions import public
+from escalations import contracts
+from escalations.models import Escalation
+from runtime.contracts import states
+from runtime.models import Agent, Intent, Stop, Verdict
+from runtime.queries import clock
+
+
+class Rows:
+    """Collects the gauges; one small query each."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges, in the order of the page."""
+        now = clock.now()
+        yield _by("dir_intents_live", "Intents that have not ended, by state", "state", dict(
+            Intent.objects.filter(state__in=states.LIVE_INTENTS).values_list("state").annotate(Count("pk"))
+        ))  # fmt: skip
+        due = Intent.objects.filter(state=states.IntentState.PENDING, next_at__lte=now)
+        oldest = due.aggregate(Min("next_at"))["next_at__min"]
+        yield GaugeMetricFamily(
+            "dir_intent_oldest_due_seconds",
+            "How long the oldest due intent has waited",
+            value=0 if oldest is None else (now - oldest).total_seconds(),
+        )
+        yield _by("dir_escalations_open", "Escalations that wait for a person, by family", "family", dict(
+            Escalation.objects.filter(state=contracts.State.OPEN).values_list("family").annotate(Count("pk"))
+        ))  # fmt: skip
+        yield _by("dir_verdicts_last_hour", "Verdicts of the last hour, by decision", "decision", dict(
+            Verdict.objects.filter(judged_at__gt=now - timedelta(hours=1))
+            .values_list("decision").annotate(Count("pk"))
+        ))  # fmt: skip
+        yield _by("dir_agents", "Agents, by status", "status", dict(
+            Agent.objects.values_list("status").annotate(Count("pk"))
+        ))  # fmt: skip
+        yield GaugeMetricFamily(
+            "dir_stopped", "1 while everything is stopped", value=Stop.objects.filter(lifted_at=None).count()
+        )
+
+
+@require_safe
+@public
+def metrics(request: HttpRequest) -> HttpResponse:
+    """The gauges, for the addresses in DIR_METRICS_ALLOW only."""
+    if not _is_allowed(request.META.get("REMOTE_ADDR", "")):
+        raise PermissionDenied
+    registry = CollectorRegistry()
+    registry.register(Rows())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _by(name: str, words: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, words, labels=[label])
+    for value, count in sorted(counts.items()):
+        family.add_metric([value], count)
+    return family
+
+
+def _is_allowed(address: str) -> bool:
+    """Whether the peer may read; behind a proxy that is the proxy's address, so name it or leave it out."""
+    try:
+        peer = ip_address(address)
+        return any(peer in ip_network(allowed) for allowed in settings.DIR_METRICS_ALLOW)
+    except ValueError:
+        return False

@@ -8,8 +8,9 @@ from typing import Any
 
 from django.http import QueryDict
 
+from audit import canonical
 from escalations.contracts import Action
-from escalations.services.deciding import Wish
+from escalations.services.wishes import Wish
 from runtime.api import ijson
 from runtime.contracts.problem import Problem, ProblemError
 
@@ -20,6 +21,8 @@ TRUE_WORDS = frozenset({"on", "true", "1"})
 
 def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Problem:
     """The decision as the form states it. `params_schema` is that of the evidence in force."""
+    if any("\x00" in value for value in post.values() if isinstance(value, str)):
+        return _bad("TEXT_UNREADABLE", "A field holds a NUL character. Take it out.")
     action = post.get("action", "")
     if action not in Action.values():
         return _bad("ACTION_UNKNOWN", "Choose one of the actions offered on the page.")
@@ -57,17 +60,17 @@ def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any]
     properties = params_schema.get("properties", {})
     found = {}
     for name, value in typed.items():
-        parsed = _typed(str(value).strip(), properties.get(name, {}))
+        parsed = _typed(str(value).strip(), properties.get(name))
         if parsed is not None:
             found[name] = parsed
     return found
 
 
-def _typed(text: str, schema: Mapping[str, Any]) -> Any:
-    """A field's text as its schema has it; text that does not fit goes on as text, and the gate refuses it."""
+def _typed(text: str, schema: Any) -> Any:
+    """A field's text as its schema has it; what does not fit stays text, for the gate to refuse."""
     if not text:
         return None
-    wanted = schema.get("type")
+    wanted = _type_of(schema)
     if wanted == "boolean":
         return text.lower() in TRUE_WORDS
     if wanted in {"integer", "number", "array", "object"}:
@@ -75,7 +78,21 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
             return ijson.parse(text.encode()).value
         except ProblemError:
             return text
+    if wanted is None and isinstance(schema, Mapping):
+        options = {_shown(option): option for option in schema.get("enum") or ()}
+        return options.get(text, text)
     return text
+
+
+def _type_of(schema: Any) -> str | None:
+    """The one type of a property beside null; None where it has no type, or several."""
+    named = schema.get("type") if isinstance(schema, Mapping) else None
+    types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
+    return types[0] if len(types) == 1 else None
+
+
+def _shown(option: Any) -> str:
+    return option if isinstance(option, str) else canonical.encode(option).decode()
 
 
 def _receipt(post: QueryDict) -> dict[str, Any] | Problem | None:

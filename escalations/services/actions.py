@@ -71,10 +71,21 @@ def person_claim(order: Order) -> judging.Claim:
     )
 
 
+def faults(order: Order) -> Problem | None:
+    """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
+    if order.wish.action is Action.MODIFY and order.wish.params is None:
+        return _bad(order, "PARAMS_MISSING", "MODIFY needs the parameters to run instead, as a JSON object.")
+    for condition in order.wish.conditions:
+        problems = linter.lint_expression(condition, names=names.JUDGED)
+        if problems:
+            return _bad(order, "CONDITION_UNREADABLE", f"The condition {condition!r}: {'; '.join(problems)}.")
+    return None
+
+
 def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
-    faults = _faults(order)
-    if faults is not None:
-        return faults
+    found = faults(order)
+    if found is not None:
+        return found
     claim = person_claim(order)
     judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
     if judged.verdict.decision is not Decision.ACCEPT:
@@ -95,16 +106,6 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
         params=claim.params if order.wish.action is Action.MODIFY else None,
         valid_until=judged.proposal.valid_until,
     )
-
-
-def _faults(order: Order) -> Problem | None:
-    if order.wish.action is Action.MODIFY and order.wish.params is None:
-        return _bad(order, "PARAMS_MISSING", "MODIFY needs the parameters to run instead, as a JSON object.")
-    for condition in order.wish.conditions:
-        problems = linter.lint_expression(condition, names=names.JUDGED)
-        if problems:
-            return _bad(order, "CONDITION_UNREADABLE", f"The condition {condition!r}: {'; '.join(problems)}.")
-    return None
 
 
 def _abort(order: Order, journal: Journal) -> Taken:

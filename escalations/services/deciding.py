@@ -17,25 +17,11 @@ from escalations.policy import Denied, Person
 from escalations.services import actions, deadlines, holding, revising, situations
 from escalations.services.holding import Held
 from escalations.services.statements import Order, sign_and_store
+from escalations.services.wishes import Wish as Wish
 from runtime.contracts.problem import Problem
 from runtime.kernel import moments
 from runtime.services import races
 from runtime.services.journal import Journal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What the form said (03). `params` is a JSON object for MODIFY, `receipt` for MARK_DONE."""
-
-    action: Action
-    evidence_hash: str
-    version: int
-    impact: str
-    justification: str
-    conditions: tuple[str, ...] = ()
-    params: Mapping[str, Any] | None = None
-    receipt: Mapping[str, Any] | None = None
-    typed_again: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +109,7 @@ def _incomplete(held: Held, wish: Wish, shown: Mapping[str, Any]) -> Problem | N
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
     needs_typing = policy.is_weighty(wish.action, impact) and row.family == Family.DECISION
-    if needs_typing and wish.typed_again.strip() != shown["type_again"]:
+    if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
     return None
 

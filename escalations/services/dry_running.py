@@ -6,8 +6,8 @@ from django.db import transaction
 
 from escalations.policy import Person
 from escalations.services import actions, holding, revising
-from escalations.services.deciding import Wish
 from escalations.services.statements import Order
+from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.contracts.verdict import Verdict
 from runtime.services import judging
@@ -28,5 +28,8 @@ def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> 
             solo=False,
             at=held.at,
         )
+        faults = actions.faults(order)
+        if faults is not None:
+            return faults
         claim = actions.person_claim(order)
         return judging.judge(flow=held.flow, agent=held.agent, claim=claim, at=held.at).verdict

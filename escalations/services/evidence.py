@@ -84,6 +84,22 @@ def build(
     }
 
 
+def without_rules(
+    shown: Mapping[str, Any], *, revision: int, judgement: Judgement, verdict: VerdictContract, at: datetime
+) -> dict[str, Any]:
+    """The next bundle once kind or manifest was withdrawn: what was shown, and that it is refused."""
+    return {
+        **shown,
+        "revision": revision,
+        "frozen_at": moments.iso(moments.to_ms(at)),
+        "impact": verdict.impact.value,
+        "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
+        "decision": verdict.decision.value,
+        "policy_bundle_hash": judgement.rules_digest,
+        "input_digest": canonical.digest(judgement.to_bytes()),
+    }
+
+
 def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:
     """Input, rules and answer of a stored verdict."""
     return (

@@ -66,18 +66,25 @@ def _look(
     """The proposal judged anew, the next bundle, and why it differs materially (empty when it does not)."""
     shown = get_shown(escalation)
     fresh = judging.reconsider(flow=flow, agent=agent, proposal=escalation.proposal, at=at)
-    body = evidence.build(
-        escalation_id=escalation.pk,
-        revision=escalation.revision + 1,
-        family=escalation.family,
-        reason=escalation.reason,
-        proposal=escalation.proposal,
-        judgement=fresh.judgement,
-        rules=fresh.rules,
-        verdict=fresh.verdict,
-        intent=None,
-        at=at,
-    )
+    if fresh.rules.kind is None or fresh.rules.manifest is None:
+        body = evidence.without_rules(
+            shown, revision=escalation.revision + 1, judgement=fresh.judgement, verdict=fresh.verdict, at=at
+        )
+    else:
+        body = evidence.build(
+            escalation_id=escalation.pk,
+            revision=escalation.revision + 1,
+            family=escalation.family,
+            reason=escalation.reason,
+            proposal=escalation.proposal,
+            judgement=fresh.judgement,
+            rules=fresh.rules,
+            verdict=fresh.verdict,
+            intent=None,
+            at=at,
+        )
+    # Judged as if ACTIVE (see `reconsider`), shown as it is.
+    body = {**body, "agent": {**body["agent"], "status": agent.status}}
     return fresh, body, _why(shown, body, fresh)
 
 

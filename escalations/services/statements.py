@@ -1,22 +1,18 @@
 """The signed statement of a decision: who decided what, on which evidence, when (04, "Evidence binding")."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audit import canonical, events, signing
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
+from escalations.services.wishes import Wish
 from runtime.contracts.states import FeedbackType
 from runtime.kernel import moments
 from runtime.services.journal import Journal
-
-if TYPE_CHECKING:
-    from escalations.services.deciding import Wish
 
 
 @dataclass(frozen=True, kw_only=True)

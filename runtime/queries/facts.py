@@ -3,7 +3,6 @@
 Few round trips on purpose (08): world, history and snapshot are one query each, and most cases need two.
 """
 
-import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -18,11 +17,12 @@ from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel import budgets, moments
 from runtime.kernel.gate.case import Rules
-from runtime.kernel.rules import evaluate
+from runtime.kernel.rules import evaluate, ranges, templates, tokens
+from runtime.kernel.rules.language import ExpressionError
 from runtime.models import Agent, Fact, Flow, PolicyKind, Proposal, Snapshot
 
-# How expressions name facts: context.facts.NAMESPACE.NAME, or a whole namespace, or all of them.
-_NAMED = re.compile(r"context\.facts(?:\.([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?)?")
+# In place of the facts that expressions name: all of them.
+EVERYTHING = "*"
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> Rules:
@@ -41,6 +41,7 @@ def get_facts(
     agent: Agent,
     rules: Rules,
     params: dict[str, Any],
+    conditions: tuple[str, ...],
     snapshot: SnapshotFacts | None,
     session_valid: bool,
     lifts: tuple[Lift, ...],
@@ -62,9 +63,11 @@ def get_facts(
             opened_at_ms=moments.to_ms(flow.opened_at),
             trigger=canonical.decode(bytes(flow.trigger)),
         ),
-        world={} if rules.kind is None else get_world(tenant=flow.tenant, kind=rules.kind, params=params),
+        world={}
+        if rules.kind is None
+        else get_world(tenant=flow.tenant, kind=rules.kind, params=params, conditions=conditions),
         snapshot=snapshot,
-        history=_history(agent, rules, at),
+        history=_history(agent, rules, conditions, at),
         escalation_tokens=budgets.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
     )
@@ -92,15 +95,19 @@ def get_snapshot(*, flow: Flow, context_ref: str | None) -> SnapshotFacts | None
     )
 
 
-def get_world(*, tenant: str, kind: PolicyKindContract, params: dict[str, Any]) -> dict[str, Any]:
-    """The live facts that the kind's expressions can name, path to value."""
-    exact, namespaces, everything = _reads(kind)
-    paths = {*exact, *evaluate.required_facts(kind, params)}
-    wanted = Q(path__in=paths)
-    for namespace in namespaces:
-        wanted |= Q(path__startswith=f"{namespace}.")
+def get_world(
+    *, tenant: str, kind: PolicyKindContract, params: dict[str, Any], conditions: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
+    selectors = _reads_of(kind.to_bytes())
+    if conditions:
+        selectors |= _named_facts(conditions)
     rows = Fact.objects.of(tenant)
-    if not everything:
+    if EVERYTHING not in selectors:
+        namespaces = [item for item in selectors if item.endswith(".")]
+        wanted = Q(path__in=selectors.difference(namespaces).union(evaluate.required_facts(kind, params)))
+        for namespace in namespaces:
+            wanted |= Q(path__startswith=namespace)
         rows = rows.filter(wanted)
     return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
 
@@ -133,34 +140,57 @@ def _sources(kind: PolicyKindContract) -> Iterable[str]:
         yield prediction.value
     for step in kind.steps:
         if step.request is not None:
-            yield step.request.path
+            yield from _expressions_of(step.request.path)
             yield step.request.body or ""
 
 
-def _reads(kind: PolicyKindContract) -> tuple[frozenset[str], frozenset[str], bool]:
-    return _reads_of(kind.to_bytes())
+def _expressions_of(template: str) -> tuple[str, ...]:
+    try:
+        return templates.expressions(template)
+    except ExpressionError:
+        return ()  # the gate says that the request cannot be made
 
 
 @lru_cache(maxsize=1024)
-def _reads_of(body: bytes) -> tuple[frozenset[str], frozenset[str], bool]:
-    exact, namespaces, everything = set(), set(), False
-    for source in _sources(_kind(body)):
-        for namespace, name in _NAMED.findall(source):
-            if name:
-                exact.add(f"{namespace}.{name}")
-            elif namespace:
-                namespaces.add(namespace)
-            else:
-                everything = True
-    return frozenset(exact), frozenset(namespaces), everything
+def _reads_of(body: bytes) -> frozenset[str]:
+    return _named_facts(_sources(_kind(body)))
 
 
-def _history(agent: Agent, rules: Rules, at: datetime) -> dict[str, int] | None:
+def _named_facts(sources: Iterable[str]) -> frozenset[str]:
+    """What CEL sources read of `context.facts`: exact paths, namespaces (`price.`), or EVERYTHING.
+
+    What is not plainly written is read as more, never as less: a fact left out would look like none at all.
+    """
+    found = set()
+    for source in sources:
+        words = tokens.tokenize(source)
+        for at, word in enumerate(words):
+            if word.text == "context" and words[at - 1].text != ".":
+                found.add(_selector(words, at + 1))
+    return frozenset(found)
+
+
+def _selector(words: tuple[tokens.Token, ...], at: int) -> str:
+    names: list[str] = []
+    while (step := ranges.step_after(words, at)) is not None and step.name is not None:
+        names.append(step.name)
+        at = step.end
+    match names:
+        case ["facts", namespace]:
+            return f"{namespace}."
+        case ["facts", namespace, name, *_]:
+            return f"{namespace}.{name}"
+        case _:
+            return EVERYTHING
+
+
+def _history(agent: Agent, rules: Rules, conditions: tuple[str, ...], at: datetime) -> dict[str, int] | None:
     """Counts over the agent's past, only where something reads them: they cost a scan of a day."""
     manifest, kind = rules.manifest, rules.kind
     if kind is None or manifest is None:
         return None
-    if manifest.proposals_per_minute is None and not any("history." in text for text in _sources(kind)):
+    read = any("history" in text for text in (*_sources(kind), *conditions))
+    if manifest.proposals_per_minute is None and not read:
         return None
     own = Q(author=f"agent:{agent.agent_id}")
     minute, hour = at - timedelta(minutes=1), at - timedelta(hours=1)

@@ -169,7 +169,8 @@ def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
     """Take one token. The agent's row is locked since before the verdict, so nobody else took it since."""
     held = fact_queries.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
     agent.escalation_millitokens = held - budgets.MILLI
-    agent.bucket_at = journal.at
+    # Never earlier than it was: a clock set back would fill the same minutes twice.
+    agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)
     agent.save(update_fields=["escalation_millitokens", "bucket_at"])
     return agent.escalation_millitokens
 

@@ -101,7 +101,7 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
         context_ref=asked.context_ref,
         snapshot=fact_queries.get_snapshot(flow=flow, context_ref=asked.context_ref),
         window_s=asked.execution_constraints["validity_window_sec"],
-        session_valid=call.session.expires_at > at,
+        session_valid=_is_valid(call.session, at),
         confidence=asked.confidence,
         explain=asked.explain or "",
         human_review_required=bool(asked.human_review_required),
@@ -132,3 +132,8 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
         answered_at=journal.at,
     )
     return body
+
+
+def _is_valid(session: Session, at: datetime) -> bool:
+    # Asked again under the locks: a key may have been revoked since the call was let in.
+    return Session.objects.filter(pk=session.pk, expires_at__gt=at, key__revoked_at__isnull=True).exists()

@@ -8,6 +8,7 @@ from typing import Any
 from audit import canonical, events, ledger
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
 from runtime.kernel.gate import pipeline
@@ -78,6 +79,7 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         agent=agent,
         rules=rules,
         params=asked.params,
+        conditions=asked.conditions,
         snapshot=claim.snapshot,
         session_valid=claim.session_valid,
         lifts=claim.lifts,
@@ -150,7 +152,8 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     """What the gate would find today in a proposal that waits for a person.
 
     Its window starts anew and the live facts count as seen; what the agent has left of attempts, tokens and
-    rate says nothing about the proposal, so it is left out.
+    rate says nothing about the proposal, so it is left out. A PASSIVE agent counts as ACTIVE: what was
+    granted before its bucket ran dry stays open (02, "Budgets, reservations").
     """
     stored = JudgedProposal.from_bytes(bytes(proposal.body))
     window_ms = stored.valid_until_ms - stored.received_at_ms
@@ -162,6 +165,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         agent=agent,
         rules=rules,
         params=asked.params,
+        conditions=(),
         snapshot=None,
         session_valid=True,
         lifts=(),
@@ -171,6 +175,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         update={
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
             "escalation_tokens": 1,
+            "agent": known.agent.model_copy(update={"status": _heard_status(known.agent.status)}),
             "flow": known.flow.model_copy(update={"attempts_used": 0}),
             "history": None if known.history is None else {**known.history, "proposals_1m": 0},
         }
@@ -179,6 +184,10 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         proposal=asked, facts=known, now_ms=now_ms, rules_digest=canonical.digest(rules.to_bytes())
     )
     return Reconsidered(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
+
+
+def _heard_status(status: AgentStatus) -> AgentStatus:
+    return AgentStatus.ACTIVE if status is AgentStatus.PASSIVE else status
 
 
 def store(judged: Judged) -> list[events.Event]:

@@ -23,6 +23,8 @@ def recheck(*, flow: Flow, intent: Intent, at: datetime) -> tuple[Finding, ...]:
     return gate_recheck.recheck(
         judgement.model_copy(update={"proposal": proposal}),
         rules,
-        world=fact_queries.get_world(tenant=flow.tenant, kind=rules.kind, params=proposal.params),
+        world=fact_queries.get_world(
+            tenant=flow.tenant, kind=rules.kind, params=proposal.params, conditions=proposal.conditions
+        ),
         now_ms=moments.to_ms(at),
     )

@@ -1,0 +1,22 @@
+"""What a person asks for, as the form said it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from escalations.contracts import Action
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the form said (03). `params` is a JSON object for MODIFY, `receipt` for MARK_DONE."""
+
+    action: Action
+    evidence_hash: str
+    version: int
+    impact: str
+    justification: str
+    conditions: tuple[str, ...] = ()
+    params: Mapping[str, Any] | None = None
+    receipt: Mapping[str, Any] | None = None
+    typed_again: str = ""

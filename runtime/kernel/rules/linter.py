@@ -165,28 +165,43 @@ def _is_binding(walk: _Walk, at: int) -> bool:
 
 def _read_fields(walk: _Walk, at: int, root: str) -> None:
     """Check the field right below a known name, and the namespace below `context.facts`."""
-    step = ranges.step_after(walk.tokens, at + 1)
-    if step is None or (root not in walk.schemas and root not in known_names.FIELDS):
-        return
-    if step.name is None:
-        walk.say(f"{root} is read with a computed field name; write {root}.name")
-    elif root in walk.schemas:
-        if step.name not in ranges.property_names(walk.schemas[root]):
+    if root in walk.schemas:
+        step = ranges.step_after(walk.tokens, at + 1)
+        if step is None:
+            return
+        if step.name is None:
+            walk.say(f"{root} is read with a computed field name; write {root}.name")
+        elif step.name not in ranges.property_names(walk.schemas[root]):
             walk.say(f"{root}.{step.name} is not a field of the {root} schema")
-    elif step.name not in known_names.FIELDS[root]:
-        known = ", ".join(sorted(known_names.FIELDS[root]))
-        walk.say(f"{root}.{step.name} is not known; {root} has {known}")
-    elif (root, step.name) == ("context", "facts"):
-        _read_namespace(walk, step.end)
+    elif root in known_names.FIELDS:
+        name = _dotted(walk, at)
+        if name is None:
+            walk.say(f"{root} is not read as {root}.name; write it so, in one piece")
+        elif name not in known_names.FIELDS[root]:
+            known = ", ".join(sorted(known_names.FIELDS[root]))
+            walk.say(f"{root}.{name} is not known; {root} has {known}")
+        elif (root, name) == ("context", "facts"):
+            _read_namespace(walk, at + 2)
 
 
 def _read_namespace(walk: _Walk, at: int) -> None:
-    step = ranges.step_after(walk.tokens, at)
-    if step is None or walk.namespaces is None:
-        return
-    if step.name is None:
-        walk.say("context.facts is read with a computed namespace; write context.facts.name")
-    elif step.name not in walk.namespaces:
-        walk.say(
-            f"context.facts.{step.name} is read, but no depends_on or predicts names a fact of {step.name}"
-        )
+    name = _dotted(walk, at)
+    if name is None:
+        walk.say("context.facts is not read as context.facts.name; write it so, in one piece")
+    elif walk.text(at + 3) == "." and walk.text(at + 5) == "(":
+        walk.say(f"context.facts.{name} has no methods; write size(context.facts.{name})")
+    elif walk.namespaces is not None and name not in walk.namespaces:
+        walk.say(f"context.facts.{name} is read, but no depends_on or predicts names a fact of {name}")
+
+
+def _dotted(walk: _Walk, at: int) -> str | None:
+    """The name in `.name` directly after `tokens[at]`, without spaces; None for anything else.
+
+    What is loaded for a case is told from the text of the expressions, so the text must be plain.
+    """
+    if at + 2 >= len(walk.tokens) or walk.text(at + 3) == "(":
+        return None
+    first, dot, name = walk.tokens[at : at + 3]
+    is_plain = dot.text == "." and name.kind is TokenKind.NAME
+    is_close = dot.at == first.at + len(first.text) and name.at == dot.at + 1
+    return name.text if is_plain and is_close else None

@@ -27,7 +27,7 @@ answer = {
 """
 
 
-def wait_settled(stack: Stack, done: Done, *, timeout_s: float = 25) -> Mapping[str, Any]:
+def wait_settled(stack: Stack, done: Done, *, timeout_s: float) -> Mapping[str, Any]:
     """Wait until no intent of the burst is still to be carried out; the console's rows."""
     seen: dict[str, Any] = {}
 
@@ -43,9 +43,9 @@ def wait_settled(stack: Stack, done: Done, *, timeout_s: float = 25) -> Mapping[
     return seen
 
 
-def check_exactly_once(stack: Stack, done: Done) -> Counter[str]:
+def check_exactly_once(stack: Stack, done: Done, *, timeout_s: float = 25) -> Counter[str]:
     """Each accepted intent has its one effect, or is with a person; counts: done, with a person."""
-    seen = wait_settled(stack, done)
+    seen = wait_settled(stack, done, timeout_s=timeout_s)
     rows = broker_count.effects(broker_url=stack.broker.base_url)
     count = broker_count.compare(intents=done.intents.values(), rows=rows, dfids=done.intents)
     states = {intent: seen["states"][intent] for intent in done.intents.values()}

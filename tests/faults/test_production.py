@@ -59,4 +59,4 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
 
     accounting.check_burst(done)
     assert done.report["propose_p99_ms"] < 3_000, done.report
-    assert accounting.check_exactly_once(production, done) == {"done": len(done.intents)}
+    assert accounting.check_exactly_once(production, done, timeout_s=45) == {"done": len(done.intents)}

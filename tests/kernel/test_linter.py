@@ -58,7 +58,7 @@ def lint(source: str, known: frozenset[str] = names.JUDGED) -> list[str]:
         "history.proposals_1m < 10 && budget.escalation_tokens > 0",
         "flow.trigger == {} || agent.role == 'EXECUTOR' || time.hour in [9, 10]",
         "type(params.n) == int",
-        "{} == params",
+        "{} == params && params != {}",
         "params.n in [1, 2].map(x, x + 1)",
         "params.legs.all(leg, leg.tags.exists(t, t == 'x'))",
         "params['legs'].filter(leg, leg.id == 1).all(leg, leg.tags.all(t, t != ''))",

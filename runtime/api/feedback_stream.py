@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -46,8 +46,8 @@ class FeedbackConsumer:
     """Holds a long poll until its flow has news, then passes it on to Django."""
 
     @classmethod
-    def as_asgi(cls) -> Self:
-        """The application for Channels' router."""
+    def as_asgi(cls) -> Any:
+        """The application for Channels' router, whose addresses are typed as Django's views."""
         return cls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,56 @@
+"""`issue_key` prints the key alone; `revoke_key` ends it."""
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from runtime.models import Key
+from tests.api import ground
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("desk")
+def test_prints_an_agents_key_alone_and_it_works() -> None:
+    printed = run("issue_key", "trader")
+    assert printed.count("\n") == 1
+    assert printed.endswith("\n")
+    ground.Caller(printed.strip()).post("/handshake", ground.hello()).ok()
+
+
+@pytest.mark.usefixtures("desk")
+def test_prints_a_feeds_key_alone_and_it_works() -> None:
+    printed = run("issue_key", "--feed", "prices", "--prefix", "price.")
+    ground.Caller(printed.strip()).put("/state/facts/price.AAPL", {"value": 1}).ok()
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("whole", [True, False])
+def test_revokes_by_id_also_where_the_whole_key_is_pasted(whole: bool) -> None:
+    key = run("issue_key", "trader").strip()
+    assert run("revoke_key", key if whole else key.partition(".")[0]) == ""
+    ground.Caller(key).post("/handshake", ground.hello()).problem(401, "UNAUTHENTICATED")
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("issue_key",),
+        ("issue_key", "nobody"),
+        ("issue_key", "trader", "--feed", "prices", "--prefix", "price."),
+        ("issue_key", "--feed", "prices"),
+        ("issue_key", "--prefix", "price."),
+        ("issue_key", "--feed", "prices", "--prefix", "price"),
+        ("revoke_key", "agk_0123456789abcdef"),
+    ],
+)
+def test_says_what_is_wrong(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match=r"\w"):
+        run(*arguments)
+    assert not Key.objects.exists()

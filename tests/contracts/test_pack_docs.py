@@ -1,0 +1,54 @@
+"""docs/packs.md names every field, choice and name that a pack's author can write."""
+
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from runtime.contracts import manifest, pack, policy_kind, states
+from runtime.kernel import effects
+from runtime.kernel.rules import linter, names, tokens
+
+PAGE = (Path(__file__).parents[2] / "docs" / "packs.md").read_text()
+DOCUMENTS: list[type[BaseModel]] = [
+    policy_kind.PolicyKind,
+    policy_kind.Step,
+    policy_kind.Limit,
+    policy_kind.Rule,
+]
+MORE: list[type[BaseModel]] = [manifest.Manifest, pack.Pack, pack.PackAgent, pack.Target, policy_kind.Request]
+CHOICES: list[type[StrEnum]] = [
+    policy_kind.OnUnknown,
+    policy_kind.ExecutorKind,
+    states.AgentRole,
+    states.Impact,
+]
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *MORE])
+def test_every_field_is_described(document: type[BaseModel]) -> None:
+    assert [name for name in document.model_fields if name not in PAGE] == []
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_is_described(choice: type[StrEnum]) -> None:
+    assert [member for member in choice if member not in PAGE] == []
+
+
+def test_every_name_and_function_of_expressions_is_described() -> None:
+    written = {*names.JUDGED, *names.UNLESS, *names.REQUEST, *names.RECEIPT, *linter.FUNCTIONS}
+    fields = {name for root, known in names.FIELDS.items() if root != "manifest" for name in known}
+    methods = {name for name in linter.METHODS if not name.startswith("get")}
+    macros = tokens.MACROS - {"existsOne"}
+    everything = written | fields | methods | macros | set(effects._FILTERS)
+    assert sorted(name for name in everything if name not in PAGE) == []
+
+
+def test_the_bounds_are_described() -> None:
+    for bound in (
+        linter.MAX_LIST_ITEMS,
+        linter.MAX_INNER_BUILT_ITEMS,
+        f"{policy_kind.MAX_EXPRESSION_CHARS:,}",
+    ):
+        assert str(bound) in PAGE

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from django.db import connection, connections
+from django.test.utils import setup_databases, teardown_databases
 
+DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
 
 
@@ -28,8 +30,20 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect)
 
 
+@pytest.fixture(scope="session")
+def migrated(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The migrated test database, also where no collected test asked pytest-django for it."""
+    if connections.databases["default"]["NAME"] != DEVELOPMENT:
+        yield
+        return
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, aliases={"default"})
+        yield
+        teardown_databases(made, verbosity=0)
+
+
 @pytest.fixture
-def real_db(django_db_setup: None, django_db_blocker: Any, tmp_path: Path) -> Iterator[str]:
+def real_db(migrated: None, django_db_blocker: Any, tmp_path: Path) -> Iterator[str]:
     """A migrated database of this test's own, for real threads, processes and commits; gives its name.
 
     The ledger refuses a flush, so the usual transactional fixture cannot clean up: each test gets a copy,

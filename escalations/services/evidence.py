@@ -7,6 +7,7 @@ from uuid import UUID
 
 from audit import canonical
 from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.verdict import FindingOutcome
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
@@ -47,36 +48,14 @@ def build(
         "difference": [item.model_dump(mode="json") for item in verdict.predicted],
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
         "decision": verdict.decision.value,
-        "proposal": {
-            "proposal_id": str(proposal.proposal_id),
-            "author": proposal.author,
-            "params": asked.params,
-            "execution_constraints": asked.execution_constraints,
-            "context_ref": asked.context_ref,
-            "confidence": asked.confidence,
-            "human_review_required": asked.human_review_required,
-            "received_at": moments.iso(asked.received_at_ms),
-            "digest": proposal.digest,
-        },
+        "proposal": _proposal(proposal, asked),
         "facts": _facts(kind, judgement),
         "agent": {
             **judgement.facts.agent.model_dump(mode="json"),
             "manifest_version": rules.manifest.version,
         },
         "manifest_limits": dict(rules.manifest.limits),
-        "kind": {
-            "kind": kind.kind,
-            "version": kind.version,
-            "digest": kind.digest,
-            "title": kind.title,
-            "reversible": kind.reversible,
-            "undo": [step.id for step in kind.steps if step.compensate is not None],
-            "calls": [
-                {"step": step.id, "target": step.target or "", "executor": step.executor.value}
-                for step in kind.steps
-            ],
-            "params_schema": kind.params_schema,
-        },
+        "kind": _kind(kind),
         "policy_bundle_hash": judgement.rules_digest,
         "input_digest": canonical.digest(judgement.to_bytes()),
         "operational": None if intent is None else _operational(intent),
@@ -130,6 +109,36 @@ def findings_key(bundle: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
 def seen_facts(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """The facts that were shown, path to value."""
     return {item["path"]: item["value"] for item in bundle["facts"]}
+
+
+def _proposal(proposal: Proposal, asked: JudgedProposal) -> dict[str, Any]:
+    return {
+        "proposal_id": str(proposal.proposal_id),
+        "author": proposal.author,
+        "params": asked.params,
+        "execution_constraints": asked.execution_constraints,
+        "context_ref": asked.context_ref,
+        "confidence": asked.confidence,
+        "human_review_required": asked.human_review_required,
+        "received_at": moments.iso(asked.received_at_ms),
+        "digest": proposal.digest,
+    }
+
+
+def _kind(kind: PolicyKind) -> dict[str, Any]:
+    return {
+        "kind": kind.kind,
+        "version": kind.version,
+        "digest": kind.digest,
+        "title": kind.title,
+        "reversible": kind.reversible,
+        "undo": [step.id for step in kind.steps if step.compensate is not None],
+        "calls": [
+            {"step": step.id, "target": step.target or "", "executor": step.executor.value}
+            for step in kind.steps
+        ],
+        "params_schema": kind.params_schema,
+    }
 
 
 def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:

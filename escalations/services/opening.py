@@ -13,6 +13,7 @@ from escalations.services import evidence
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import Finding
 from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel.gate.case import Rules
 from runtime.models import Flow, Intent, Proposal, Verdict
 from runtime.models.ids import new_id
 
@@ -58,7 +59,6 @@ def open_escalation(
         )
     )
     shown = _crossed(answer, reason)
-    sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
     row = Escalation.objects.create(
         escalation_id=escalation_id,
         tenant=flow.tenant,
@@ -76,7 +76,7 @@ def open_escalation(
         limit=(shown.limit or "")[:64] if shown else "",
         evidence_hash=canonical.digest(body),
         opened_at=at,
-        deadline_at=at + timedelta(seconds=sla_s) if kind_of is Family.DECISION else None,
+        deadline_at=_deadline(kind_of, rules, at),
     )
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
@@ -104,6 +104,14 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
     return [events.EscalationWithdrawn(escalation_id=str(row.pk)) for row in rows]
+
+
+def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:
+    """By the kind's SLA; an operational escalation has none, since time resolves nothing there (10)."""
+    if family is Family.OPERATIONAL:
+        return None
+    sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
+    return at + timedelta(seconds=sla_s)
 
 
 def _crossed(answer: VerdictContract, reason: str) -> Finding | None:

@@ -9,7 +9,7 @@ from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import Contract, PolicyKind
 from runtime.contracts.proposal import Proposal
 from runtime.kernel import moments
-from runtime.kernel.rules import evaluate
+from runtime.kernel.rules import evaluate, language
 
 
 class Rules(Contract):
@@ -43,10 +43,10 @@ class Case:
         return self.rules.manifest
 
     @cached_property
-    def names(self) -> dict[str, Any]:
+    def names(self) -> language.Names:
         """The names of 03: params, constraints, context, manifest, flow, agent, history, budget, time."""
         flow, agent = self.facts.flow, self.facts.agent
-        return {
+        values: dict[str, Any] = {
             "params": self.proposal.params,
             "constraints": self.proposal.execution_constraints,
             "context": {"facts": evaluate.nest(self.facts.world)},
@@ -63,3 +63,4 @@ class Case:
             "budget": {"escalation_tokens": self.facts.escalation_tokens},
             "time": moments.named(self.now_ms),
         }
+        return language.Names(values)

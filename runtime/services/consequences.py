@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -42,7 +43,7 @@ def accept(*, journal: Journal, judged: Judged) -> Follow:
         }
     )
     intent = Intent.objects.create(
-        intent_id=judged.intent_id,
+        intent_id=UUID(judged.intent_id),
         tenant=flow.tenant,
         flow=flow,
         proposal=judged.proposal,

@@ -25,16 +25,19 @@ def run(work: Callable[[], Result]) -> Result:
 
     Raises `BusyError` after three lost races. `work` must read everything it decides on inside itself.
     """
+    lost: Exception | None = None
     for _ in range(TRIES):
         try:
             with transaction.atomic():
                 return work()
-        except (LostRaceError, IntegrityError):
-            continue
+        except (LostRaceError, IntegrityError) as error:
+            lost = error
         except OperationalError as error:
             if not _is_race(error):
                 raise
-    raise BusyError
+            lost = error
+    # The cause tells a lost race from a row that can never be written.
+    raise BusyError from lost
 
 
 def _is_race(error: OperationalError) -> bool:

@@ -1,0 +1,88 @@
+"""Lost races: a new transaction from the first read, three times, and then the caller hears of it."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import IntegrityError, OperationalError, transaction
+
+from audit import ledger
+from audit.models import Payload
+from runtime.services import races
+
+pytestmark = pytest.mark.django_db
+
+
+class Coded(Exception):
+    """An error of a driver that carries a code."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+
+
+def coded(sqlstate: str) -> OperationalError:
+    """Django's error around a driver's."""
+    error = OperationalError("could not serialize access")
+    error.__cause__ = Coded(sqlstate)
+    return error
+
+
+def loses(times: int, error: Exception) -> Callable[[], int]:
+    """Work that loses so often and then answers how often it was asked."""
+    asked = 0
+
+    def work() -> int:
+        nonlocal asked
+        asked += 1
+        if asked <= times:
+            raise error
+        return asked
+
+    return work
+
+
+LOST = [
+    races.LostRaceError(),
+    IntegrityError("UNIQUE constraint failed"),
+    coded("40001"),
+    coded("40P01"),
+    OperationalError("database is locked"),
+    OperationalError("database table is locked: runtime_flow"),
+]
+
+
+@pytest.mark.parametrize("error", LOST, ids=str)
+def test_a_lost_race_is_run_again(error: Exception) -> None:
+    assert races.run(loses(races.TRIES - 1, error)) == races.TRIES
+
+
+@pytest.mark.parametrize("error", LOST, ids=str)
+def test_three_lost_races_are_busy(error: Exception) -> None:
+    with pytest.raises(races.BusyError) as busy:
+        races.run(loses(races.TRIES, error))
+    assert busy.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error", [OperationalError("disk I/O error"), coded("57014"), ValueError("a bug")], ids=str
+)
+def test_anything_else_is_raised_at_once(error: Exception) -> None:
+    work = loses(1, error)
+    with pytest.raises(type(error)):
+        races.run(work)
+    assert work() == 2
+
+
+def test_what_a_lost_try_wrote_is_gone() -> None:
+    tries = loses(1, races.LostRaceError())
+
+    def work() -> int:
+        Payload.objects.create(tenant="default", commitment="c" * 64, salt=b"s", body=b"{}")
+        return tries()
+
+    races.run(work)
+    assert Payload.objects.count() == 1
+
+
+def test_work_runs_inside_a_transaction() -> None:
+    assert races.run(lambda: transaction.get_connection().in_atomic_block)

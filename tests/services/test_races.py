@@ -77,7 +77,7 @@ def test_what_a_lost_try_wrote_is_gone() -> None:
     tries = loses(1, races.LostRaceError())
 
     def work() -> int:
-        Payload.objects.create(tenant="default", commitment="c" * 64, salt=b"s", body=b"{}")
+        ledger.commit_payload(tenant="default", body=b"{}")
         return tries()
 
     races.run(work)

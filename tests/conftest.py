@@ -37,7 +37,7 @@ def migrated(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         yield
         return
     with django_db_blocker.unblock():
-        made = setup_databases(verbosity=0, interactive=False, aliases={"default"})
+        made = setup_databases(verbosity=0, interactive=False, aliases={"default": None})
         yield
         teardown_databases(made, verbosity=0)
 

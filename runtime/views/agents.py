@@ -1,6 +1,5 @@
 """Agents: who they are, what they may do, and the switch that stops one."""
 
-import json
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -111,7 +110,7 @@ def _manifest(agent: Agent) -> dict[str, Any] | None:
         "limits": manifests.limits(body),
         "rights": manifests.rights(body),
         "bounds": manifests.bounds(body),
-        "raw": json.dumps(body, indent=2, ensure_ascii=False),
+        "raw": presenters.pretty(body),
         "activated_by": presenters.actor_words(
             agent.active_manifest.activated_by, people.names_of([agent.active_manifest.activated_by])
         ),

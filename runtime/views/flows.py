@@ -1,6 +1,5 @@
 """Search of flows, and the timeline of one DFID."""
 
-import json
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -87,7 +86,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
             for proposal in flows.list_proposals(dfid=dfid)
         ],
         "intents": [proposals.intent_shown(intent) for intent in flows.list_intents(dfid=dfid)],
-        "trigger": _pretty(bytes(flow.trigger)),
+        "trigger": presenters.pretty(canonical.decode(bytes(flow.trigger))),
     }
     return render(request, "runtime/flow.html", context)
 
@@ -115,7 +114,7 @@ def entry(request: HttpRequest, dfid: UUID, seq: int) -> HttpResponse:
         "entry": row,
         "hash": bytes(row.hash).hex(),
         "prev_hash": bytes(row.prev_hash).hex(),
-        "body": _pretty(bytes(row.body)),
+        "body": presenters.pretty(canonical.decode(bytes(row.body))),
     }
     return render(request, "runtime/_raw_entry.html", context)
 
@@ -163,7 +162,3 @@ def _waiting_for(flow: Flow) -> str:
             return "the runtime"
         case _:
             return "the agent"
-
-
-def _pretty(body: bytes) -> str:
-    return json.dumps(canonical.decode(body), indent=2, ensure_ascii=False)

@@ -10,6 +10,7 @@ from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from runtime.contracts import states
+from runtime.queries.pages.activity import Bucket
 from runtime.views import charts, presenters, strip, timeline
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
@@ -124,8 +125,8 @@ def test_the_strip_adds_up_and_shows_the_smallest() -> None:
 
 
 def test_the_chart_stacks_to_a_round_number() -> None:
-    bucket = charts.Bucket(begins_at=NOON, accepted=3, escalated=1, rejected=3)
-    chart = charts.throughput([bucket, charts.Bucket(begins_at=NOON, accepted=0, escalated=0, rejected=0)])
+    bucket = Bucket(begins_at=NOON, accepted=3, escalated=1, rejected=3)
+    chart = charts.throughput([bucket, Bucket(begins_at=NOON, accepted=0, escalated=0, rejected=0)])
     assert chart.top == 10
     assert [part[0] for part in chart.bars[0].parts] == ["accept", "escalate", "reject"]
     assert chart.bars[1].parts == []

@@ -169,8 +169,6 @@ def test_every_action_of_every_family_has_words() -> None:
     assert set(contracts.Action) <= set(RESOLUTIONS)
     offered = {action for family in contracts.Family for action in contracts.ACTIONS[family]}
     assert offered == set(contracts.Action)
-        contracts.Action
-    )
 
 
 def test_fields_follow_the_schema() -> None:

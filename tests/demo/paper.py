@@ -2,6 +2,7 @@
 
 import os
 import select
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,11 +15,10 @@ START_S = 20.0
 
 
 class PaperBroker:
-    """One broker on one port with one file; starting it again finds the same book."""
+    """One broker with one file; starting it again finds the same book."""
 
-    def __init__(self, *, port: int, db: Path, secret: str = "", market: str = "open") -> None:
-        self.port = port
-        self.base_url = f"http://127.0.0.1:{port}"
+    def __init__(self, *, db: Path, secret: str = "", market: str = "open") -> None:
+        self.port = 0
         self._db, self._secret, self._market = db, secret, market
         self._process: subprocess.Popen[str] | None = None
 
@@ -31,7 +31,13 @@ class PaperBroker:
         assert self._process.stderr is not None
         ready, _, _ = select.select([self._process.stderr], [], [], START_S)
         line = self._process.stderr.readline() if ready else "nothing"
-        assert line == f"broker ready on {self.port}\n", f"the broker said {line!r}"
+        assert line.startswith("broker ready on "), f"the broker said {line!r}"
+        self.port = int(line.split()[-1])  # any free one at first, the same one after a crash
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     def pid(self) -> int:
         """Process id of the running broker."""
@@ -97,6 +103,13 @@ class PaperBroker:
             if self._process.stderr is not None:
                 self._process.stderr.close()
             self._process = None
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def gone(pid: int) -> bool:

@@ -13,7 +13,6 @@ from standardwebhooks.webhooks import Webhook
 
 from dir_console.demo.lifeline import PARENT_ENV
 from dir_console.demo.wire import Unreachable, Wire
-from tests.demo.conftest import PORT
 from tests.demo.paper import PaperBroker, gone
 from tests.waiting import until
 
@@ -152,7 +151,7 @@ def test_keeps_its_book_over_a_crash(broker: PaperBroker) -> None:
 
 
 def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
-    paper = PaperBroker(port=PORT, db=tmp_path / "signed.sqlite3", secret=SECRET)
+    paper = PaperBroker(db=tmp_path / "signed.sqlite3", secret=SECRET)
     paper.start()
     try:
         now = datetime.now(UTC)
@@ -178,7 +177,7 @@ def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
 def test_answers_to_loopback_names_only(broker: PaperBroker) -> None:
     wire = Wire(base_url=broker.base_url, patience_s=0)
 
-    assert wire.call("GET", "/prices", headers={"Host": "broker.example:8260"}).status == 403
+    assert wire.call("GET", "/prices", headers={"Host": "broker.example"}).status == 403
     wire.close()
 
 
@@ -215,7 +214,7 @@ def test_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     argv = [sys.executable, "-c", code, sys.executable, "-m", "dir_console.demo.broker"]
-    argv += ["--port", str(PORT + 1), "--db", str(tmp_path / "b.sqlite3")]
+    argv += ["--port", "0", "--db", str(tmp_path / "b.sqlite3")]
     env = {name: value for name, value in os.environ.items() if name != PARENT_ENV}
     parent = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import secrets
 import subprocess
 from collections.abc import Mapping
@@ -11,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dir_console.demo.wire import Unreachable, Wire
-from tests.demo.paper import PaperBroker
+from tests.demo.paper import PaperBroker, free_port
 from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.waiting import until
 
-WEB_PORT = int(os.environ.get("DIR_TEST_FAULTS_PORT", "8240"))
-REDIS_PORT = WEB_PORT + 9
-BROKER_PORT = WEB_PORT + 10
 START_S = 40.0
 COMMAND_S = 60.0
 LEASE_S = 3
@@ -32,7 +28,12 @@ class Stack:
     broker: PaperBroker
     env: dict[str, str] = field(repr=False)
     processes: dict[str, Process] = field(default_factory=dict)
-    base_url: str = f"http://127.0.0.1:{WEB_PORT}"
+    port: int = field(default_factory=free_port)
+
+    @property
+    def base_url(self) -> str:
+        """Where the web listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def keys(self) -> Path:
@@ -97,7 +98,7 @@ class Stack:
         assert not dead, "\n".join(process.tail() for process in dead)
         wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=3)
         try:
-            return wire.call("GET", "/api/v1/openapi.json").status == 200
+            return wire.call("GET", "/readyz").status == 200
         except Unreachable:
             return False
         finally:
@@ -121,7 +122,7 @@ def _environment(folder: Path, secret: str, extra: Mapping[str, str]) -> dict[st
 
 def _broker(folder: Path) -> tuple[PaperBroker, str]:
     secret = "whsec_" + secrets.token_urlsafe(24).replace("-", "A").replace("_", "B")
-    return PaperBroker(port=BROKER_PORT, db=folder / "broker.sqlite3", secret=secret), secret
+    return PaperBroker(db=folder / "broker.sqlite3", secret=secret), secret
 
 
 def embedded(folder: Path) -> Stack:
@@ -129,16 +130,17 @@ def embedded(folder: Path) -> Stack:
     broker, secret = _broker(folder)
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, {}))
     state = stack.env["DIR_DATA"]
-    stack._add("server", python("manage.py", "up", "--port", str(WEB_PORT), "--data", state, "--no-demo"))
+    stack._add("server", python("manage.py", "up", "--port", str(stack.port), "--data", state, "--no-demo"))
     return stack
 
 
 def production(folder: Path, *, database_url: str) -> Stack:
     """Web, two workers and beat on PostgreSQL, with a Redis of its own that may be stopped."""
     broker, secret = _broker(folder)
+    redis_port = free_port()
     extra = {
         "DATABASE_URL": database_url,
-        "REDIS_URL": f"redis://127.0.0.1:{REDIS_PORT}/0",
+        "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "DIR_SECRET_KEY": secrets.token_urlsafe(48),
         "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
@@ -147,7 +149,7 @@ def production(folder: Path, *, database_url: str) -> Stack:
     redis = [
         "redis-server",
         "--port",
-        str(REDIS_PORT),
+        str(redis_port),
         "--bind",
         "127.0.0.1",
         "--save",
@@ -156,7 +158,15 @@ def production(folder: Path, *, database_url: str) -> Stack:
         str(folder),
     ]
     stack._add("redis", redis)
-    web = ["-m", "uvicorn", "dir_console.asgi:application", "--port", str(WEB_PORT), "--log-level", "warning"]
+    web = [
+        "-m",
+        "uvicorn",
+        "dir_console.asgi:application",
+        "--port",
+        str(stack.port),
+        "--log-level",
+        "warning",
+    ]
     stack._add("web", python(*web))
     for name in ("worker-1", "worker-2"):
         worker = [

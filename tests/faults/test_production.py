@@ -8,7 +8,7 @@ import pytest
 from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("production")]
 
 
 def test_carries_out_a_whole_burst_once(production: Stack, tmp_path: Path) -> None:

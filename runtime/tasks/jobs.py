@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from celery import shared_task
+from django.db import connection
 
 from runtime.services import sweeping
 from runtime.tasks import drain
@@ -34,7 +35,10 @@ def attempt(intent_id: str) -> None:
 @shared_task(name="runtime.sweep", ignore_result=True)
 def sweep() -> None:
     """One round of the sweeper; beat sends it every second."""
-    sweeping.sweep()
+    try:
+        sweeping.sweep()
+    finally:
+        connection.close()
 
 
 class Ringer:

@@ -59,7 +59,7 @@ check: check-format check-lint check-types check-imports check-structure check-m
 check-format: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 check-lint: $(STAMP)
-	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff check --quiet --output-format concise .
 check-types: $(STAMP)
 	$(APART) $(BIN)/mypy
 check-imports: $(STAMP)

@@ -21,6 +21,7 @@ from runtime.tasks import drain
 
 QUEUE_LIMIT = 1000
 PAUSE_S = 5.0
+FULL_PAUSE_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Ringer:
                 self._ids.put_nowait(intent_id)
         except queue.Full:
             _log.warning("the bell's queue is full; the sweeper will ring for the rest")
+            self._quiet_until = time.monotonic() + FULL_PAUSE_S
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)

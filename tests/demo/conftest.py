@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.paper import PaperBroker
+from tests.demo.paper import PaperBroker, ThreadBroker
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PaperBroker]:
-    """A broker without a secret, its market open."""
+def broker(tmp_path: Path) -> Iterator[ThreadBroker]:
+    """A broker in a thread, without a secret, its market open."""
+    paper = ThreadBroker(db=tmp_path / "broker.sqlite3")
+    yield paper
+    paper.stop()
+
+
+@pytest.fixture
+def broker_process(tmp_path: Path) -> Iterator[PaperBroker]:
+    """The same in a process that can be killed."""
     paper = PaperBroker(db=tmp_path / "broker.sqlite3")
     paper.start()
     yield paper

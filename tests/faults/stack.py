@@ -2,9 +2,10 @@
 
 import base64
 import json
+import re
 import secrets
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.waiting import until
 
-START_S = 40.0
+FAULT_PACK = Path(__file__).with_name("pack.yaml")
+FAULT_AGENTS = tuple(f"load-{number}" for number in range(AGENTS))
+START_S = 60.0
 COMMAND_S = 60.0
 LEASE_S = 3
 
@@ -80,13 +83,12 @@ class Stack:
             process.stop()
         self.broker.stop()
 
-    def prepare(self) -> None:
-        """Load the pack and hand out keys, as an operator would beside a running server."""
-        pack = self.folder / "pack.yaml"
-        text = (Path(__file__).parent / "pack.yaml").read_text()
-        pack.write_text(text.replace("PORT", str(self.broker.port)))
-        self.manage("load_pack", str(pack), "--activate")
-        agents = [f"load-{number}" for number in range(AGENTS)]
+    def prepare(self, *, pack: Path = FAULT_PACK, agents: Sequence[str] = FAULT_AGENTS) -> None:
+        """Load a pack and hand out keys, as an operator would beside a running server."""
+        here = self.folder / pack.name
+        # the pack names a broker at a port of its own; this one listens elsewhere
+        here.write_text(re.sub(r"http://127\.0\.0\.1:\w+", self.broker.base_url, pack.read_text()))
+        self.manage("load_pack", str(here), "--activate")
         self.keys.write_text(json.dumps({agent: self.manage("issue_key", agent).strip() for agent in agents}))
 
     def logs(self) -> str:

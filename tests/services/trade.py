@@ -149,3 +149,7 @@ def retarget(intent_id: UUID, name: str) -> None:
     rendered = canonical.decode(bytes(row.requests))
     rendered["steps"][0]["target"] = name
     Intent.objects.filter(pk=intent_id).update(target=name, requests=canonical.encode(rendered))
+
+
+def place_target(base_url: str, *, secret_env: str = "") -> None:
+    Target.objects.of(TENANT).filter(name="broker").update(base_url=base_url, secret_env=secret_env)

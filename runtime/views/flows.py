@@ -63,7 +63,7 @@ def _row(flow: Flow) -> dict[str, Any]:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """The timeline; for a live update its head alone (`HX-Request`)."""
+    """The timeline; for a live update its head alone, or with `?part=side` what stands beside it."""
     flow = _flow_or_404(request, dfid)
     after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
@@ -78,7 +78,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "stretches": stretches,
         "totals": strip.totals(stretches),
     }
-    if "HX-Request" in request.headers:
+    if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
     context |= {
         "proposals": [
@@ -88,7 +88,8 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "intents": [proposals.intent_shown(intent) for intent in flows.list_intents(dfid=dfid)],
         "trigger": presenters.pretty(canonical.decode(bytes(flow.trigger))),
     }
-    return render(request, "runtime/flow.html", context)
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
 
 
 @require_safe

@@ -41,7 +41,7 @@ class Persona:
             try:
                 self.turn()
             except Stopped:
-                return
+                break
             except (Refused, Unreachable) as trouble:
                 log.warning("%s: %s", self.client.agent_id, trouble)
                 pause_s += _TROUBLE_S
@@ -49,6 +49,7 @@ class Persona:
                 log.exception("%s: a turn failed", self.client.agent_id)
                 pause_s += _TROUBLE_S
             self.stop.wait(pause_s)
+        self.client.wire.close()
 
     def turn(self) -> None:
         """One piece of work."""

@@ -1,5 +1,7 @@
 """The paper broker keeps each effect once, and shows its callers every fault a real target has."""
 
+import contextlib
+import http.client
 import os
 import subprocess
 import sys
@@ -171,6 +173,45 @@ def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
         assert paper.call("POST", "/orders", body, key="k-2").status == 401
     finally:
         paper.stop()
+
+
+@pytest.mark.parametrize(
+    ("raw", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[1]", {}, 400),
+        (b"{}", {"Content-Length": "2000000"}, 413),
+        (b"{}", {"Content-Length": "many"}, 411),
+    ],
+)
+def test_refuses_a_body_it_cannot_read(
+    broker: ThreadBroker, raw: bytes, headers: dict[str, str], status: int
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=5)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/orders")
+        for name, value in ({"Content-Length": str(len(raw))} | headers).items():
+            connection.putheader(name, value)
+        connection.endheaders(raw)
+        answer = connection.getresponse()
+        answer.read()
+
+    assert answer.status == status
+    assert broker.count()["calls"] == 0
+
+
+def test_shows_its_newest_orders_first(broker: ThreadBroker) -> None:
+    for number in range(3):
+        broker.call("POST", "/orders", {**ORDER, "dfid": f"d-{number}"}, key=f"k-{number}")
+
+    newest = broker.call("GET", "/orders?limit=2").body["orders"]
+    assert [order["dfid"] for order in newest] == ["d-2", "d-1"]
+    assert [row["key"] for row in broker.call("GET", "/effects?after=1").body["effects"]] == ["k-1", "k-2"]
+
+
+def test_knows_no_other_path(broker: ThreadBroker) -> None:
+    assert broker.call("GET", "/secrets").status == 404
+    assert broker.call("POST", "/secrets", ORDER, key="k-1").status == 404
 
 
 def test_answers_to_loopback_names_only(broker: ThreadBroker) -> None:

@@ -83,9 +83,14 @@ class Desk:
         return UUID(verdict["intent_id"])
 
 
+def pack(*, base_url: str, executor: str = "http") -> str:
+    """The trial pack with its target at `base_url`."""
+    return PACK.replace("BASE_URL", base_url).replace("BY_WHOM", executor)
+
+
 def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -> Desk:
     """Load the pack and shake hands."""
-    text = PACK.replace("BASE_URL", base_url).replace("BY_WHOM", executor)
+    text = pack(base_url=base_url, executor=executor)
     loaded = packs.load(text=text, source="trial.yaml", activate=True, actor="system")
     assert isinstance(loaded, packs.Loaded), loaded
     issued = _good(credentials.issue_agent_key(tenant=TENANT, agent_id=AGENT, actor="system"))

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.http import HttpRequest
 
 from audit.models import LedgerEntry
+from runtime.api import auth
 from runtime.contracts.states import AgentStatus
 from runtime.models import Agent, Key, Session
 from runtime.queries import clock
@@ -151,3 +153,13 @@ def test_an_agent_is_seen_when_it_calls(trader: ground.Caller, set_clock: SetClo
     set_clock(later)
     trader.get("/schema/policy").ok()
     assert Agent.objects.get(agent_id="trader").last_seen_at == later
+
+
+def test_a_call_that_forgot_its_guard_fails_loudly() -> None:
+    request = HttpRequest()
+    for read in (auth.session_of, auth.feed_key_of, auth.agent_key_of):
+        with pytest.raises(TypeError):
+            read(request)
+    vars(request)["auth"] = Key(feed="prices")
+    with pytest.raises(TypeError):
+        auth.agent_key_of(request)

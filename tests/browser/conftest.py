@@ -163,11 +163,9 @@ def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
 
 
 @pytest.fixture(scope="session")
-def agent(console: Console) -> Iterator[Client]:
+def agent(console: Console) -> Client:
     """The agent that asks for too much, in the test's own hands."""
-    client = console.agent("ambitious-trader")
-    yield client
-    client.close()
+    return console.agent("ambitious-trader")
 
 
 @pytest.fixture

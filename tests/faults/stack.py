@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import redis
+
 from dir_console.demo.wire import Unreachable, Wire
 from tests.demo.paper import PaperBroker, free_port
 from tests.faults.burst import AGENTS
@@ -91,6 +94,19 @@ class Stack:
         self.manage("load_pack", str(here), "--activate")
         self.keys.write_text(json.dumps({agent: self.manage("issue_key", agent).strip() for agent in agents}))
 
+    def forget_messages(self) -> None:
+        """Empty the Redis of this stack."""
+        with redis.Redis.from_url(self.env["REDIS_URL"]) as client:
+            client.flushall()
+
+    def cut_connections(self) -> None:
+        """End every connection to the database of this stack, as a failover does."""
+        url, _, name = self.env["DATABASE_URL"].rpartition("/")
+        with psycopg.connect(f"{url}/postgres", autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
+
     def logs(self) -> str:
         """The end of every log."""
         return "\n".join(process.tail() for process in self.processes.values())
@@ -148,7 +164,7 @@ def production(folder: Path, *, database_url: str) -> Stack:
     }
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, extra))
     Path(stack.env["DIR_DATA"]).mkdir()  # as the volume of a compose file would be there
-    redis = [
+    server = [
         "redis-server",
         "--port",
         str(redis_port),
@@ -159,7 +175,7 @@ def production(folder: Path, *, database_url: str) -> Stack:
         "--dir",
         str(folder),
     ]
-    stack._add("redis", redis)
+    stack._add("redis", server)
     web = [
         "-m",
         "uvicorn",

@@ -63,8 +63,9 @@ def run(story: Any) -> None:
             relay = live.this_board().relay
             if relay is not None:
                 relay.cancel()
-                await asyncio.gather(relay, return_exceptions=True)
-            await get_channel_layer().close_pools()
+                await asyncio.wait([relay], timeout=5)
+            async with asyncio.timeout(5):
+                await get_channel_layer().close_pools()
 
     asyncio.run(closing_the_layer())
 

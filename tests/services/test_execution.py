@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, transaction
 from pytest_django.fixtures import Settings
 
 from audit import canonical
@@ -15,8 +16,8 @@ from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Re
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
 from runtime.queries import clock, intents
-from runtime.services import execution, stops, sweeping
-from runtime.services.execution import Status, calling
+from runtime.services import execution, races, stops, sweeping
+from runtime.services.execution import Status, calling, recording
 from tests.adapters import targets
 from tests.services import trade
 
@@ -373,3 +374,78 @@ def test_a_call_is_shorter_than_its_lease(
 ) -> None:
     settings.DIR_LEASE_S = lease_s
     assert calling.timeout_s(asked_s) == given_s
+
+
+@pytest.mark.parametrize("failures", [1, 4])
+def test_a_result_is_recorded_with_patience(
+    failures: int, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that fails over at the commit must not turn a known result into a doubt."""
+    intent_id = trade.open_desk().accept()
+    trouble = iter([OperationalError("gone")] * failures)
+    record = recording.record
+
+    def fail_first(*args: Any, **named: Any) -> Any:
+        for error in trouble:
+            raise error
+        return record(*args, **named)
+
+    monkeypatch.setattr(recording, "record", fail_first)
+    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,) * 4)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+
+
+def test_a_result_that_cannot_be_recorded_is_left_to_the_sweeper(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **named: Any) -> Any:
+        raise OperationalError("gone for good")
+
+    intent_id = trade.open_desk().accept()
+    monkeypatch.setattr(recording, "record", fail)
+    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,))
+    with pytest.raises(OperationalError):
+        attempt(intent_id)
+    assert trade.states(intent_id) == (IntentState.CLAIMED, FlowState.EXECUTING)
+
+
+def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intent_id = trade.open_desk().accept()
+    record, told = recording.record, []
+
+    def lose_the_answer(*args: Any, **named: Any) -> Any:
+        told.append(record(*args, **named))
+        if len(told) == 1:
+            raise races.BusyError
+        return told[-1]
+
+    def run(work: Any) -> Any:
+        return work()
+
+    monkeypatch.setattr(recording, "record", lose_the_answer)
+    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,))
+    monkeypatch.setattr(races, "run", run)
+    with transaction.atomic():
+        assert attempt(intent_id).status is Status.REPORTED_LATE
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trade.kinds(intent_id).count("outcome:recorded") == 1
+    assert "attempt:reported_late" not in trade.kinds(intent_id)
+
+
+def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    intent_id = trade.open_desk().accept()
+    looks: list[Any] = []
+
+    def look(*, flow: Any) -> intents.Standing:
+        looks.append(flow)
+        if len(looks) == 1:
+            return intents.Standing(status=AgentStatus.ACTIVE, held_by=None)
+        sweeping.expire_all_leases()
+        return intents.Standing(status=AgentStatus.ACTIVE, held_by=intents.SYSTEM_STOPPED)
+
+    monkeypatch.setattr(intents, "get_standing", look)
+    assert attempt(intent_id).status is Status.HELD
+    assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)

@@ -56,9 +56,14 @@ class Ringer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether offers are dropped just now."""
+        return time.monotonic() < self._quiet_until
+
     def offer(self, intent_ids: Sequence[UUID]) -> None:
         """Take ids, or drop them when the queue is full or the broker failed a moment ago. Never waits."""
-        if time.monotonic() < self._quiet_until:
+        if self.is_pausing:
             return
         try:
             for intent_id in intent_ids:
@@ -94,8 +99,12 @@ _ringer = Ringer()
 
 def ring(intent_ids: Sequence[UUID]) -> None:
     """Tell the workers; returns at once."""
+    this_ringer().offer(intent_ids)
+
+
+def this_ringer() -> Ringer:
+    """The ringer of this process: after a fork the parent's thread and locks are not ours."""
     global _ringer
     if _ringer.pid != os.getpid():
-        # After a fork the parent's thread and locks are not ours.
         _ringer = Ringer()
-    _ringer.offer(intent_ids)
+    return _ringer

@@ -3,9 +3,10 @@
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import TypeVar, assert_never
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
@@ -19,8 +20,9 @@ from runtime.services.execution import calling, claiming, recording
 from runtime.services.execution.claiming import Claimed, Refused
 from runtime.services.execution.recording import Late
 
+Written = TypeVar("Written")
 # Between them about as long as a database takes to fail over; after that the sweeper asks a person.
-_RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
+RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     # The kill switch may have been pressed since the claim was committed.
     held_by = intents.get_standing(flow=Flow(agent_id=claim.agent_pk, tenant=claim.tenant)).held_by
     if held_by is not None:
-        races.run(lambda: recording.hold(claim, why=held_by))
+        _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)
     return _record(claim, _call(claim))
 
@@ -83,19 +85,21 @@ def _call(claim: Claimed) -> CallResult:
 
 
 def _record(claim: Claimed, result: CallResult) -> AttemptResult:
-    """Record the result, with patience: losing it makes the intent IN_DOUBT."""
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    for wait_s in (*_RECORD_WAITS_S, None):
+    return _told(_patiently(claim, lambda: recording.record(claim, result, jitter=jitter)))
+
+
+def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
+    """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
+    for wait_s in RECORD_WAITS_S:
         try:
-            return _told(races.run(lambda: recording.record(claim, result, jitter=jitter)))
+            return races.run(write)
         except (races.BusyError, OperationalError, InterfaceError):
-            if wait_s is None:
-                raise
-            _log.warning("the result of intent %s could not be recorded; trying again", claim.intent_id)
+            _log.warning("what became of intent %s could not be written; trying again", claim.intent_id)
             if not connection.in_atomic_block:
                 connection.close()
             time.sleep(wait_s)
-    raise AssertionError("the last wait raises")
+    return races.run(write)
 
 
 def _told(recorded: recording.Recorded) -> AttemptResult:

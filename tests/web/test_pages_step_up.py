@@ -14,7 +14,7 @@ def test_a_fresh_password_opens_a_weighty_decision_and_an_old_one_does_not() -> 
     said = scenes.propose(
         scenes.session_of("ambitious-trader"), "ADJUST_POSITION", scenes.order("BUY", 40, "NVDA", 485600)
     )
-    scenes.add_user("olga", Role.OPERATOR)
+    scenes.add_user("olga", Role.OPERATOR, password=scenes.PASSWORD)
     client, path = Client(), f"/escalations/{said['escalation_id']}/"
     client.post("/accounts/login/", {"login": "olga", "password": scenes.PASSWORD})
     assert b"Confirm your password first" not in client.get(path).content

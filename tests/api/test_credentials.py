@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.http import HttpRequest
+from django.test import Client
 
 from audit.models import LedgerEntry
 from runtime.api import auth
@@ -163,3 +164,9 @@ def test_a_call_that_forgot_its_guard_fails_loudly() -> None:
     vars(request)["auth"] = Key(feed="prices")
     with pytest.raises(TypeError):
         auth.agent_key_of(request)
+
+
+def test_needs_no_csrf_token_and_sets_no_cookie(trader: ground.Caller) -> None:
+    trader.client = Client(enforce_csrf_checks=True)
+    trader.open_flow()
+    assert not trader.client.cookies

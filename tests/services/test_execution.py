@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
+from runtime.adapters.executors import registry
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
@@ -355,7 +356,7 @@ def test_a_simulated_step_needs_no_target() -> None:
 
 def test_an_executor_that_nobody_knows_fails_the_intent(monkeypatch: pytest.MonkeyPatch) -> None:
     intent_id = trade.open_desk().accept()
-    monkeypatch.setattr(calling.registry, "EXECUTORS", {})
+    monkeypatch.setattr(registry, "EXECUTORS", {})
     assert attempt(intent_id).detail == "TARGET_UNKNOWN"
 
 

@@ -17,7 +17,7 @@ from pytest_django.fixtures import Settings
 
 from audit import triggers
 from audit.permissions import Role, roles_of
-from dir_console import embedded, embedded_demo
+from dir_console import embedded
 from dir_console.demo import agents, children
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
@@ -153,7 +153,7 @@ def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings:
     [
         (packs, "load", packs.Refused(problems=("a problem",)), "a problem"),
         (credentials, "issue_agent_key", Problem(status=404, code="X", detail="No agent."), "No agent."),
-        (embedded_demo.embedded, "free_port", None, "no port"),
+        (embedded, "free_port", None, "no port"),
     ],
 )
 def test_what_cannot_be_started_says_why(

@@ -21,14 +21,13 @@ import django
 django.setup()
 import dir_console.celery
 from runtime.tasks import jobs
+from tests.waiting import until
 start = time.perf_counter()
 for _ in range(3000):
     jobs.ring([uuid.uuid4()])
 print(json.dumps(time.perf_counter() - start), flush=True)
-deadline = time.monotonic() + 20
-while not jobs.this_ringer().is_pausing and time.monotonic() < deadline:
-    time.sleep(0.05)
-print(json.dumps(jobs.this_ringer().is_pausing))
+until(lambda: jobs.this_ringer().is_pausing, timeout_s=20)
+print(json.dumps(True))
 """
 
 

@@ -206,8 +206,7 @@ def test_a_worker_that_is_stopped_finishes_its_call(
     installation: Installation, agent: Client, target: targets.StandIn
 ) -> None:
     """`docker compose stop` sends SIGTERM to the first process only."""
-    with targets.stand_in(lambda request: slow.release.wait(10) and quick(request)) as slow:
-        quick = targets.answer(200)
+    with targets.stand_in(targets.answer(200), is_held=True) as slow:
         pack = installation.folder / "slow.yaml"
         pack.write_text(trade.pack(base_url=slow.base_url))
         installation.manage("load_pack", str(pack), "--activate")

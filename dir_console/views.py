@@ -31,7 +31,14 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Flows", "/flows/", "flow"),
         ),
     ),
-    ("Govern", (("Agents", "/agents/", "agent"), ("Policy kinds", "/kinds/", "kind"))),
+    (
+        "Govern",
+        (
+            ("Agents", "/agents/", "agent"),
+            ("Budgets", "/budgets/", "budget"),
+            ("Policy kinds", "/kinds/", "kind"),
+        ),
+    ),
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),
 )
 

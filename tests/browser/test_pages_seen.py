@@ -37,6 +37,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         str(flow),
         "/agents/",
         "/agents/momentum-trader/",
+        "/budgets/",
         "/kinds/",
         "/kinds/ADJUST_POSITION/",
         "/ledger/",

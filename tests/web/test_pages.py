@@ -21,6 +21,7 @@ PAGES = [
     "/flows/",
     "/agents/",
     "/agents/ambitious-trader/",
+    "/budgets/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/ledger/",
@@ -127,6 +128,21 @@ def test_impact_is_an_icon_and_a_word(scene: scenes.Scene) -> None:
     assert "Low impact</div>" not in page
 
 
+def test_near_identical_items_are_told_once_what_they_share(scene: scenes.Scene) -> None:
+    session = scenes.session_of("unsure-analyst")
+    for quantity in (1, 2, 3):
+        scenes.propose(
+            session,
+            "ADJUST_POSITION",
+            scenes.order("BUY", quantity, "GOOG", quantity * 17235),
+            confidence=0.5,
+        )
+    client = sign_in(Role.OPERATOR)
+    page = text_of(client, "/escalations/?agent=unsure-analyst")
+    assert "5 alike, different in action, notional_cents, quantity, symbol" in page
+    assert page.count("data-row=") == 5
+
+
 def test_filters_live_in_the_address(scene: scenes.Scene) -> None:
     client = sign_in(Role.OPERATOR)
     low = text_of(client, "/escalations/?impact=LOW_IMPACT", **{"HX-Request": "true"})
@@ -138,7 +154,8 @@ def test_filters_live_in_the_address(scene: scenes.Scene) -> None:
 
 def test_a_live_update_is_the_pages_own_fragment(scene: scenes.Scene) -> None:
     client = sign_in(Role.AUDITOR)
-    for path in ("/", "/escalations/", "/flows/", "/agents/", "/ledger/", f"/flows/{scene.flows[0]}/"):
+    paths = ["/", "/escalations/", "/flows/", "/agents/", "/budgets/", "/ledger/", "/agents/momentum-trader/"]
+    for path in [*paths, f"/flows/{scene.flows[0]}/", f"/flows/{scene.flows[0]}/?part=side"]:
         fragment = text_of(client, path, **{"HX-Request": "true"})
         assert "<html" not in fragment
         assert fragment.strip()

@@ -29,11 +29,13 @@ def test_only_seniors_and_admins_resume() -> None:
     operator, senior = sign_in(Role.OPERATOR, name="op"), sign_in(Role.SENIOR, name="sen")
     operator.post("/stop/", {"reason": "Prices look wrong"})
     assert operator.post("/resume/").status_code == 403
-    assert "Everything is stopped." in text_of(operator, "/")
+    assert "Everything is stopped" in text_of(operator, "/")
+    assert "Prices look wrong" in text_of(operator, "/stop/state/")
     assert "Prices look wrong" in text_of(operator, "/")
     assert 'id="resume-all"' not in text_of(operator, "/")
     assert 'id="resume-all"' in text_of(senior, "/")
     assert senior.post("/resume/").status_code == 302
+    assert text_of(senior, "/stop/state/").strip() == ""
     assert not Stop.objects.filter(lifted_at__isnull=True).exists()
 
 

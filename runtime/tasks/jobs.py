@@ -22,7 +22,9 @@ from runtime.tasks import drain
 QUEUE_LIMIT = 1000
 PAUSE_S = 5.0
 FULL_PAUSE_S = 1.0
+LEAST_SWEEP_S = 0.5
 
+_swept_at_s = float("-inf")
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +37,11 @@ def attempt(intent_id: str) -> None:
 
 @shared_task(name="runtime.sweep", ignore_result=True)
 def sweep() -> None:
-    """One round of the sweeper; beat sends it every second."""
+    """One round of the sweeper; beat sends it every second; what piled up meanwhile is passed over."""
+    global _swept_at_s
+    if time.monotonic() - _swept_at_s < LEAST_SWEEP_S:
+        return
+    _swept_at_s = time.monotonic()
     try:
         sweeping.sweep()
     finally:

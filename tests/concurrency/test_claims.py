@@ -118,7 +118,7 @@ def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
         def work(number: int, claimed: claiming.Claimed = claimed) -> Any:
             if number == 0:
                 return sweeping.expire_all_leases()
-            result = calling.call(claimed)
+            result = calling.call(claimed, lease_left_s=30.0)
             return races.run(lambda: recording.record(claimed, result, jitter=0.0))
 
         rescued, _ = race(2, work)

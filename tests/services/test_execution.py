@@ -18,7 +18,7 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
 from runtime.queries import clock, intents
 from runtime.services import execution, races, stops, sweeping
-from runtime.services.execution import Status, calling, recording
+from runtime.services.execution import Status, attempting, calling, recording
 from tests.adapters import targets
 from tests.services import trade
 
@@ -57,7 +57,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the next calls come to; the last one for ever."""
     results: list[Any] = [FILLED]
 
-    def call(claim: Any) -> Any:
+    def call(claim: Any, *, lease_left_s: float) -> Any:
         result = results.pop(0) if len(results) > 1 else results[0]
         return result(claim) if callable(result) else result
 
@@ -368,13 +368,22 @@ def test_requests_that_cannot_be_read_end_the_intent(calls: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "lease_s", "given_s"), [(0, 30, 10), (5, 30, 5), (300, 30, 20), (20, 10, 9), (1, 2, 1)]
+    ("asked_s", "lease_left_s", "given_s"),
+    [(0, 30, 10), (5, 30, 5), (300, 30, 20), (20, 10, 9), (1, 2, 1), (5, 0.5, -0.5)],
 )
-def test_a_call_is_shorter_than_its_lease(
-    asked_s: int, lease_s: int, given_s: int, settings: Settings
+def test_a_call_ends_before_its_lease(asked_s: int, lease_left_s: float, given_s: float) -> None:
+    assert calling.timeout_s(asked_s, lease_left_s=lease_left_s) == given_s
+
+
+def test_a_worker_that_was_held_up_past_its_lease_calls_nobody(
+    target: targets.StandIn, settings: Settings
 ) -> None:
-    settings.DIR_LEASE_S = lease_s
-    assert calling.timeout_s(asked_s) == given_s
+    """A stopped process goes on where it stood: by then a person may have decided otherwise."""
+    settings.DIR_LEASE_S = 1
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert Attempt.objects.get().error_category == "LEASE_ENDED"
+    assert not target.seen
 
 
 @pytest.mark.parametrize("failures", [1, 4])
@@ -392,7 +401,7 @@ def test_a_result_is_recorded_with_patience(
         return record(*args, **named)
 
     monkeypatch.setattr(recording, "record", fail_first)
-    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,) * 4)
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,) * 4)
     assert attempt(intent_id).status is Status.SUCCEEDED
     assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
 
@@ -405,7 +414,7 @@ def test_a_result_that_cannot_be_recorded_is_left_to_the_sweeper(
 
     intent_id = trade.open_desk().accept()
     monkeypatch.setattr(recording, "record", fail)
-    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,))
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
     with pytest.raises(OperationalError):
         attempt(intent_id)
     assert trade.states(intent_id) == (IntentState.CLAIMED, FlowState.EXECUTING)
@@ -427,7 +436,7 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
         return work()
 
     monkeypatch.setattr(recording, "record", lose_the_answer)
-    monkeypatch.setattr(execution.attempting, "RECORD_WAITS_S", (0.0,))
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
     monkeypatch.setattr(races, "run", run)
     with transaction.atomic():
         assert attempt(intent_id).status is Status.REPORTED_LATE

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeVar, assert_never
 from uuid import UUID
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
@@ -58,6 +59,8 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     Raises:
         races.BusyError: when the rows were too contended to claim; nothing has happened then.
     """
+    # Before the claim, so that what is left of the lease is never thought longer than it is.
+    asked_at_s = time.monotonic()
     claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
@@ -66,15 +69,16 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     if held_by is not None:
         _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)
-    return _record(claim, _call(claim))
+    return _record(claim, _call(claim, asked_at_s=asked_at_s))
 
 
-def _call(claim: Claimed) -> CallResult:
+def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
     # A slow target must not keep a database connection: the pool would run dry for the web.
     if not connection.in_atomic_block:
         connection.close()
     try:
-        return calling.call(claim)
+        lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
+        return calling.call(claim, lease_left_s=lease_left_s)
     except Exception:
         _log.exception("executor of intent %s crashed", claim.intent_id)
         return Failure(

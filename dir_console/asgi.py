@@ -14,6 +14,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
 
 from audit import consumers, live
+from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
 from runtime.api import feedback_stream
 
@@ -29,15 +30,17 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "lifespan.shutdown.complete"})
 
 
-application = ProtocolTypeRouter(
-    {
-        "http": URLRouter(
-            [
-                re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
-                re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
-            ]
-        ),
-        "websocket": consumers.live_app(),
-        "lifespan": lifespan,
-    }
+application = BodyLimit(
+    ProtocolTypeRouter(
+        {
+            "http": URLRouter(
+                [
+                    re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
+                    re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
+                ]
+            ),
+            "websocket": consumers.live_app(),
+            "lifespan": lifespan,
+        }
+    )
 )

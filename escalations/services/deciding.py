@@ -59,6 +59,9 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
 
 def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish) -> Decided | Problem:
     row = held.escalation
+    barred = policy.role_missing(person)
+    if barred is not None:  # before anything is looked at anew: who may not decide changes nothing here
+        return _refuse(held, barred.status, barred.code, barred.why)
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN:

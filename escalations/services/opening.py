@@ -81,19 +81,7 @@ def open_escalation(
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
     )
-    return Opened(
-        escalation_id=escalation_id,
-        evidence_hash=row.evidence_hash,
-        event=events.EscalationOpened(
-            escalation_id=str(escalation_id),
-            family=kind_of,
-            reason=reason,
-            impact=answer.impact,
-            revision=1,
-            evidence_hash=row.evidence_hash,
-            deadline_at=row.deadline_at,
-        ),
-    )
+    return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
 
 
 def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
@@ -104,6 +92,18 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
     return [events.EscalationWithdrawn(escalation_id=str(row.pk)) for row in rows]
+
+
+def _entry(row: Escalation) -> events.EscalationOpened:
+    return events.EscalationOpened(
+        escalation_id=str(row.pk),
+        family=row.family,
+        reason=row.reason,
+        impact=row.impact,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+        deadline_at=row.deadline_at,
+    )
 
 
 def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:

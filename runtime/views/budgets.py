@@ -13,7 +13,7 @@ from audit.permissions import signed_in, tenant_of
 from runtime.models import Agent
 from runtime.queries import clock
 from runtime.queries.pages import agents, paging
-from runtime.views import presenters
+from runtime.views import presenters, reading
 
 TOKEN = 1000  # the row counts thousandths of a token
 HOUR = timedelta(hours=1)
@@ -53,7 +53,7 @@ def tokens(agent: Agent, *, now: datetime) -> Tokens | None:
 def index(request: HttpRequest) -> HttpResponse:
     """Every agent's budgets; those nearest to empty stand out by tone and word."""
     page = agents.list_agents(
-        tenant=tenant_of(request.user), after=request.GET.get("after", "")[:128], status=""
+        tenant=tenant_of(request.user), after=reading.text(request.GET.get("after", "")), status=""
     )
     now = clock.now()
     context = {

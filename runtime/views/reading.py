@@ -8,6 +8,11 @@ from django.utils.dateparse import parse_datetime
 _MOST_DIGITS = 18  # fits a signed 64-bit column
 
 
+def text(given: str, *, longest: int = 128) -> str:
+    """Text to look for: trimmed, cut, and without NUL, which PostgreSQL refuses to compare."""
+    return given.replace("\x00", "").strip()[:longest]
+
+
 def is_whole(text: str) -> bool:
     """Whether the text is a whole number that a column can hold."""
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

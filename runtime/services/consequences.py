@@ -177,9 +177,10 @@ def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
 
 
 def _demote(journal: Journal, agent: Agent) -> None:
-    """An agent that asks for more people than its budget holds may only read until an admin restores it."""
-    if agent.status != AgentStatus.ACTIVE:
-        return
+    """An agent that asks for more people than its budget holds may only read until an admin restores it.
+
+    It is ACTIVE: the gate asks the bucket of no other.
+    """
     agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
     agent.save(update_fields=["status", "status_reason"])
     ledger.append_to(

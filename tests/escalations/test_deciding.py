@@ -143,6 +143,12 @@ def test_an_admin_or_auditor_does_not_decide(desk: factories.Desk, role: str) ->
     held_back(desk.escalate(), factories.user("ada", role), Action.ABORT, expected=(403, "ROLE_MISSING"))
 
 
+def test_who_may_not_decide_does_not_even_revise_what_has_drifted(desk: factories.Desk) -> None:
+    escalation = desk.escalate()
+    factories.write("price.AAPL", 99_999)
+    held_back(escalation, factories.user("ada", "auditor"), expected=(403, "ROLE_MISSING"))
+
+
 @pytest.mark.parametrize("age_s", [301, 10_000])
 def test_a_password_given_too_long_ago_is_asked_for_again(
     desk: factories.Desk, olivia: User, age_s: int

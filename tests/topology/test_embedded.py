@@ -142,7 +142,9 @@ def test_calls_that_the_last_stop_cut_off_go_to_people(folder: Path, started: St
 def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings: Settings) -> None:
     assert "http://127.0.0.2:" in up("--no-demo", "--host", "127.0.0.2")
     assert settings.ALLOWED_HOSTS == ["localhost", "127.0.0.2"]
-    assert "http://127.0.0.1:" in up("--no-demo", "--host", "0.0.0.0")  # noqa: S104  # what is tested
+    said = up("--no-demo", "--host", "0.0.0.0")  # noqa: S104  # what is tested
+    assert "http://127.0.0.1:" in said
+    assert "Add others in DIR_ALLOWED_HOSTS" in said
     assert "http://[::1]:" in up("--no-demo", "--host", "::1")
     assert len(settings.ALLOWED_HOSTS) == 2
 

@@ -14,7 +14,6 @@ from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
-from runtime.models import Flow
 from runtime.queries import intents
 from runtime.services import races
 from runtime.services.execution import calling, claiming, recording
@@ -65,7 +64,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
     # The kill switch may have been pressed since the claim was committed.
-    held_by = intents.get_standing(flow=Flow(agent_id=claim.agent_pk, tenant=claim.tenant)).held_by
+    held_by = intents.get_standing(agent_pk=claim.agent_pk).held_by
     if held_by is not None:
         _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)

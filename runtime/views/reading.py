@@ -1,6 +1,7 @@
 """What an address says: a wrong value asks nothing, it never fails."""
 
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
@@ -29,6 +30,14 @@ def uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def page_path(address: str) -> str:
+    """The path of the page that a fragment belongs to, as htmx names it."""
+    try:
+        return urlsplit(address).path or "/"
+    except ValueError:
+        return "/"
 
 
 def moment(text: str) -> datetime | None:

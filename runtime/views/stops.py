@@ -1,7 +1,5 @@
 """The kill switches: everything, or one agent. Operators may stop; seniors and admins may resume too."""
 
-from urllib.parse import urlsplit
-
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -13,6 +11,7 @@ from runtime.contracts.problem import Problem
 from runtime.models import Agent
 from runtime.queries.pages import agents
 from runtime.services import stops
+from runtime.views import reading
 
 LONGEST = 500
 
@@ -32,8 +31,8 @@ def stop_all(request: HttpRequest) -> HttpResponse:
 def state(request: HttpRequest) -> HttpResponse:
     """The banner of a stop in force, for pages that are open; empty otherwise."""
     # The form in the banner leads back to the page around it, not to this fragment.
-    page = urlsplit(request.headers.get("HX-Current-URL", "/"))
-    return render(request, "components/stop_banner.html", {"page_path": page.path})
+    page_path = reading.page_path(request.headers.get("HX-Current-URL", "/"))
+    return render(request, "components/stop_banner.html", {"page_path": page_path})
 
 
 @require_POST

@@ -95,6 +95,8 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Recon
         reasons.append("the rules in force changed")
     if evidence.findings_key(shown) != evidence.findings_key(body):
         reasons.append("the gate finds something else")
+    if shown["impact"] != body["impact"]:
+        reasons.append("the impact is another")
     return ", ".join(reasons)
 
 

@@ -262,6 +262,20 @@ def test_a_modify_beyond_what_was_shown_is_refused(
     held_back(desk.escalate(), olivia, Action.MODIFY, params=params, expected=(409, "GATE_REFUSED"))
 
 
+def test_a_modify_does_not_weigh_more_than_what_was_shown(olivia: User) -> None:
+    # A sale is of low impact here and a purchase of high: a fresh password was never asked for.
+    kind = builders.kind(impact="params.action == 'BUY' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
+    held_back(escalation, olivia, Action.MODIFY, params=builders.PARAMS, expected=(409, "IMPACT_RAISED"))
+
+
+def test_a_modify_may_weigh_less_than_what_was_shown(olivia: User) -> None:
+    kind = builders.kind(impact="params.action == 'SELL' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
+    answer = factories.decide(escalation, olivia, Action.MODIFY, params=builders.PARAMS)
+    assert isinstance(answer, deciding.Decided)
+
+
 def test_the_refusal_of_the_gate_says_why(desk: factories.Desk, olivia: User) -> None:
     params = {**factories.OVER_LIMIT, "notional_cents": 150_001}
     answer = factories.decide(desk.escalate(), olivia, Action.MODIFY, params=params)

@@ -4,7 +4,15 @@
 `endings`, which `recovery` and `sweeping` share.
 """
 
-from runtime.services.execution.attempting import AttemptResult, Status, attempt
+from runtime.services.execution.attempting import AttemptResult, Status, attempt, give_back_connection
 from runtime.services.execution.probing import TargetCheck, check_target, list_targets
 
-__all__ = ["AttemptResult", "Status", "TargetCheck", "attempt", "check_target", "list_targets"]
+__all__ = [
+    "AttemptResult",
+    "Status",
+    "TargetCheck",
+    "attempt",
+    "check_target",
+    "give_back_connection",
+    "list_targets",
+]

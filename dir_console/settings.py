@@ -149,7 +149,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0, "options": {"expires": 5}}}
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 # The doors out of `runtime` (06): dotted paths, resolved at the first call.

@@ -35,7 +35,9 @@ def target_urls() -> dict[str, str]:
 
 def data_dir(base: Path) -> Path:
     """The folder that holds everything an embedded install writes."""
-    return Path(os.environ.get("DIR_DATA") or base / "var").resolve()
+    folder = Path(os.environ.get("DIR_DATA") or base / "var").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def keep_secret_file(path: Path, content: str) -> str:

@@ -2,7 +2,6 @@
 
 import uuid
 
-
 RANDOM_BYTES = 10
 
 

@@ -1,6 +1,6 @@
 """May this person take this action on this escalation now? One pure function answers the button and the POST.
 
-Separation of duty, friction that grows with impact (04, "Against rubber-stamping"), and the family's own
+Separation of duty, friction that grows with impact, and the family's own
 actions. Roles are the names of groups.
 """
 

@@ -107,7 +107,7 @@ def _entry(row: Escalation) -> events.EscalationOpened:
 
 
 def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:
-    """By the kind's SLA; an operational escalation has none, since time resolves nothing there (10)."""
+    """By the kind's SLA; an operational escalation has none, since time resolves nothing there."""
     if family is Family.OPERATIONAL:
         return None
     sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S

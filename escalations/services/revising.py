@@ -1,4 +1,4 @@
-"""Drift: is the frozen evidence still true, and if not, the next revision of it (10, "Locks and races")."""
+"""Drift: is the frozen evidence still true, and if not, the next revision of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

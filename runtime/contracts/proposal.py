@@ -1,4 +1,4 @@
-"""A proposal as the gate judges it: read back from the canonical bytes that are stored (10)."""
+"""A proposal as the gate judges it: read back from the canonical bytes that are stored."""
 
 from typing import Annotated, Any
 

@@ -23,7 +23,6 @@ class Reason(StrEnum):
     CONDITION_FAILED = "CONDITION_FAILED"
     RATE_LIMITED = "RATE_LIMITED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
-    RULE_FAILED = "RULE_FAILED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
@@ -56,7 +55,6 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision does not hold now.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
-    Reason.RULE_FAILED: "A rule of the policy kind could not be evaluated.",
     Reason.LOW_CONFIDENCE: "The confidence is under the threshold, or none was given where one is needed.",
     Reason.REVIEW_REQUESTED: "The agent asked for a person.",
     Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",

@@ -108,7 +108,7 @@ class OutcomeStatus(Choice):
 
 
 class FeedbackType(Choice):
-    """Events an agent reads by its flow's feedback (03)."""
+    """Events an agent reads by its flow's feedback."""
 
     VALIDATION_FEEDBACK = "VALIDATION_FEEDBACK"
     ESCALATION_REQUIRED = "ESCALATION_REQUIRED"

@@ -109,7 +109,7 @@ def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
 
 
 def answer(*, judged: Judged, flow: Flow, follow: Follow) -> dict[str, Any]:
-    """The verdict as the agent reads it (03, "Verdict")."""
+    """The verdict as the agent reads it."""
     body: dict[str, Any] = {
         "dfid": str(flow.dfid),
         "proposal_id": str(judged.proposal.proposal_id),

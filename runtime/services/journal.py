@@ -16,7 +16,7 @@ from runtime.services import races
 class Journal:
     """Collects while the use case runs; `write()` is the transaction's last act.
 
-    `flow` must be locked by the caller. `at` is never earlier than the flow's last update (10, "Bytes").
+    `flow` must be locked by the caller. `at` is never earlier than the flow's last update.
     """
 
     flow: Flow

@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper (10, "Workers and live").
+"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper.
 
 Rows are the truth; the bell only shortens the wait. Other processes cannot ring it, so the finder also looks
 by itself, at most a second apart.

@@ -1,4 +1,4 @@
-"""What you saw is what you signed (01, invariant 6): a decision holds for one revision, once."""
+"""What you saw is what you signed: a decision holds for one revision, once."""
 
 from dataclasses import replace
 from typing import Any

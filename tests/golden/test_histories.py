@@ -15,7 +15,6 @@ from tests.golden import history, record, scenarios
 
 # Given after the gate: by the worker, the sweeper, or a person.
 ELSEWHERE = {
-    Reason.RULE_FAILED,
     Reason.IN_DOUBT,
     Reason.REPEATED_FAILURE,
     Reason.TERMINAL_FAILURE,

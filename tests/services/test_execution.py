@@ -1,4 +1,4 @@
-"""One attempt: claim, second look, call, record (02, "Execution"). Real targets on the loopback address."""
+"""One attempt: claim, second look, call, record. Real targets on the loopback address."""
 
 from collections.abc import Iterator
 from datetime import timedelta

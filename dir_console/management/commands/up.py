@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole console in one process, on SQLite, with its demo (01, "Two topologies")."""
+"""`manage.py up`: the whole console in one process, on SQLite, with its demo."""
 
 import argparse
 import os

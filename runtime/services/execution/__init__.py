@@ -1,4 +1,4 @@
-"""Execution: the only road to a side effect (02, "Execution").
+"""Execution: the only road to a side effect.
 
 `attempt` claims an intent, calls its target once, and records what came of it. Every ending is written by
 `endings`, which `recovery` and `sweeping` share.

@@ -14,6 +14,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
 
 from audit import consumers, live
+from dir_console import static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
 from runtime.api import feedback_stream
@@ -36,7 +37,7 @@ application = BodyLimit(
             "http": URLRouter(
                 [
                     re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
-                    re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
+                    re_path(r"", static_files.served(django_application)),  # Channels takes any ASGI app
                 ]
             ),
             "websocket": consumers.live_app(),

@@ -49,7 +49,7 @@ class Done:
 
 
 def start(*, base_url: str, keys: Path, folder: Path, proposals: int = PROPOSALS, wait_s: float = 1) -> Burst:
-    """Send ``proposals`` by four agent processes; outcomes are waited for ``wait_s`` seconds only."""
+    """Send ``proposals`` by ``AGENTS`` agent processes; outcomes are waited for ``wait_s`` seconds only."""
     intents = folder / f"intents-{os.urandom(4).hex()}.json"
     argv = python("-m", "tests.load", "--base", base_url, "--keys", str(keys), "--kind", "PLACE_ORDER")
     argv += ["--agents", str(AGENTS), "--proposals", str(proposals), "--wait", str(wait_s)]

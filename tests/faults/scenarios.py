@@ -1,5 +1,6 @@
 """What both topologies must stand, told once."""
 
+import json
 from pathlib import Path
 
 from tests.faults import accounting, burst
@@ -19,14 +20,15 @@ answer = stops.resume_all(tenant="default", actor="user:1")
 
 def carry_out_a_whole_burst(stack: Stack, folder: Path) -> None:
     """Every proposal is accepted, carried out once, and its agent told."""
-    running = burst.start(base_url=stack.base_url, keys=stack.keys, folder=folder, wait_s=20)
+    running = burst.start(base_url=stack.base_url, keys=stack.keys, folder=folder, wait_s=20 * burst.PATIENCE)
     try:
         done = running.finish()
     finally:
         running.kill()
 
     accounting.check_burst(done)
-    assert done.report["outcomes"] == done.report["accepted"]
+    assert done.report["outcomes"] == done.report["accepted"], done.report
+    print(json.dumps(done.report))  # the figures of a bigger burst, with `pytest -s`
     assert accounting.check_exactly_once(stack, done) == {"done": len(done.intents)}
 
 

@@ -71,8 +71,12 @@ def _compiled(payload: Mapping[str, Any]) -> str:
 
 
 def _usage(payload: Mapping[str, Any]) -> str:
-    cost = f" and {payload['cost_usd']} USD" if payload["cost_usd"] else ""
-    return f"The agent reports {_count(payload['tokens'], 'token')}{cost}."
+    parts = [_count(payload["tokens"], "token")]
+    if payload["cost_usd"]:
+        parts.append(f"{payload['cost_usd']} USD")
+    if payload.get("tool_calls"):
+        parts.append(_count(payload["tool_calls"], "tool call"))
+    return f"The agent reports {' and '.join(parts)}."
 
 
 def _opened(payload: Mapping[str, Any]) -> str:
@@ -208,6 +212,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "lock", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")
         ),
         Kind.RESOURCE_RESERVED: Presenter("lock", Lane.VALIDATION, "Resource reserved", _reserved),
+        Kind.RESOURCE_PINNED: Presenter(
+            "lock", Lane.EXECUTION, "Reservation pinned", _says("{amount} of {resource} kept for the call.")
+        ),
         Kind.RESOURCE_COMMITTED: Presenter(
             "lock", Lane.EXECUTION, "Resource used", _says("{amount} of {resource} used.")
         ),
@@ -256,6 +263,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "layers", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
         ),
         Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", _tokens),
+        Kind.BUDGET_REFILLED: Presenter(
+            "budget", Lane.SYSTEM, "Budget refilled", _says("{tokens} escalation tokens again: {reason}.")
+        ),
         Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", _says("{reason}.")),
         Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", _resumed),
         Kind.REQUEST_REFUSED: Presenter(

@@ -55,6 +55,7 @@ class UsageReported(Event):
     kind = Kind.USAGE_REPORTED
     tokens: int
     cost_usd: str | None = None
+    tool_calls: int | None = None
 
 
 class ProposalSubmitted(Event):

@@ -107,6 +107,15 @@ class BudgetSpent(Event):
     tokens_left_milli: int
 
 
+class BudgetRefilled(Event):
+    """A person filled the agent's escalation bucket."""
+
+    kind = Kind.BUDGET_REFILLED
+    agent_id: str
+    tokens: int
+    reason: Text
+
+
 class SystemStopped(Event):
     kind = Kind.SYSTEM_STOPPED
     reason: Text

@@ -41,6 +41,28 @@ class Lift(Contract):
     proposed_value: str | None
 
 
+class ComputeFacts(Contract):
+    """Caps and use of the flow's compute budget; None bounds nothing. Money in micro-dollars, time in ms."""
+
+    tokens_cap: int | None
+    tokens_used: int
+    cost_cap_micros: int | None
+    cost_used_micros: int
+    tool_calls_cap: int | None
+    tool_calls_used: int
+    ends_at_ms: int | None
+
+
+class ResourceFacts(Contract):
+    """A resource that the kind claims. `reserved` is what other flows hold, `committed` what is used up."""
+
+    name: str
+    unit: str
+    capacity: int
+    reserved: int
+    committed: int
+
+
 class Facts(Contract):
     """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it."""
 
@@ -52,3 +74,5 @@ class Facts(Contract):
     history: dict[str, int] | None
     escalation_tokens: int
     lifts: tuple[Lift, ...] = ()
+    compute: ComputeFacts | None = None
+    resources: tuple[ResourceFacts, ...] = ()

@@ -65,10 +65,12 @@ class Hours(Contract):
 
 
 class Compute(Contract):
-    """Caps per flow: tokens, and cost as a decimal string."""
+    """Caps per flow: tokens, cost as a decimal string, tool calls, and seconds since its opening."""
 
-    tokens: Annotated[int, Field(ge=0)] | None = None
+    tokens: Annotated[int, Field(ge=0, le=1_000_000_000_000)] | None = None
     cost_usd: Decimal | None = None
+    tool_calls: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
+    wall_clock_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = None
 
 
 class MemoryScope(Contract):

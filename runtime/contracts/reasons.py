@@ -22,12 +22,17 @@ class Reason(StrEnum):
     CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
     CONDITION_FAILED = "CONDITION_FAILED"
     RATE_LIMITED = "RATE_LIMITED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     RULE_FAILED = "RULE_FAILED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
     ESCALATION_BUDGET_EXHAUSTED = "ESCALATION_BUDGET_EXHAUSTED"
+    CLAIM_FAILED = "CLAIM_FAILED"
+    INSUFFICIENT_LIQUIDITY = "INSUFFICIENT_LIQUIDITY"
+    RESOURCE_CONTENTION = "RESOURCE_CONTENTION"
+    LEASE_ENDED = "LEASE_ENDED"
     RENDERING_FAILED = "RENDERING_FAILED"
     IN_DOUBT = "IN_DOUBT"
     REPEATED_FAILURE = "REPEATED_FAILURE"
@@ -55,12 +60,17 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONSTRAINT_VIOLATED: "One of the agent's own bounds does not hold now.",
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision does not hold now.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
+    Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, tool calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
     Reason.RULE_FAILED: "A rule of the policy kind could not be evaluated.",
     Reason.LOW_CONFIDENCE: "The confidence given is under the threshold, or none was given where one is needed.",
     Reason.REVIEW_REQUESTED: "The agent asked for a person.",
     Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",
     Reason.ESCALATION_BUDGET_EXHAUSTED: "The agent has no escalation token left and becomes PASSIVE.",
+    Reason.CLAIM_FAILED: "A claim on a resource could not be worked out, or names a resource that is not there.",
+    Reason.INSUFFICIENT_LIQUIDITY: "The claim would not fit even if every reservation were free.",
+    Reason.RESOURCE_CONTENTION: "The claim would fit if the reservations of other flows were free.",
+    Reason.LEASE_ENDED: "The flow waited longer than its lease on a resource lasts.",
     Reason.RENDERING_FAILED: "The policy kind's request could not be made from these parameters.",
     Reason.IN_DOUBT: "It is not known whether the call took effect.",
     Reason.REPEATED_FAILURE: "The target failed four times.",

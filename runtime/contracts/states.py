@@ -107,6 +107,18 @@ class OutcomeStatus(Choice):
     CANCELLED = "CANCELLED"
 
 
+class ReservationState(Choice):
+    """A reservation is held with a lease, pinned by a worker's claim, and ends once."""
+
+    HELD = "HELD"
+    PINNED = "PINNED"
+    COMMITTED = "COMMITTED"
+    RELEASED = "RELEASED"
+
+
+STANDING = (ReservationState.HELD.value, ReservationState.PINNED.value)
+
+
 class FeedbackType(Choice):
     """Events an agent reads by its flow's feedback (03)."""
 

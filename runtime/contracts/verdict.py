@@ -59,6 +59,13 @@ class StepRequest(Contract):
     timeout_s: int
 
 
+class ResourceClaim(Contract):
+    """An amount of a resource that an accepted proposal takes, in the resource's unit; never nothing."""
+
+    resource: str
+    amount: int
+
+
 class Verdict(Contract):
     """The whole answer of the gate; byte-identical for identical input."""
 
@@ -71,6 +78,7 @@ class Verdict(Contract):
     steps: tuple[StepRequest, ...]
     attempts_left: int
     exhausted: bool
+    claims: tuple[ResourceClaim, ...] = ()
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

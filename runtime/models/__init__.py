@@ -7,12 +7,15 @@ from runtime.models.flow import Feedback, Flow, Snapshot
 from runtime.models.intent import Attempt, Intent, Outcome, Stop
 from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
 from runtime.models.proposal import Answer, Proposal, Verdict
+from runtime.models.resource import Reservation, Resource
+from runtime.models.usage import ComputeBudget, UsageReport
 
 __all__ = [
     "Agent",
     "Answer",
     "Attempt",
     "Bundle",
+    "ComputeBudget",
     "Fact",
     "FactVersion",
     "Feedback",
@@ -24,9 +27,12 @@ __all__ = [
     "Pack",
     "PolicyKind",
     "Proposal",
+    "Reservation",
+    "Resource",
     "Session",
     "Snapshot",
     "Stop",
     "Target",
+    "UsageReport",
     "Verdict",
 ]

@@ -99,7 +99,7 @@ class ResourceReserved(Event):
 
 
 class ResourcePinned(Event):
-    """A worker's claim keeps the reservation until the flow ends; `again` where its lease had ended before."""
+    """A worker's claim keeps the reservation until the flow ends; `again`: its lease had ended before."""
 
     kind = Kind.RESOURCE_PINNED
     resource: str

@@ -10,7 +10,7 @@ from runtime.api import auth, documents, envelopes, headers
 from runtime.api.replies import reply
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem, ProblemError, Violation
-from runtime.queries import feedback
+from runtime.queries import clock, feedback, usage
 from runtime.services import contexts, flows
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
@@ -63,7 +63,9 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
             attempts_left=flow.attempts_allowed - flow.attempts_used,
             parent_dfid=None,
             children=(),
-            budget=wire.FlowBudget(escalation_tokens=feedback.escalation_tokens(agent)),
+            budget=wire.FlowBudget(
+                escalation_tokens=feedback.escalation_tokens(agent), **usage.left_in(flow, at=clock.now())
+            ),
         )
     )
 

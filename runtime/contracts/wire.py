@@ -20,6 +20,7 @@ MAX_WAIT_S = 30
 FACT_PATH = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]+$"
 FACT_PREFIX = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]*$"
 MAX_FACT_PATH_CHARS = 200
+MAX_USAGE = 1_000_000_000_000
 
 
 def iso(moment: datetime) -> str:
@@ -32,6 +33,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+CostUsd = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$")]
 Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -109,8 +111,31 @@ class FlowState(Body):
     state: str
 
 
-class FlowBudget(Body):
-    """What is left of the agent's budgets."""
+class UsageRequest(Body):
+    """What the agent's reasoning has used since its last report: deltas, cost as a decimal string."""
+
+    tokens: Annotated[int, Field(ge=0, le=MAX_USAGE)]
+    cost_usd: CostUsd | None = None
+    tool_calls: Annotated[int, Field(ge=0, le=MAX_USAGE)] | None = None
+
+
+class ComputeLeft(Body):
+    """What is left of the flow's compute budget; null where nothing bounds it."""
+
+    tokens_left: int | None = None
+    cost_left_usd: str | None = None
+    tool_calls_left: int | None = None
+    wall_clock_left_s: int | None = None
+
+
+class UsageAnswer(ComputeLeft):
+    """What is left after a report, and how the flow stands."""
+
+    state: str
+
+
+class FlowBudget(ComputeLeft):
+    """What is left of the agent's escalation tokens and of the flow's compute budget."""
 
     escalation_tokens: int
 

@@ -10,7 +10,7 @@ from runtime.models.scoping import TenantManager
 
 
 class Resource(models.Model):
-    """A capacity in `unit`. `reserved` is held for a while, `committed` is used up; together they never pass it."""
+    """A capacity in `unit`: `reserved` is held for a while, `committed` used up; both never pass it."""
 
     tenant = models.CharField(max_length=64, default="default")
     name = models.CharField(max_length=500)
@@ -19,6 +19,7 @@ class Resource(models.Model):
     reserved = models.PositiveBigIntegerField(default=0)
     committed = models.PositiveBigIntegerField(default=0)
     configured_at = models.DateTimeField()
+    configured_by = models.CharField(max_length=160)
 
     objects = TenantManager()
 

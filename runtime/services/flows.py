@@ -20,7 +20,7 @@ from runtime.contracts.states import (
 )
 from runtime.models import Agent, Answer, Flow, Intent
 from runtime.queries import clock, schemas
-from runtime.services import locks, races
+from runtime.services import budgets, locks, races
 from runtime.services.journal import Journal
 
 DEFAULT_ATTEMPTS = 3
@@ -135,6 +135,7 @@ def _open(agent: Agent, trigger: Any, traceparent: str) -> wire.FlowState:
         opened_at=at,
         updated_at=at,
     )
+    budgets.open_for(flow=flow, manifest=manifest)
     journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=at)
     journal.add(
         events.FlowOpened(

@@ -9,7 +9,7 @@ from audit import canonical, events, ledger
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
 from runtime.kernel import lifecycle
 from runtime.models import Feedback, Flow
-from runtime.services import races
+from runtime.services import races, reservations
 
 
 @dataclass(kw_only=True)
@@ -60,6 +60,9 @@ class Journal:
 
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
+        if self.flow.state in ENDED:
+            # Whatever the way out, a flow that ends holds nothing any more.
+            self.add(*reservations.settle(flow=self.flow, at=self.at))
         Feedback.objects.bulk_create(self.feedback)
         head = ledger.append(
             tenant=self.flow.tenant,

@@ -178,6 +178,9 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
             "agent": known.agent.model_copy(update={"status": _heard_status(known.agent.status)}),
             "flow": known.flow.model_copy(update={"attempts_used": 0}),
             "history": None if known.history is None else {**known.history, "proposals_1m": 0},
+            "compute": None,
+            # What others hold just now comes and goes; only what is used up says something.
+            "resources": tuple(item.model_copy(update={"reserved": 0}) for item in known.resources),
         }
     )
     judgement = pipeline.Judgement(

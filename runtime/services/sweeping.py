@@ -16,10 +16,10 @@ from audit import events
 from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureCategory
-from runtime.contracts.states import AttemptState, FeedbackType, FlowState, IntentState
+from runtime.contracts.states import OPEN_TO_PROPOSALS, AttemptState, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt
-from runtime.queries import clock, intents
-from runtime.services import locks, races
+from runtime.queries import clock, intents, resources
+from runtime.services import leases, locks, races, usage
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
 
@@ -40,6 +40,8 @@ class Swept:
     rung: int = 0
     escalations: int = 0
     idle_flows: int = 0
+    overdue_flows: int = 0
+    leases: int = 0
     failed: int = 0
 
 
@@ -49,13 +51,18 @@ def sweep() -> Swept:
     orphans, failed = _each(intents.list_orphans(at=at, limit=BATCH), _rescue)
     idle = intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows, idle_failed = _each(idle, _abort_idle)
+    overdue = resources.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
+    overdue_flows, overdue_failed = _each(overdue, usage.stop_overdue)
+    leased, leases_failed = _each(resources.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
     escalations, expiry_failed = _expire_escalations()
     return Swept(
         orphans=orphans,
         rung=_ring_due(at),
         escalations=escalations,
         idle_flows=idle_flows,
-        failed=failed + idle_failed + expiry_failed,
+        overdue_flows=overdue_flows,
+        leases=leased,
+        failed=failed + idle_failed + overdue_failed + leases_failed + expiry_failed,
     )
 
 

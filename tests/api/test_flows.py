@@ -51,7 +51,13 @@ def test_shows_a_flow_to_its_agent(trader: ground.Caller) -> None:
         "attempts_left": 3,
         "parent_dfid": None,
         "children": [],
-        "budget": {"escalation_tokens": 3},
+        "budget": {
+            "escalation_tokens": 3,
+            "tokens_left": None,
+            "cost_left_usd": None,
+            "tool_calls_left": None,
+            "wall_clock_left_s": None,
+        },
     }
 
 

@@ -153,7 +153,7 @@ def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() ->
 
 
 def test_expressions_see_every_name_of_the_table() -> None:
-    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}))
+    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}, compute=builders.compute()))
     assert set(asked.names) == names.JUDGED
     for root in ("flow", "agent", "budget", "time", "manifest", "context"):
         assert set(asked.names[root]) == names.FIELDS[root]

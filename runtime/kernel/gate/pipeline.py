@@ -16,6 +16,7 @@ from runtime.kernel.gate import consequence, findings
 from runtime.kernel.gate.case import Case, Rules
 from runtime.kernel.gate.checks import (
     authority,
+    budget,
     conditions,
     confidence,
     constraints,
@@ -23,6 +24,7 @@ from runtime.kernel.gate.checks import (
     escalation_budget,
     limits,
     rate,
+    resources,
     retries,
     rules,
     schema,
@@ -50,10 +52,12 @@ STAGES: tuple[Stage, ...] = (
     Stage(context_freshness.NAME, context_freshness.check, is_integrity=True),
     Stage(constraints.NAME, constraints.check, is_integrity=False),
     Stage(conditions.NAME, conditions.check, is_integrity=False),
+    Stage(budget.NAME, budget.check, is_integrity=False),
     Stage(rate.NAME, rate.check, is_integrity=False),
     Stage(limits.NAME, limits.check, is_integrity=False),
     Stage(rules.NAME, rules.check, is_integrity=False),
     Stage(confidence.NAME, confidence.check, is_integrity=False),
+    Stage(resources.NAME, resources.check, is_integrity=False),
     Stage(consequence.NAME, consequence.check, is_integrity=False),
 )
 
@@ -90,6 +94,7 @@ def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) 
         steps=consequence.steps(case) if accepted else (),
         attempts_left=max(0, facts.flow.attempts_allowed - used),
         exhausted=exhausted,
+        claims=resources.claims(case) if accepted else (),
     )
 
 

@@ -14,7 +14,7 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.contracts.verdict import StepRequest
 from runtime.models import Attempt, Flow, Intent, Target
 from runtime.queries import clock, intents
-from runtime.services import locks, races, rechecking
+from runtime.services import locks, races, rechecking, reservations
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
 
@@ -73,6 +73,10 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     findings = rechecking.recheck(flow=flow, intent=intent, at=journal.at)
     if findings:
         return _end(journal, intent, status="BLOCKED", code=findings[0].code)
+    pinned = reservations.pin(intent=intent, at=journal.at)
+    if pinned is None:
+        return _end(journal, intent, status="BLOCKED", code=Reason.RESOURCE_CONTENTION)
+    journal.add(*pinned)
     return _take(journal, intent, step=step, owner=owner)
 
 

@@ -58,29 +58,35 @@ class Desk:
 
     def accept(self, *, window_s: int = 60, traceparent: str = "") -> UUID:
         """A flow of its own, its proposal accepted; the id of the waiting intent."""
-        opened = _good(flows.open_flow(agent=self.agent, trigger={"why": "trial"}, traceparent=traceparent))
-        dfid = UUID(str(opened.dfid))
-        context = _good(contexts.compile_context(agent=self.agent, dfid=dfid))
-        asked = {
-            "policy_kind": KIND,
-            "params": {"symbol": "ABC", "quantity": 2},
-            "execution_constraints": {"validity_window_sec": window_s},
-            "context_ref": context.context_ref,
-            "confidence": 0.9,
-        }
-        body = canonical.encode(asked)
-        answered = intake.submit(
-            session=self.session,
-            dfid=dfid,
-            envelope=ProposalEnvelope.model_validate_json(body),
-            body=body,
-            idempotency_key=str(uuid4()),
-            path=f"/flows/{dfid}/proposals",
-        )
-        assert isinstance(answered, intake.Answered), answered
-        verdict = canonical.decode(answered.body)
+        verdict = propose(self, window_s=window_s, traceparent=traceparent)
         assert verdict["verdict"] == "ACCEPT", verdict
         return UUID(verdict["intent_id"])
+
+
+def propose(desk: Desk, *, quantity: int = 2, window_s: int = 60, traceparent: str = "") -> dict[str, Any]:
+    """A flow of its own and a proposal in it; the verdict."""
+    opened = _good(flows.open_flow(agent=desk.agent, trigger={"why": "trial"}, traceparent=traceparent))
+    dfid = UUID(str(opened.dfid))
+    context = _good(contexts.compile_context(agent=desk.agent, dfid=dfid))
+    asked = {
+        "policy_kind": KIND,
+        "params": {"symbol": "ABC", "quantity": quantity},
+        "execution_constraints": {"validity_window_sec": window_s},
+        "context_ref": context.context_ref,
+        "confidence": 0.9,
+    }
+    body = canonical.encode(asked)
+    answered = intake.submit(
+        session=desk.session,
+        dfid=dfid,
+        envelope=ProposalEnvelope.model_validate_json(body),
+        body=body,
+        idempotency_key=str(uuid4()),
+        path=f"/flows/{dfid}/proposals",
+    )
+    assert isinstance(answered, intake.Answered), answered
+    verdict: dict[str, Any] = canonical.decode(answered.body)
+    return verdict
 
 
 def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -> Desk:

@@ -16,7 +16,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 
 # Arithmetic that decides or proves something: every branch is tested.
-EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events.py
+EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events/*
 
 .PHONY: help install up test suite coverage check browser bench clean lock docs \
 	check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs
@@ -59,7 +59,7 @@ check: check-format check-lint check-types check-imports check-structure check-m
 check-format: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 check-lint: $(STAMP)
-	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff check --quiet --output-format concise .
 check-types: $(STAMP)
 	$(APART) $(BIN)/mypy
 check-imports: $(STAMP)

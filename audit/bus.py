@@ -21,7 +21,7 @@ QUEUE_LIMIT = 1000  # streams waiting to be told
 BATCH_LIMIT = 200
 SEND_TIMEOUT_S = 2.0
 PAUSE_S = 5.0  # after a failed send or receive
-RENEW_S = 3600.0  # a group membership ends after a day; a receive that waits this long renews it
+RENEW_S = 3600.0  # a group membership ends after a day
 
 _log = logging.getLogger(__name__)
 
@@ -104,28 +104,64 @@ def this_publisher() -> Publisher:
     return _publisher
 
 
-async def relay(deliver: Deliver) -> None:
-    """Pass on what other processes publish, for as long as this event loop lives."""
+class Relay:
+    """Passes on what other processes publish, on a daemon thread of its own.
+
+    Not on the server's loop: a receive from Redis can lose its cancellation, and a server that stops
+    would wait for it for ever.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self, deliver: Deliver) -> None:
+        """Begin to listen; does nothing when it does already."""
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=lambda: asyncio.run(_relay(deliver)), name="live-relay", daemon=True
+                )
+                self._thread.start()
+
+
+_relay_here = Relay()
+
+
+def listen(deliver: Deliver) -> None:
+    """Pass hints of other processes to `deliver`, on the relay's thread; nothing where there are none."""
+    global _relay_here
+    if is_shared():
+        if _relay_here.pid != os.getpid():
+            _relay_here = Relay()
+        _relay_here.start(deliver)
+
+
+async def _relay(deliver: Deliver) -> None:
+    layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
     while True:
         try:
-            await _receive(deliver)
-        except Exception as error:
-            _log.warning("live hints from other processes pause for %s s: %s", PAUSE_S, type(error).__name__)
+            async with asyncio.TaskGroup() as group:
+                channel = await layer.new_channel("live")
+                group.create_task(_stay_joined(layer, channel))
+                group.create_task(_receive(layer, channel, deliver))
+        except ExceptionGroup as failed:
+            why = ", ".join(type(error).__name__ for error in failed.exceptions)
+            _log.warning("live hints from other processes pause for %s s: %s", PAUSE_S, why)
             await asyncio.sleep(PAUSE_S)
 
 
-async def _receive(deliver: Deliver) -> None:
-    layer = get_channel_layer()
-    channel = await layer.new_channel("live")
+async def _stay_joined(layer: Any, channel: str) -> None:
     while True:
         await layer.group_add(GROUP, channel)
-        renew_at = time.monotonic() + RENEW_S
-        while (left := renew_at - time.monotonic()) > 0:
-            try:
-                message: dict[str, Any] = await asyncio.wait_for(layer.receive(channel), left)
-            except TimeoutError:
-                break
-            # This process has told its own listeners already.
-            if message["origin"] != this_publisher().origin:
-                for tenant, stream, seq in message["hints"]:
-                    deliver(tenant, stream, seq)
+        await asyncio.sleep(RENEW_S)
+
+
+async def _receive(layer: Any, channel: str, deliver: Deliver) -> None:
+    while True:
+        message: dict[str, Any] = await layer.receive(channel)
+        # This process has told its own listeners already.
+        if message["origin"] != this_publisher().origin:
+            for tenant, stream, seq in message["hints"]:
+                deliver(tenant, stream, seq)

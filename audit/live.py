@@ -27,18 +27,12 @@ class Board:
     loop: asyncio.AbstractEventLoop
     bells: dict[str, set[asyncio.Event]] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
-    relay: asyncio.Task[None] | None = None
 
     def deliver(self, tenant: str, stream: str, seq: int) -> None:
         """Ring everyone who waits for the stream, and tell the open pages."""
         for bell in self.bells.get(stream, ()):
             bell.set()
         self.room.take_hint(tenant, stream, seq)
-
-    def start_relay(self) -> None:
-        """Listen to other processes, where there is a shared channel layer."""
-        if bus.is_shared() and (self.relay is None or self.relay.done()):
-            self.relay = self.loop.create_task(bus.relay(self.deliver))
 
 
 _boards: dict[asyncio.AbstractEventLoop, Board] = {}
@@ -51,8 +45,7 @@ def hint(*, tenant: str, stream: str, seq: int) -> None:
     Never raises and never waits for the network: a page that misses it looks again by itself.
     """
     try:
-        for board in list(_boards.values()):
-            _deliver_soon(board, tenant, stream, seq)
+        _tell_boards(tenant, stream, seq)
         bus.publish(tenant=tenant, stream=stream, seq=seq)
     except Exception:
         # The state is committed: whatever goes wrong here must not look like a failure of the request.
@@ -67,7 +60,7 @@ def use_loop(loop: asyncio.AbstractEventLoop) -> Board:
             for closed in [known for known in _boards if known.is_closed()]:
                 del _boards[closed]
             board = _boards.setdefault(loop, Board(loop))
-        loop.call_soon_threadsafe(board.start_relay)
+        bus.listen(_tell_boards)
     return board
 
 
@@ -98,7 +91,9 @@ async def listening(*streams: str) -> AsyncIterator[asyncio.Event]:
 async def ring_or_timeout(bell: asyncio.Event, timeout_s: float) -> bool:
     """Wait for the bell of `listening`, at most `timeout_s` and at most POLL_S; True when it rang."""
     try:
-        await asyncio.wait_for(bell.wait(), min(timeout_s, POLL_S))
+        # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the bell.
+        async with asyncio.timeout(min(timeout_s, POLL_S)):
+            await bell.wait()
     except TimeoutError:
         return False
     bell.clear()
@@ -114,7 +109,7 @@ async def wait(stream: str, timeout_s: float) -> bool:
         return await ring_or_timeout(bell, timeout_s)
 
 
-def _deliver_soon(board: Board, tenant: str, stream: str, seq: int) -> None:
-    # A closing loop raises RuntimeError; its listeners are going away with it.
-    if not board.loop.is_closed():
-        board.loop.call_soon_threadsafe(board.deliver, tenant, stream, seq)
+def _tell_boards(tenant: str, stream: str, seq: int) -> None:
+    for board in list(_boards.values()):
+        if not board.loop.is_closed():
+            board.loop.call_soon_threadsafe(board.deliver, tenant, stream, seq)

@@ -1,8 +1,7 @@
 """Reads of the ledger. Pages are cut by key, never by OFFSET, and nothing is counted."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from audit import canonical
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
@@ -39,9 +38,3 @@ def get_payload(*, tenant: str, commitment: str) -> bytes | None:
     """The body behind a commitment; None when it is unknown here or was erased."""
     body = Payload.objects.filter(tenant=tenant, commitment=commitment).values_list("body", flat=True).first()
     return None if body is None else bytes(body)
-
-
-def get_payload_documents(*, tenant: str, commitments: Collection[str]) -> Mapping[str, object]:
-    """The decoded JSON bodies behind several commitments, in one query; erased ones are left out."""
-    rows = Payload.objects.filter(tenant=tenant, commitment__in=list(commitments), erased_at=None)
-    return {row.commitment: canonical.decode(bytes(row.body or b"null")) for row in rows}

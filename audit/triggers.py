@@ -83,7 +83,7 @@ def check_installed(
     return [
         Error(
             f"The append-only trigger {name} is missing on database {using}.",
-            hint="Run manage.py migrate; it puts the triggers back.",
+            hint="Run manage.py migrate --skip-checks, which puts it back, and then manage.py verify_ledger.",
             id="audit.E001",
         )
         for using in databases or ()

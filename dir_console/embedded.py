@@ -18,6 +18,7 @@ LOCK_NAME = "up.lock"
 # Together with uvicorn's own grace they stay under ten seconds.
 DRAIN_STOP_S = 5.0
 GRACE_S = 2
+BACKLOG = 1024
 
 
 class FolderBusyError(Exception):
@@ -47,12 +48,16 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, so that a taken port is told before anything else happens. Raises `PortTakenError`."""
+    """A listening socket, so that a taken port is told before anything else happens.
+
+    Whoever calls before the server is ready waits for it. Raises `PortTakenError`.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         raise PortTakenError(error.strerror) from error

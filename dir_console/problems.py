@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -128,12 +128,18 @@ def register(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem document, and record refusals of known callers."""
 
     def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-        problem = for_exception(error if isinstance(error, Exception) else error())
+        problem = _placed(request, for_exception(error if isinstance(error, Exception) else error()))
         refusals.note(request, problem)
         return respond(problem)
 
     for kind in (ProblemError, AuthenticationError, HttpError, NinjaValidationError, Exception):
         api.add_exception_handler(kind, answer)
+
+
+def _placed(request: HttpRequest, problem: Problem) -> Problem:
+    """The problem with the flow that the call was about, where its address names one."""
+    dfid = request.resolver_match.kwargs.get("dfid") if request.resolver_match else None
+    return problem if dfid is None or problem.dfid is not None else replace(problem, dfid=str(dfid))
 
 
 class ProblemMiddleware:

@@ -31,7 +31,14 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Flows", "/flows/", "flow"),
         ),
     ),
-    ("Govern", (("Agents", "/agents/", "agent"), ("Policy kinds", "/kinds/", "kind"))),
+    (
+        "Govern",
+        (
+            ("Agents", "/agents/", "agent"),
+            ("Budgets", "/budgets/", "budget"),
+            ("Policy kinds", "/kinds/", "kind"),
+        ),
+    ),
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),
 )
 
@@ -102,8 +109,8 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     wanted = escalation_queries.Filter()
-    page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=6)
-    urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:6]
+    page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
+    urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)
     latest = activity.list_latest_entries(
         tenant=tenant, before=None, stream="", kind="", size=8, besides=NOISE

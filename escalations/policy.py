@@ -115,7 +115,8 @@ def _role(person: Person) -> Denied | None:
 def _not_liftable(action: Action, situation: Situation) -> Denied | None:
     if action is not Action.OVERRIDE or not situation.failing:
         return None
-    return Denied("NOT_LIFTABLE", f"No person can lift this: {situation.failing[0]}", 409)
+    why = situation.failing[0].rstrip(".")
+    return Denied("NOT_LIFTABLE", f"No person can lift this: {why}. Modify or abort.", 409)
 
 
 def _duty(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:

@@ -1,8 +1,9 @@
 """What the queue and the decision page say, made from rows and frozen evidence; no query is made here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from audit import canonical
@@ -21,6 +22,7 @@ RESOLUTIONS: Mapping[str, Badge] = {
     contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
     contracts.State.OPEN: Badge("warn", "refer", "Open"),
 }
+LEAST_ALIKE = 3
 FAMILIES: Mapping[str, str] = {
     contracts.Family.DECISION: "Decision",
     contracts.Family.OPERATIONAL: "Operational",
@@ -67,13 +69,37 @@ class Row:
     ended_by: str
     holder: str
     mine: bool
+    group: str = ""
+    alike: bool = False
 
 
 def rows(
     *, escalations: Sequence[Escalation], evidence: Mapping[Any, Evidence], now: datetime, user_pk: int
 ) -> list[Row]:
-    """Lines for the queue, in the order given."""
-    return [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
+    """Lines for the queue, in the order given; runs of near-identical ones are told once what they share."""
+    made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
+    grouped: list[Row] = []
+    for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(pair[0])):
+        members = list(run)
+        if len(members) < LEAST_ALIKE:
+            grouped += [line for _, line in members]
+            continue
+        words = _differing([evidence[item.pk] for item, _ in members if item.pk in evidence])
+        head, *rest = [replace(line, alike=True) for _, line in members]
+        grouped += [replace(head, group=f"{len(members)} alike, {words}"), *rest]
+    return grouped
+
+
+def _likeness(item: Escalation) -> tuple[str, ...]:
+    return (item.agent_id, item.policy_kind, item.reason, item.impact, item.state)
+
+
+def _differing(evidence: Sequence[Evidence]) -> str:
+    """Which parameters tell the members of a run apart."""
+    params = [canonical.decode(bytes(row.body))["proposal"]["params"] for row in evidence]
+    names = sorted({name for given in params for name in given})
+    differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
+    return f"different in {', '.join(differing)}" if differing else "with the same parameters"
 
 
 def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: int) -> Row:

@@ -2,15 +2,17 @@
 
 from django.urls import path
 
-from runtime.views import agents, flows, kinds, ledger, stops
+from runtime.views import agents, budgets, flows, kinds, ledger, stops
 
 urlpatterns = [
     path("stop/", stops.stop_all, name="stop-all"),
+    path("stop/state/", stops.state, name="stop-state"),
     path("resume/", stops.resume_all, name="resume-all"),
     path("agents/", agents.index, name="agents"),
     path("agents/<str:agent_id>/", agents.detail, name="agent"),
     path("agents/<str:agent_id>/stop/", stops.stop_agent, name="stop-agent"),
     path("agents/<str:agent_id>/resume/", stops.resume_agent, name="resume-agent"),
+    path("budgets/", budgets.index, name="budgets"),
     path("kinds/", kinds.index, name="kinds"),
     path("kinds/<str:kind>/", kinds.detail, name="kind"),
     path("flows/", flows.search, name="flows"),

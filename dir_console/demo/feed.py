@@ -6,6 +6,7 @@ change only, under the ETag of the version it replaces.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -124,12 +125,11 @@ def main(argv: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
-    feed = Feed(
-        console=Wire(base_url=chosen.base, stop=stop),
-        broker=Wire(base_url=chosen.broker, stop=stop),
-        keys=keys,
-    )
-    run(feed=feed, stop=stop)
+    with (
+        contextlib.closing(Wire(base_url=chosen.base, stop=stop)) as console,
+        contextlib.closing(Wire(base_url=chosen.broker, stop=stop)) as broker,
+    ):
+        run(feed=Feed(console=console, broker=broker, keys=keys), stop=stop)
     return 0
 
 

@@ -15,8 +15,6 @@ log = logging.getLogger("demo.agents")
 MAX_OPEN: Final = 6
 # Asking without a token would make the agent PASSIVE: leave some to be safe.
 _SPARE_TOKENS: Final = 2
-_OUTCOME_S: Final = 12.0
-_PERSON_S: Final = 25.0
 _TROUBLE_S: Final = 10.0
 
 _ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
@@ -33,6 +31,8 @@ class Persona:
     open_escalations: dict[str, int] = field(default_factory=dict)
 
     pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
+    outcome_s: ClassVar[float] = 12.0
+    person_s: ClassVar[float] = 25.0
 
     def run(self) -> None:
         """Take turns until told to stop; trouble is waited out, never given up on."""
@@ -41,7 +41,7 @@ class Persona:
             try:
                 self.turn()
             except Stopped:
-                return
+                break
             except (Refused, Unreachable) as trouble:
                 log.warning("%s: %s", self.client.agent_id, trouble)
                 pause_s += _TROUBLE_S
@@ -49,6 +49,7 @@ class Persona:
                 log.exception("%s: a turn failed", self.client.agent_id)
                 pause_s += _TROUBLE_S
             self.stop.wait(pause_s)
+        self.client.wire.close()
 
     def turn(self) -> None:
         """One piece of work."""
@@ -79,9 +80,9 @@ class Persona:
     def settle(self, verdict: Verdict) -> None:
         """Wait within reason for what becomes of a proposal; a rejected flow is withdrawn."""
         if verdict.verdict == "ACCEPT":
-            self._hear(verdict.dfid, patience_s=_OUTCOME_S)
+            self._hear(verdict.dfid, patience_s=self.outcome_s)
         elif verdict.verdict == "ESCALATE":
-            self._hear(verdict.dfid, patience_s=_PERSON_S)
+            self._hear(verdict.dfid, patience_s=self.person_s)
         elif verdict.state != "ABORTED":
             self.client.cancel(verdict.dfid, reason="No better proposal to make in this flow.")
 

@@ -1,6 +1,6 @@
 """Four characters that drive the demo: how each chooses, and how it takes an answer."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 from dir_console.demo import proposals
 from dir_console.demo.client import Context
@@ -66,6 +66,7 @@ class Confused(Persona):
     """Repeats itself against stale or malformed input until the runtime ends the flow."""
 
     pace_s = (45.0, 70.0)
+    retry_s: ClassVar[tuple[float, float]] = (3.0, 5.0)
 
     def turn(self) -> None:
         """Three attempts, a few seconds apart, each wrong in its own way."""
@@ -79,7 +80,7 @@ class Confused(Persona):
                 return
             if verdict.state == "ABORTED":
                 return
-            self.stop.wait(self.rng.uniform(3.0, 5.0))
+            self.stop.wait(self.rng.uniform(*self.retry_s))
 
     def _moved(self, dfid: str, seen: Context) -> str:
         """The symbol whose price left the old view the most."""

@@ -1,6 +1,5 @@
 """One case as the decision page shows it: made from the frozen bundle alone, in the order of 04."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,20 +93,15 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         confidence="" if confidence is None else f"{confidence:g}",
         attempts=operational.get("attempts", ()),
         target=operational.get("target", ""),
-        explain=visible_lines(bundle["explain"]),
+        explain=presenters.visible_lines(bundle["explain"]),
         type_again=bundle["type_again"],
         frozen_at=parse_datetime(bundle["frozen_at"]),
         kind=kind["kind"],
         kind_version=kind["version"],
         manifest_version=bundle["agent"]["manifest_version"],
         rules_digest=bundle["policy_bundle_hash"],
-        raw=json.dumps(bundle, indent=2, ensure_ascii=True),
+        raw=presenters.pretty(bundle),
     )
-
-
-def visible_lines(text: str) -> str:
-    """Agent text with its line ends kept and every other invisible character written out."""
-    return "\n".join(effects.visible(line) for line in text.splitlines())
 
 
 def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:

@@ -29,10 +29,12 @@ class Field:
 def fields(
     schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None
 ) -> list[Field]:
-    """Controls for the schema's properties, in its own order; nested values are left to the JSON field."""
-    required = set(schema.get("required") or ())
+    """Controls for the schema's properties, the required ones first; the JSON field takes nested values."""
+    required = list(schema.get("required") or ())
+    properties = schema.get("properties") or {}
     made = []
-    for name, part in (schema.get("properties") or {}).items():
+    # Stored schemas have their keys sorted; what must be given comes first.
+    for name, part in sorted(properties.items(), key=lambda item: item[0] not in required):
         kind = _kind_of(part)
         if kind is None or "\x00" in name:
             continue

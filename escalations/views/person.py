@@ -11,7 +11,7 @@ from escalations.policy import DECIDING_ROLES, Person
 def person_of(request: HttpRequest) -> Person:
     """The signed-in person with roles, groups and the time of the last password."""
     user = request.user
-    records = get_authentication_records(request)
+    records = get_authentication_records(request, user)
     confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
     memberships = User.groups.through.objects.filter(user_id=int(user.pk or 0))
     return Person(

@@ -98,9 +98,9 @@ class GuardedTransport(httpx2.HTTPTransport):
     """httpx2's own transport over a guarded network: no proxy, no kept connection, no retry of its own."""
 
     def __init__(self, *, egress: Egress, trip: Trip) -> None:
-        super().__init__(verify=_tls(), trust_env=False)
+        super().__init__(verify=tls(), trust_env=False)
         self._pool = httpcore2.ConnectionPool(
-            ssl_context=_tls(),
+            ssl_context=tls(),
             max_connections=1,
             max_keepalive_connections=0,
             network_backend=GuardedNetwork(egress=egress, trip=trip),
@@ -108,5 +108,6 @@ class GuardedTransport(httpx2.HTTPTransport):
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def tls() -> ssl.SSLContext:
+    """The system's trust, built once: it takes longer than a call."""
     return ssl.create_default_context()

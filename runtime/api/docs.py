@@ -13,7 +13,9 @@ from django.utils.safestring import SafeString
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
 
-_STYLES = ("css/tokens.css", "css/base.css", "css/layout.css", "css/components.css")
+_STYLES = ("css/tokens.css", "css/base.css", "css/layout.css", "css/components.css", "css/charts.css")
+_CREDENTIALS = {"AgentKey": "agent key", "SessionToken": "session token", "FeedKey": "feed key"}
+_NOTHING = SafeString("")
 
 
 class DocsPage(DocsBase):
@@ -22,82 +24,83 @@ class DocsPage(DocsBase):
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """The whole page."""
         document = api.get_openapi_schema(path_params=kwargs)
-        styles = format_html_join(
-            "", '<link rel="stylesheet" href="{}">', ((static(name),) for name in _STYLES)
-        )
-        calls = format_html_join(
-            "",
-            "{}",
-            (
-                (_call(method, path, operation),)
-                for path, methods in document["paths"].items()
-                for method, operation in methods.items()
+        calls = [
+            _call(method, path, operation)
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        ]
+        page = format_html(
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">{styles}</head>'
+            '<body><main class="page stack"><h1>{title}</h1><p>{description}</p>'
+            '<p class="small soft">For programs the same is at <a href="{url}">openapi.json</a>, version '
+            "{openapi}. Every refusal is a problem document: <code>code</code> says why, <code>detail</code> "
+            "what to do next, <code>retriable</code> whether the same call may succeed later.</p>{calls}"
+            "</main></body></html>",
+            title=f"{api.title} {api.version}",
+            styles=_joined(
+                format_html('<link rel="stylesheet" href="{}">', static(name)) for name in _STYLES
             ),
+            description=api.description,
+            url=self.get_openapi_url(api, kwargs),
+            openapi=document["openapi"],
+            calls=_joined(calls),
         )
-        return HttpResponse(
-            format_html(
-                '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-                '<meta name="viewport" content="width=device-width, initial-scale=1">'
-                '<meta name="color-scheme" content="light dark">{styles}</head>'
-                '<body><main class="page"><h1>{title}</h1><p>{description}</p>'
-                '<p>The same as <a href="{url}">OpenAPI {openapi}</a>, for programs.</p>{calls}'
-                "</main></body></html>",
-                title=f"{api.title} {api.version}",
-                styles=styles,
-                description=api.description,
-                url=self.get_openapi_url(api, kwargs),
-                openapi=document["openapi"],
-                calls=calls,
-            )
-        )
+        return HttpResponse(page)
 
 
 def _call(method: str, path: str, operation: dict[str, Any]) -> SafeString:
-    security = ", ".join(name for item in operation.get("security", ()) for name in item)
+    bearer = ", ".join(_CREDENTIALS[name] for item in operation["security"] for name in item)
     return format_html(
-        '<section class="card"><h2><code>{} {}</code></h2><p>{}</p><p>Bearer: {}</p>{}{}{}</section>',
+        '<section class="panel"><header><h2 class="mono">{} {}</h2>'
+        '<span class="badge push" data-tone="accent">{}</span></header>'
+        '<div class="body"><p>{}</p>{}{}</div>{}</section>',
         method.upper(),
         path,
-        operation.get("description", operation["summary"]),
-        security or "none",
-        _parameters(operation.get("parameters", [])),
+        bearer,
+        operation["description"],
         _body(operation),
-        _answers(operation["responses"]),
+        _joined(_answer(status, answer) for status, answer in operation["responses"].items()),
+        _parameters(operation["parameters"]),
     )
 
 
 def _parameters(parameters: list[dict[str, Any]]) -> SafeString:
     if not parameters:
-        return SafeString("")
-    rows = format_html_join(
-        "",
-        "<tr><th scope='row'><code>{}</code></th><td>{}</td><td>{}</td><td>{}</td></tr>",
-        (
-            (
-                item["name"],
-                item["in"],
-                "required" if item["required"] else "optional",
-                item.get("description", ""),
-            )
-            for item in parameters
-        ),
+        return _NOTHING
+    lines = (
+        format_html(
+            '<li><span class="code">{}</span><span class="small soft">{}, {}</span>'
+            '<span class="small">{}</span></li>',
+            item["name"],
+            item["in"],
+            "required" if item["required"] else "optional",
+            item.get("description", ""),
+        )
+        for item in parameters
     )
-    return format_html("<table><caption>Parameters</caption><tbody>{}</tbody></table>", rows)
+    return format_html('<ul class="rows">{}</ul>', _joined(lines))
 
 
 def _body(operation: dict[str, Any]) -> SafeString:
     if "requestBody" not in operation:
-        return SafeString("")
-    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        return _NOTHING
+    return _schema("Body", operation["requestBody"]["content"]["application/json"]["schema"])
+
+
+def _answer(status: Any, answer: dict[str, Any]) -> SafeString:
+    content = answer.get("content", {}).get("application/json")
+    return _NOTHING if content is None else _schema(f"Answer {status}", content["schema"])
+
+
+def _schema(title: str, schema: dict[str, Any]) -> SafeString:
     return format_html(
-        "<details><summary>Body</summary><pre>{}</pre></details>", json.dumps(schema, indent=2)
+        '<details class="fold"><summary>{}</summary><pre tabindex="0"><code>{}</code></pre></details>',
+        title,
+        json.dumps(schema, indent=2),
     )
 
 
-def _answers(responses: dict[Any, dict[str, Any]]) -> SafeString:
-    lines = format_html_join(
-        "",
-        "<li><code>{}</code> {}</li>",
-        ((status, answer["description"]) for status, answer in responses.items()),
-    )
-    return format_html("<ul>{}</ul>", lines)
+def _joined(parts: Any) -> SafeString:
+    return format_html_join("", "{}", ((part,) for part in parts))

@@ -88,7 +88,7 @@ async def _wait(asked: Wait, gone: "asyncio.Future[dict[str, Any]]") -> bool:
     # Listening starts before the first look: a hint that falls between would be lost otherwise.
     async with live.listening(str(asked.dfid)) as bell:
         while True:
-            if await database_sync_to_async(_has_news)(asked):
+            if await _look(asked):
                 return True
             left_s = ends_at - loop.time()
             if left_s <= 0:
@@ -108,6 +108,10 @@ def _has_news(asked: Wait) -> bool:
     if flow is None:
         return True
     return flow.feedback_seq > asked.after
+
+
+# In the pool: Channels' default is one thread for all, where a single slow look would hold up every poll.
+_look = database_sync_to_async(_has_news, thread_sensitive=False)
 
 
 def _replay(messages: list[dict[str, Any]], receive: Receive) -> Receive:

@@ -6,6 +6,7 @@ offence is found with its place, and no answer takes longer than reading the bod
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -107,12 +108,9 @@ def _members(pairs: list[tuple[str, Any]]) -> Any:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            return _Offence(f"holds the key {_shown(key)} twice")
-        seen.add(key)
-    raise AssertionError("unreachable: fewer members than pairs means a repeated key")
+    times = Counter(key for key, _ in pairs)
+    repeated = next(key for key, count in times.items() if count > 1)
+    return _Offence(f"holds the key {_shown(repeated)} more than once")
 
 
 def _integer(digits: str) -> int | _Offence:

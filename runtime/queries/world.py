@@ -1,25 +1,24 @@
 """The world as one agent may see it, and single facts with their versions."""
 
+from collections.abc import Iterable
+
 from django.db.models import Q
 
 from audit import canonical
 from runtime.contracts.context import SeenFact
 from runtime.kernel.rules import evaluate
-from runtime.models import Agent, Fact, FactVersion
+from runtime.models import Agent, Fact, FactVersion, PolicyKind
 from runtime.queries import schemas
 
 
-def selectors(agent: Agent) -> tuple[str, ...]:
-    """Exact paths and namespaces (`price.`) that the agent needs to know.
+def selectors(*, agent: Agent, kinds: Iterable[PolicyKind]) -> tuple[str, ...]:
+    """Exact paths and namespaces (`price.`) that the agent needs to know; `kinds` are those granted to it.
 
     Those its manifest subscribes to; without any, those that its granted kinds depend on (10).
     """
     manifest = schemas.manifest_of(agent)
-    if manifest is None:
-        return ()
-    if manifest.subscribes:
+    if manifest is not None and manifest.subscribes:
         return manifest.subscribes
-    kinds = schemas.list_active(tenant=agent.tenant, names=frozenset(manifest.policy_kinds))
     found = {path for row in kinds for path in evaluate.static_prefixes(schemas.contract_of(row))}
     return tuple(sorted(found))
 

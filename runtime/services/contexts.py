@@ -44,11 +44,18 @@ def _freeze(flow: Flow, agent: Agent) -> wire.ContextAnswer:
     journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
-    Snapshot.objects.update_or_create(
+    snapshot = Snapshot(
         flow=flow,
         context_ref=compiled.context_ref,
-        defaults={"expires_at": expires_at},
-        create_defaults={"body": compiled.body, "created_at": journal.at, "expires_at": expires_at},
+        body=compiled.body,
+        created_at=journal.at,
+        expires_at=expires_at,
+    )
+    Snapshot.objects.bulk_create(
+        [snapshot],
+        update_conflicts=True,
+        unique_fields=["flow", "context_ref"],
+        update_fields=["expires_at"],
     )
     content = canonical.decode(compiled.body)
     journal.add(
@@ -67,8 +74,8 @@ def _freeze(flow: Flow, agent: Agent) -> wire.ContextAnswer:
 
 
 def _compile(flow: Flow, agent: Agent) -> context.Compiled:
-    selected = world.selectors(agent)
     kinds = schemas.list_active(tenant=agent.tenant, names=schemas.granted(agent))
+    selected = world.selectors(agent=agent, kinds=kinds)
     return context.compile_context(
         selected=selected,
         facts=world.list_facts(tenant=agent.tenant, selected=selected),

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from audit import events, ledger
@@ -26,7 +26,7 @@ class IssuedKey:
     """A new key. `text` is shown once and can never be read again."""
 
     key_id: str
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Credential:
 
     kind: str
     public_id: str
-    secret: str
+    secret: str = field(repr=False)
 
 
 def read(text: str) -> Credential | None:

@@ -1,7 +1,7 @@
 """Flows from the agent's side: open one, withdraw it, close it (DIR paper, 4)."""
 
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
 from audit import canonical, events, ledger
@@ -172,25 +172,15 @@ def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:
 
 
 def _is_claimed(intent: Intent) -> bool:
-    state = IntentState(intent.state)
-    match state:
-        case IntentState.PENDING:
-            # Waiting for its next try counts as claimed; an attempt that was only held never left the house.
-            return intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
-        case IntentState.CLAIMED | IntentState.IN_DOUBT | IntentState.WITH_PERSON:
-            return True
-        case IntentState.DONE | IntentState.FAILED | IntentState.CANCELLED | IntentState.EXPIRED:
-            return False
-        case _:
-            assert_never(state)
+    if intent.state != IntentState.PENDING:
+        return True
+    # Waiting for its next try counts as claimed; an attempt that was only held never left the house.
+    return intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
 
 
 def _cancel_intent(intent: Intent, journal: Journal) -> None:
-    changed = Intent.objects.filter(pk=intent.pk, state=IntentState.PENDING).update(
-        state=IntentState.CANCELLED, finished_at=journal.at
-    )
-    if changed != 1:
-        raise races.LostRaceError
+    intent.state, intent.finished_at = IntentState.CANCELLED, journal.at
+    intent.save(update_fields=["state", "finished_at"])
     journal.add(events.IntentCancelled(intent_id=str(intent.intent_id), reason=Reason.CANCELLED_BY_AGENT))
 
 

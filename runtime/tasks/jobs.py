@@ -14,13 +14,17 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from celery import shared_task
+from django.db import connection
 
 from runtime.services import sweeping
 from runtime.tasks import drain
 
 QUEUE_LIMIT = 1000
 PAUSE_S = 5.0
+FULL_PAUSE_S = 1.0
+LEAST_SWEEP_S = 0.5
 
+_swept_at_s = float("-inf")
 _log = logging.getLogger(__name__)
 
 
@@ -33,8 +37,15 @@ def attempt(intent_id: str) -> None:
 
 @shared_task(name="runtime.sweep", ignore_result=True)
 def sweep() -> None:
-    """One round of the sweeper; beat sends it every second."""
-    sweeping.sweep()
+    """One round of the sweeper; beat sends it every second; what piled up meanwhile is passed over."""
+    global _swept_at_s
+    if time.monotonic() - _swept_at_s < LEAST_SWEEP_S:
+        return
+    _swept_at_s = time.monotonic()
+    try:
+        sweeping.sweep()
+    finally:
+        connection.close()
 
 
 class Ringer:
@@ -51,15 +62,21 @@ class Ringer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether offers are dropped just now."""
+        return time.monotonic() < self._quiet_until
+
     def offer(self, intent_ids: Sequence[UUID]) -> None:
         """Take ids, or drop them when the queue is full or the broker failed a moment ago. Never waits."""
-        if time.monotonic() < self._quiet_until:
+        if self.is_pausing:
             return
         try:
             for intent_id in intent_ids:
                 self._ids.put_nowait(intent_id)
         except queue.Full:
             _log.warning("the bell's queue is full; the sweeper will ring for the rest")
+            self._quiet_until = time.monotonic() + FULL_PAUSE_S
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
@@ -88,8 +105,12 @@ _ringer = Ringer()
 
 def ring(intent_ids: Sequence[UUID]) -> None:
     """Tell the workers; returns at once."""
+    this_ringer().offer(intent_ids)
+
+
+def this_ringer() -> Ringer:
+    """The ringer of this process: after a fork the parent's thread and locks are not ours."""
     global _ringer
     if _ringer.pid != os.getpid():
-        # After a fork the parent's thread and locks are not ours.
         _ringer = Ringer()
-    _ringer.offer(intent_ids)
+    return _ringer

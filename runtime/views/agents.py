@@ -1,6 +1,5 @@
 """Agents: who they are, what they may do, and the switch that stops one."""
 
-import json
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,9 +12,7 @@ from runtime.contracts import states
 from runtime.models import Agent
 from runtime.queries import clock
 from runtime.queries.pages import agents, paging, people
-from runtime.views import manifests, presenters
-
-TOKEN = 1000  # the row counts thousandths of a token
+from runtime.views import budgets, manifests, presenters
 
 
 @require_safe
@@ -27,7 +24,10 @@ def index(request: HttpRequest) -> HttpResponse:
     status = status if status in states.AgentStatus.values() else ""
     page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status=status)
     context = {
-        "rows": [{"agent": agent, "status": _status(agent), "tokens": _tokens(agent)} for agent in page.rows],
+        "rows": [
+            {"agent": agent, "status": _status(agent), "tokens": budgets.tokens(agent, now=clock.now())}
+            for agent in page.rows
+        ],
         "pager": paging.pager(
             page=page,
             query=request.GET,
@@ -57,7 +57,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     context = {
         "agent": agent,
         "status": _status(agent),
-        "tokens": _tokens(agent),
+        "tokens": budgets.tokens(agent, now=clock.now()),
         "keys": keys,
         "live_keys": sum(key.revoked_at is None for key in keys),
         "manifest": _manifest(agent),
@@ -83,25 +83,6 @@ def _status(agent: Agent) -> presenters.Badge:
     return presenters.badge(presenters.AGENT_STATUSES, agent.status)
 
 
-def _tokens(agent: Agent) -> dict[str, Any] | None:
-    """Escalation tokens now: the stored level and what has flowed in since (thousandths)."""
-    if agent.active_manifest is None:
-        return None
-    capacity = int(canonical.decode(bytes(agent.active_manifest.body)).get("escalations_per_hour", 3))
-    level = agent.escalation_millitokens
-    if agent.bucket_at is None:
-        level = capacity * TOKEN
-    else:
-        level += int((clock.now() - agent.bucket_at).total_seconds() * capacity * TOKEN / 3600)
-    level = max(0, min(level, capacity * TOKEN))
-    return {
-        "left": level // TOKEN,
-        "capacity": capacity,
-        "width": level // (capacity * 10) if capacity else 0,
-        "tone": "ok" if level >= 2 * TOKEN else "warn" if level >= TOKEN else "danger",
-    }
-
-
 def _manifest(agent: Agent) -> dict[str, Any] | None:
     if agent.active_manifest is None:
         return None
@@ -111,7 +92,7 @@ def _manifest(agent: Agent) -> dict[str, Any] | None:
         "limits": manifests.limits(body),
         "rights": manifests.rights(body),
         "bounds": manifests.bounds(body),
-        "raw": json.dumps(body, indent=2, ensure_ascii=False),
+        "raw": presenters.pretty(body),
         "activated_by": presenters.actor_words(
             agent.active_manifest.activated_by, people.names_of([agent.active_manifest.activated_by])
         ),

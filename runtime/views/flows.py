@@ -1,6 +1,5 @@
 """Search of flows, and the timeline of one DFID."""
 
-import json
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -64,7 +63,7 @@ def _row(flow: Flow) -> dict[str, Any]:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """The timeline; for a live update its head alone (`HX-Request`)."""
+    """The timeline; for a live update its head alone, or with `?part=side` what stands beside it."""
     flow = _flow_or_404(request, dfid)
     after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
@@ -79,7 +78,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "stretches": stretches,
         "totals": strip.totals(stretches),
     }
-    if "HX-Request" in request.headers:
+    if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
     context |= {
         "proposals": [
@@ -87,9 +86,10 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
             for proposal in flows.list_proposals(dfid=dfid)
         ],
         "intents": [proposals.intent_shown(intent) for intent in flows.list_intents(dfid=dfid)],
-        "trigger": _pretty(bytes(flow.trigger)),
+        "trigger": presenters.pretty(canonical.decode(bytes(flow.trigger))),
     }
-    return render(request, "runtime/flow.html", context)
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
 
 
 @require_safe
@@ -115,7 +115,7 @@ def entry(request: HttpRequest, dfid: UUID, seq: int) -> HttpResponse:
         "entry": row,
         "hash": bytes(row.hash).hex(),
         "prev_hash": bytes(row.prev_hash).hex(),
-        "body": _pretty(bytes(row.body)),
+        "body": presenters.pretty(canonical.decode(bytes(row.body))),
     }
     return render(request, "runtime/_raw_entry.html", context)
 
@@ -163,7 +163,3 @@ def _waiting_for(flow: Flow) -> str:
             return "the runtime"
         case _:
             return "the agent"
-
-
-def _pretty(body: bytes) -> str:
-    return json.dumps(canonical.decode(body), indent=2, ensure_ascii=False)

@@ -1,6 +1,5 @@
 """Policy kinds: the rules in force, as they were registered."""
 
-import json
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -47,7 +46,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
         ],
         "steps": body.get("steps") or [],
         "claims": body.get("claims") or [],
-        "raw": json.dumps(body, indent=2, ensure_ascii=False),
+        "raw": presenters.pretty(body),
         "created_by": presenters.actor_words(row.created_by, people.names_of([row.created_by])),
         "activated_by": presenters.actor_words(row.activated_by, people.names_of([row.activated_by])),
     }

@@ -8,19 +8,19 @@ from runtime.views import presenters
 Body = Mapping[str, Any]
 
 
-def rights(body: Body) -> list[tuple[str, list[str]]]:
-    """What the agent may propose, read and delegate; an empty list is said, not left out."""
+def rights(body: Body) -> list[tuple[str, list[str], str]]:
+    """What the agent may propose, read and delegate, and what an empty list means."""
     scope = [
         f"{name}: {', '.join(presenters.plain_value(value) for value in values)}"
         for name, values in (body.get("scope") or {}).items()
     ]
     memory = [f"{item.get('scope')} ({item.get('access')})" for item in body.get("memory_scopes") or ()]
     return [
-        ("May propose", [str(kind) for kind in body.get("policy_kinds") or ()]),
-        ("Only with", scope),
-        ("Reads facts", [str(path) for path in body.get("subscribes") or ()]),
-        ("Memory", memory),
-        ("May delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()]),
+        ("May propose", [str(kind) for kind in body.get("policy_kinds") or ()], "nothing"),
+        ("Parameters limited to", scope, "what the kind allows"),
+        ("Reads facts", [str(path) for path in body.get("subscribes") or ()], "what its kinds depend on"),
+        ("Memory", memory, "none"),
+        ("May delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()], "nobody"),
     ]
 
 

@@ -1,5 +1,6 @@
 """Words, icons and tones for every closed set: a state is never told by colour alone."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,6 +8,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import reasons, states
+from runtime.kernel import effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,16 @@ def plain_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return canonical.encode(value).decode()
+
+
+def visible_lines(text: str) -> str:
+    """Text with its line ends kept and every other invisible or direction-turning character written out."""
+    return "\n".join(effects.visible(line) for line in text.splitlines())
+
+
+def pretty(value: Any) -> str:
+    """A JSON value to read: indented, letters as they are, invisible characters written out."""
+    return visible_lines(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def number(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Proposals, verdicts and intents as the timeline shows them beside its entries."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,10 +61,10 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
         valid_until=proposal.valid_until,
         params=pairs(body.get("params")),
         confidence="" if confidence is None else f"{confidence:g}",
-        explain=effects.visible(proposal.explain.replace("\n", " ")),
+        explain=presenters.visible_lines(proposal.explain),
         verdict=presenters.badge(presenters.VERDICTS, verdict.decision) if verdict else None,
         findings=findings(said),
-        body=json.dumps(body, indent=2, ensure_ascii=False),
+        body=presenters.pretty(body),
     )
 
 
@@ -115,7 +114,7 @@ def intent_shown(intent: Intent) -> IntentShown:
     outcome = getattr(intent, "outcome", None)
     receipt = ""
     if outcome and outcome.receipt is not None:
-        receipt = json.dumps(canonical.decode(bytes(outcome.receipt)), indent=2, ensure_ascii=False)
+        receipt = presenters.pretty(canonical.decode(bytes(outcome.receipt)))
     return IntentShown(
         id=str(intent.intent_id),
         state=intent.state,

@@ -4,9 +4,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from audit.permissions import Role, require, tenant_of
+from audit.permissions import Role, require, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.models import Agent
 from runtime.services import stops
@@ -21,7 +21,14 @@ def stop_all(request: HttpRequest) -> HttpResponse:
     if (reason := _reason(request)) is None:
         return _no_reason(request)
     stops.stop_all(tenant=tenant_of(request.user), actor=_actor(request), reason=reason)
-    return _done(request, "Everything is stopped.")
+    return redirect(_back(request))
+
+
+@require_safe
+@signed_in
+def state(request: HttpRequest) -> HttpResponse:
+    """The banner of a stop in force, for pages that are open; empty otherwise."""
+    return render(request, "components/stop_banner.html")
 
 
 @require_POST

@@ -15,6 +15,7 @@ from runtime.kernel import effects
 from runtime.views import presenters, reading
 
 WAIT = timedelta(seconds=5)
+WAIT_OF_PERSON = timedelta(seconds=1)
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 
 
@@ -46,7 +47,7 @@ LANES: Mapping[Lane, LaneWords] = {
     Lane.PROPOSAL: LaneWords(Lane.PROPOSAL, "Proposal", "send", "accent"),
     Lane.VALIDATION: LaneWords(Lane.VALIDATION, "Validation", "shield", "ok"),
     Lane.ESCALATION: LaneWords(Lane.ESCALATION, "Escalation", "refer", "warn"),
-    Lane.DECISION: LaneWords(Lane.DECISION, "Decision", "user", "danger"),
+    Lane.DECISION: LaneWords(Lane.DECISION, "Decision", "user", "rose"),
     Lane.EXECUTION: LaneWords(Lane.EXECUTION, "Execution", "bolt", "idle"),
 }
 _BY_NAME: Mapping[str, LaneWords] = {words.name: words for words in LANES.values()}
@@ -140,6 +141,7 @@ def lines(
     for entry in entries:
         payload = entry.payload
         gap = entry.at - previous_at if begun_at and previous_at else timedelta()
+        least = WAIT_OF_PERSON if entry.actor.startswith("user:") else WAIT
         words, said = lane_of(entry.kind, payload), present(entry.kind)
         made.append(
             Line(
@@ -157,8 +159,8 @@ def lines(
                 by_person=entry.actor.startswith("user:"),
                 at=entry.at,
                 offset=f"+{presenters.span(entry.at - begun_at)}" if begun_at else "",
-                wait=presenters.span(gap) if gap >= WAIT else "",
-                wait_for=_waited_for(entry.actor) if gap >= WAIT else "",
+                wait=presenters.span(gap) if gap >= least else "",
+                wait_for=_waited_for(entry.actor) if gap >= least else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,
                 link=_link(entry.kind, payload),

@@ -43,7 +43,7 @@
 
   const parse = (html) => {
     const holder = document.createElement("template");
-    holder.innerHTML = html;
+    holder.innerHTML = html.trim();
     return holder.content;
   };
   const normal = (node) => node.innerHTML.replace(/>[^<]*<\/time>/g, "></time>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "");

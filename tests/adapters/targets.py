@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answering = Callable[[BaseHTTPRequestHandler], None]
+Answering = Callable[[BaseHTTPRequestHandler], object]
 
 
 @dataclass
@@ -75,8 +75,8 @@ def endless(request: BaseHTTPRequestHandler) -> None:
 
 
 @contextmanager
-def stand_in(answering: Answering) -> Iterator[StandIn]:
-    """A target that treats every request with `answering`."""
+def stand_in(answering: Answering, *, is_held: bool = False) -> Iterator[StandIn]:
+    """A target that treats every request with `answering`; a held one only once it is released."""
     target = StandIn(port=0)
 
     class Request(BaseHTTPRequestHandler):
@@ -86,6 +86,8 @@ def stand_in(answering: Answering) -> Iterator[StandIn]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             target.seen.append(Seen(self.command, self.path, dict(self.headers.items()), body))
             self.close_connection = True
+            if is_held:
+                target.release.wait(10)
             answering(self)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _treat
@@ -111,16 +113,6 @@ def stand_in(answering: Answering) -> Iterator[StandIn]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def slow(target: StandIn, then: Answering) -> Answering:
-    """Answer only when the target is released."""
-
-    def write(request: BaseHTTPRequestHandler) -> None:
-        target.release.wait(10)
-        then(request)
-
-    return write
 
 
 def trickle(request: BaseHTTPRequestHandler) -> None:

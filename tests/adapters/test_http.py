@@ -174,7 +174,7 @@ def test_a_connection_that_ends_early_leaves_doubt(answering: targets.Answering)
 
 
 def test_silence_after_the_request_leaves_doubt() -> None:
-    with targets.stand_in(lambda request: running.release.wait(10) and None) as running:
+    with targets.stand_in(targets.answer(200), is_held=True) as running:
         result = http.execute(call(running.base_url, timeout_s=0.3))
     assert told(result) == (C.TIMED_OUT, K.UNKNOWN, None)
 

@@ -1,7 +1,11 @@
 """Fixtures of the API's tests."""
 
+from collections.abc import Callable
+from datetime import datetime
+
 import pytest
 
+from runtime.queries import clock
 from runtime.services import agents
 from tests.api import ground
 
@@ -28,3 +32,13 @@ def trader(desk: None) -> ground.Caller:
 def stranger(desk: None) -> ground.Caller:
     """A session of another agent of the same tenant."""
     return ground.session(ground.OTHER)
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
+    """Stops the one port of time at a moment; on PostgreSQL the database's clock cannot be moved."""
+
+    def stop_at(moment: datetime) -> None:
+        monkeypatch.setattr(clock, "now", lambda: moment)
+
+    return stop_at

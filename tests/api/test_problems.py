@@ -148,5 +148,11 @@ def test_a_document_has_the_members_of_rfc_9457() -> None:
     }
 
 
+def test_a_problem_names_the_flow_that_its_address_names(desk: None) -> None:
+    dfid = "01890000-0000-7000-8000-000000000000"
+    assert ground.Caller().get(f"/flows/{dfid}").problem(401, "UNAUTHENTICATED")["dfid"] == dfid
+    assert "dfid" not in ground.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
+
+
 def test_a_page_keeps_its_own_errors(db: None) -> None:
     assert not Client().get("/no-such-page/").headers["Content-Type"].startswith("application/problem")

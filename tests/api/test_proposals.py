@@ -33,6 +33,7 @@ def test_takes_the_papers_own_example(trader: ground.Caller) -> None:
 def test_asks_for_a_key(trader: ground.Caller) -> None:
     dfid = trader.open_flow()
     problem = trader.post(f"/flows/{dfid}/proposals", PAPER).problem(400, "IDEMPOTENCY_KEY_MISSING")
+    assert problem["dfid"] == dfid
     assert "Idempotency-Key" in problem["detail"]
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser, Group
+from django.contrib.auth.models import Group, User
 
 from audit import canonical
 from audit.permissions import Role
@@ -30,9 +29,9 @@ class Scene:
     escalations: list[str]
 
 
-def add_user(name: str, *roles: Role) -> AbstractBaseUser:
-    """A person with a password and roles."""
-    user = get_user_model().objects.create_user(username=name, password=PASSWORD)
+def add_user(name: str, *roles: Role, password: str | None = None) -> User:
+    """A person with roles; without a password nobody waits for its hash."""
+    user = User.objects.create_user(username=name, password=password)
     for role in roles:
         user.groups.add(Group.objects.get_or_create(name=role.value)[0])
     return user

@@ -1,7 +1,7 @@
 """Racers: real threads that start together, each with a connection of its own."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -12,7 +12,9 @@ from runtime.services import races
 from tests import factories
 
 T = TypeVar("T")
+Answer = TypeVar("Answer")
 REPEATS = 20
+TOGETHER_S = 30
 
 
 def race(count: int, work: Callable[[int], T]) -> list[T]:
@@ -44,3 +46,23 @@ def propose(desk: factories.Desk, flow: factories.Opened, **changes: Any) -> dic
     """A proposal under one key; the decided answer, or the problem's code under `problem`."""
     answer = desk.submit(flow, key="once", **changes)
     return {"problem": answer.code} if isinstance(answer, Problem) else factories.read(answer)
+
+
+def all_at_once(works: Sequence[Callable[[], Answer]]) -> list[Answer | Exception]:
+    """Run every piece of work in a thread of its own, all released at one moment; answers in order.
+
+    What a piece raises stands in place of its answer, so that one loser does not hide the others.
+    """
+    gate = threading.Barrier(len(works))
+
+    def run(work: Callable[[], Answer]) -> Answer | Exception:
+        gate.wait(timeout=TOGETHER_S)
+        try:
+            return work()
+        except Exception as error:
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=len(works)) as pool:
+        return list(pool.map(run, works))

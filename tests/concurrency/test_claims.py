@@ -17,7 +17,7 @@ from runtime.contracts.states import AttemptState, FlowState, IntentState
 from runtime.models import Attempt
 from runtime.queries import clock, intents
 from runtime.services import execution, flows, races, stops, sweeping
-from runtime.services.execution import Status, claiming
+from runtime.services.execution import Status, calling, claiming, recording
 from runtime.tasks import drain
 from tests.adapters import targets
 from tests.services import trade
@@ -118,9 +118,8 @@ def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
         def work(number: int, claimed: claiming.Claimed = claimed) -> Any:
             if number == 0:
                 return sweeping.expire_all_leases()
-            recorded = execution.attempting.recording.record
-            result = execution.attempting.calling.call(claimed)
-            return races.run(lambda: recorded(claimed, result, jitter=0.0))
+            result = calling.call(claimed, lease_left_s=30.0)
+            return races.run(lambda: recording.record(claimed, result, jitter=0.0))
 
         rescued, _ = race(2, work)
         ends = {0: (IntentState.DONE, FlowState.CLOSED), 1: (IntentState.IN_DOUBT, FlowState.ESCALATED)}
@@ -170,10 +169,9 @@ def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(real_db: str, targ
 def test_one_slow_target_does_not_block_the_rest(real_db: str, settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     with (
-        targets.stand_in(lambda request: slow.release.wait(10) and fast(request)) as slow,
+        targets.stand_in(targets.answer(200), is_held=True) as slow,
         targets.stand_in(targets.answer(200)) as quick,
     ):
-        fast = targets.answer(200)
         desk = trade.open_desk(base_url=slow.base_url)
         stuck = [desk.accept() for _ in range(4)]
         trade.add_target("quick", quick.base_url)

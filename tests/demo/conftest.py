@@ -1,20 +1,25 @@
-"""A paper broker per test, on a port of this folder's own."""
+"""A paper broker per test."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.demo.paper import PaperBroker
-
-PORT = int(os.environ.get("DIR_TEST_BROKER_PORT", "8260"))
+from tests.demo.paper import PaperBroker, ThreadBroker
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[PaperBroker]:
-    """A broker without a secret, its market open."""
-    paper = PaperBroker(port=PORT, db=tmp_path / "broker.sqlite3")
+def broker(tmp_path: Path) -> Iterator[ThreadBroker]:
+    """A broker in a thread, without a secret, its market open."""
+    paper = ThreadBroker(db=tmp_path / "broker.sqlite3")
+    yield paper
+    paper.stop()
+
+
+@pytest.fixture
+def broker_process(tmp_path: Path) -> Iterator[PaperBroker]:
+    """The same in a process that can be killed."""
+    paper = PaperBroker(db=tmp_path / "broker.sqlite3")
     paper.start()
     yield paper
     paper.stop()

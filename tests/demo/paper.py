@@ -1,55 +1,35 @@
-"""The paper broker as a process of its own, for tests: start, control, count, stop."""
+"""The paper broker for tests, as a process of its own or in a thread: start, control, count, stop."""
 
 import os
 import select
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dir_console.demo.book import Book
+from dir_console.demo.broker import Server
+from dir_console.demo.broker_http import handler_for
+from dir_console.demo.exchange import Exchange
+from dir_console.demo.faults import Switch
+from dir_console.demo.market import Schedule, Walk
 from dir_console.demo.wire import Answer, Wire
 
 START_S = 20.0
 
 
-class PaperBroker:
-    """One broker on one port with one file; starting it again finds the same book."""
+class Paper:
+    """What a test asks of a paper broker, wherever it runs."""
 
-    def __init__(self, *, port: int, db: Path, secret: str = "", market: str = "open") -> None:
-        self.port = port
-        self.base_url = f"http://127.0.0.1:{port}"
-        self._db, self._secret, self._market = db, secret, market
-        self._process: subprocess.Popen[str] | None = None
+    port: int = 0
 
-    def start(self) -> None:
-        """Start the process and wait for its ready line."""
-        argv = [sys.executable, "-m", "dir_console.demo.broker", "--port", str(self.port)]
-        argv += ["--db", str(self._db), "--market", self._market]
-        env = {**os.environ, "BROKER_SECRET": self._secret}
-        self._process = subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True)
-        assert self._process.stderr is not None
-        ready, _, _ = select.select([self._process.stderr], [], [], START_S)
-        line = self._process.stderr.readline() if ready else "nothing"
-        assert line == f"broker ready on {self.port}\n", f"the broker said {line!r}"
-
-    def pid(self) -> int:
-        """Process id of the running broker."""
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """SIGKILL: the crash of a target."""
-        assert self._process is not None
-        self._process.kill()
-        self._reap()
-
-    def stop(self) -> int:
-        """SIGTERM, and the exit status."""
-        if self._process is None:
-            return 0
-        self._process.terminate()
-        return self._reap()
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     def call(
         self,
@@ -76,15 +56,38 @@ class PaperBroker:
         """The broker's own counters."""
         return self.call("GET", "/count").body
 
-    def effects(self) -> list[dict[str, Any]]:
-        """Every stored effect, oldest first."""
-        rows: list[dict[str, Any]] = []
-        while True:
-            after = rows[-1]["id"] if rows else 0
-            page = self.call("GET", f"/effects?after={after}&limit=1000").body["effects"]
-            rows += page
-            if not page:
-                return rows
+
+class PaperBroker(Paper):
+    """One broker with one file in a process of its own; starting it again finds the same book."""
+
+    def __init__(self, *, db: Path, secret: str = "", market: str = "open") -> None:
+        self._db, self._secret, self._market = db, secret, market
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the process and wait for its ready line."""
+        argv = [sys.executable, "-m", "dir_console.demo.broker", "--port", str(self.port)]
+        argv += ["--db", str(self._db), "--market", self._market]
+        env = {**os.environ, "BROKER_SECRET": self._secret}
+        self._process = subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True)
+        assert self._process.stderr is not None
+        ready, _, _ = select.select([self._process.stderr], [], [], START_S)
+        line = self._process.stderr.readline() if ready else "nothing"
+        assert line.startswith("broker ready on "), f"the broker said {line!r}"
+        self.port = int(line.split()[-1])  # any free one at first, the same one after a crash
+
+    def kill(self) -> None:
+        """SIGKILL: the crash of a target."""
+        assert self._process is not None
+        self._process.kill()
+        self._reap()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        return self._reap()
 
     def _reap(self) -> int:
         assert self._process is not None
@@ -97,6 +100,34 @@ class PaperBroker:
             if self._process.stderr is not None:
                 self._process.stderr.close()
             self._process = None
+
+
+class ThreadBroker(Paper):
+    """The same broker in a thread of the test, so that what it does is measured too."""
+
+    def __init__(self, *, db: Path, secret: str = "", market: Schedule = Schedule.OPEN) -> None:
+        self.exchange = Exchange(
+            book=Book(path=db), walk=Walk(seed=7), schedule=market, switch=Switch(seed=7), secret=secret
+        )
+        self._server = Server(("127.0.0.1", 0), handler_for(self.exchange))
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; calls that are being slowed end at once."""
+        self.exchange.stopping.set()
+        self._server.shutdown()
+        self._thread.join(timeout=10)
+        self._server.server_close()
+        self.exchange.book.close()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def gone(pid: int) -> bool:

@@ -1,5 +1,7 @@
 """The paper broker keeps each effect once, and shows its callers every fault a real target has."""
 
+import contextlib
+import http.client
 import os
 import subprocess
 import sys
@@ -13,15 +15,14 @@ from standardwebhooks.webhooks import Webhook
 
 from dir_console.demo.lifeline import PARENT_ENV
 from dir_console.demo.wire import Unreachable, Wire
-from tests.demo.conftest import PORT
-from tests.demo.paper import PaperBroker, gone
+from tests.demo.paper import PaperBroker, ThreadBroker, gone
 from tests.waiting import until
 
 ORDER = {"dfid": "d-1", "intent_id": "i-1", "params": {"symbol": "AAPL", "quantity": 2, "action": "BUY"}}
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS1wYXBlci1icm9rZXI="
 
 
-def test_answers_the_same_receipt_for_the_same_key(broker: PaperBroker) -> None:
+def test_answers_the_same_receipt_for_the_same_key(broker: ThreadBroker) -> None:
     first = broker.call("POST", "/orders", ORDER, key="k-1")
     again = broker.call("POST", "/orders", ORDER, key="k-1")
 
@@ -40,7 +41,7 @@ def test_answers_the_same_receipt_for_the_same_key(broker: PaperBroker) -> None:
     }
 
 
-def test_refuses_a_known_key_with_another_body(broker: PaperBroker) -> None:
+def test_refuses_a_known_key_with_another_body(broker: ThreadBroker) -> None:
     broker.call("POST", "/orders", ORDER, key="k-1")
 
     assert broker.call("POST", "/orders", {**ORDER, "dfid": "d-2"}, key="k-1").status == 422
@@ -49,7 +50,7 @@ def test_refuses_a_known_key_with_another_body(broker: PaperBroker) -> None:
     assert broker.count()["conflicts_refused"] == 2
 
 
-def test_does_the_work_once_for_fifty_callers_at_once(broker: PaperBroker) -> None:
+def test_does_the_work_once_for_fifty_callers_at_once(broker: ThreadBroker) -> None:
     receipts: list[object] = []
 
     def order() -> None:
@@ -67,7 +68,7 @@ def test_does_the_work_once_for_fifty_callers_at_once(broker: PaperBroker) -> No
     assert broker.count()["calls"] == 50
 
 
-def test_tells_by_key_whether_anything_was_done(broker: PaperBroker) -> None:
+def test_tells_by_key_whether_anything_was_done(broker: ThreadBroker) -> None:
     broker.call("POST", "/watchlist", ORDER, key="k/with slash")
 
     found = broker.call("GET", "/effects/k%2Fwith%20slash")
@@ -76,12 +77,12 @@ def test_tells_by_key_whether_anything_was_done(broker: PaperBroker) -> None:
 
 
 @pytest.mark.parametrize("path", ["/orders", "/transfers", "/watchlist"])
-def test_refuses_a_call_without_a_key(broker: PaperBroker, path: str) -> None:
+def test_refuses_a_call_without_a_key(broker: ThreadBroker, path: str) -> None:
     assert broker.call("POST", path, ORDER).status == 400
     assert broker.count()["calls"] == 0
 
 
-def test_fails_as_often_as_told_and_then_works(broker: PaperBroker) -> None:
+def test_fails_as_often_as_told_and_then_works(broker: ThreadBroker) -> None:
     broker.control("fail", times=2)
 
     statuses = [broker.call("POST", "/orders", ORDER, key="k-1").status for _ in range(3)]
@@ -91,7 +92,7 @@ def test_fails_as_often_as_told_and_then_works(broker: PaperBroker) -> None:
     assert broker.count()["duplicates_refused"] == 0
 
 
-def test_fails_about_the_share_it_was_told(broker: PaperBroker) -> None:
+def test_fails_about_the_share_it_was_told(broker: ThreadBroker) -> None:
     broker.control("fail", fail_ratio=0.5)
 
     statuses = [broker.call("POST", "/orders", ORDER, key=f"k-{n}").status for n in range(60)]
@@ -100,7 +101,7 @@ def test_fails_about_the_share_it_was_told(broker: PaperBroker) -> None:
     assert broker.count()["effects"] == statuses.count(200)
 
 
-def test_does_the_work_before_it_drops_the_connection(broker: PaperBroker) -> None:
+def test_does_the_work_before_it_drops_the_connection(broker: ThreadBroker) -> None:
     broker.control("drop_after", times=1)
 
     with pytest.raises(Unreachable):
@@ -110,7 +111,7 @@ def test_does_the_work_before_it_drops_the_connection(broker: PaperBroker) -> No
 
 
 @pytest.mark.parametrize(("mode", "done"), [("slow", False), ("slow_after", True)])
-def test_answers_late_before_or_after_the_work(broker: PaperBroker, mode: str, done: bool) -> None:
+def test_answers_late_before_or_after_the_work(broker: ThreadBroker, mode: str, done: bool) -> None:
     broker.control(mode, delay_ms=60_000)
 
     with pytest.raises(Unreachable):
@@ -119,7 +120,7 @@ def test_answers_late_before_or_after_the_work(broker: PaperBroker, mode: str, d
     assert (broker.call("GET", "/effects/k-1").status == 200) is done
 
 
-def test_answers_rubbish_and_does_nothing(broker: PaperBroker) -> None:
+def test_answers_rubbish_and_does_nothing(broker: ThreadBroker) -> None:
     broker.control("garbage", times=1)
 
     answer = broker.call("POST", "/orders", ORDER, key="k-1")
@@ -137,23 +138,22 @@ def test_answers_rubbish_and_does_nothing(broker: PaperBroker) -> None:
         {"mode": "fail", "times": 0},
     ],
 )
-def test_refuses_a_fault_it_does_not_know(broker: PaperBroker, order: dict[str, object]) -> None:
+def test_refuses_a_fault_it_does_not_know(broker: ThreadBroker, order: dict[str, object]) -> None:
     assert broker.call("POST", "/control", order).status == 400
     assert broker.call("POST", "/orders", ORDER, key="k-1").status == 200
 
 
-def test_keeps_its_book_over_a_crash(broker: PaperBroker) -> None:
-    first = broker.call("POST", "/orders", ORDER, key="k-1").body
-    broker.kill()
-    broker.start()
+def test_keeps_its_book_over_a_crash(broker_process: PaperBroker) -> None:
+    first = broker_process.call("POST", "/orders", ORDER, key="k-1").body
+    broker_process.kill()
+    broker_process.start()
 
-    assert broker.call("POST", "/orders", ORDER, key="k-1").body == first
-    assert broker.count()["effects"] == 1
+    assert broker_process.call("POST", "/orders", ORDER, key="k-1").body == first
+    assert broker_process.count()["effects"] == 1
 
 
 def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
-    paper = PaperBroker(port=PORT, db=tmp_path / "signed.sqlite3", secret=SECRET)
-    paper.start()
+    paper = ThreadBroker(db=tmp_path / "signed.sqlite3", secret=SECRET)
     try:
         now = datetime.now(UTC)
         text = '{"params": {"symbol": "AAPL"}}'
@@ -175,14 +175,53 @@ def test_accepts_only_the_signature_of_its_secret(tmp_path: Path) -> None:
         paper.stop()
 
 
-def test_answers_to_loopback_names_only(broker: PaperBroker) -> None:
+@pytest.mark.parametrize(
+    ("raw", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[1]", {}, 400),
+        (b"{}", {"Content-Length": "2000000"}, 413),
+        (b"{}", {"Content-Length": "many"}, 411),
+    ],
+)
+def test_refuses_a_body_it_cannot_read(
+    broker: ThreadBroker, raw: bytes, headers: dict[str, str], status: int
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=5)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/orders")
+        for name, value in ({"Content-Length": str(len(raw))} | headers).items():
+            connection.putheader(name, value)
+        connection.endheaders(raw)
+        answer = connection.getresponse()
+        answer.read()
+
+    assert answer.status == status
+    assert broker.count()["calls"] == 0
+
+
+def test_shows_its_newest_orders_first(broker: ThreadBroker) -> None:
+    for number in range(3):
+        broker.call("POST", "/orders", {**ORDER, "dfid": f"d-{number}"}, key=f"k-{number}")
+
+    newest = broker.call("GET", "/orders?limit=2").body["orders"]
+    assert [order["dfid"] for order in newest] == ["d-2", "d-1"]
+    assert [row["key"] for row in broker.call("GET", "/effects?after=1").body["effects"]] == ["k-1", "k-2"]
+
+
+def test_knows_no_other_path(broker: ThreadBroker) -> None:
+    assert broker.call("GET", "/secrets").status == 404
+    assert broker.call("POST", "/secrets", ORDER, key="k-1").status == 404
+
+
+def test_answers_to_loopback_names_only(broker: ThreadBroker) -> None:
     wire = Wire(base_url=broker.base_url, patience_s=0)
 
-    assert wire.call("GET", "/prices", headers={"Host": "broker.example:8260"}).status == 403
+    assert wire.call("GET", "/prices", headers={"Host": "broker.example"}).status == 403
     wire.close()
 
 
-def test_keeps_a_connection_for_many_calls(broker: PaperBroker) -> None:
+def test_keeps_a_connection_for_many_calls(broker: ThreadBroker) -> None:
     wire = Wire(base_url=broker.base_url, patience_s=0)
     started = time.monotonic()
     for n in range(100):
@@ -192,11 +231,11 @@ def test_keeps_a_connection_for_many_calls(broker: PaperBroker) -> None:
     assert time.monotonic() - started < 5
 
 
-def test_ends_cleanly_when_told(broker: PaperBroker) -> None:
-    broker.control("slow", delay_ms=60_000)
-    threading.Thread(target=_ignore_the_end, args=(broker,), daemon=True).start()
+def test_ends_cleanly_when_told(broker_process: PaperBroker) -> None:
+    broker_process.control("slow", delay_ms=60_000)
+    threading.Thread(target=_ignore_the_end, args=(broker_process,), daemon=True).start()
 
-    assert broker.stop() == 0
+    assert broker_process.stop() == 0
 
 
 def _ignore_the_end(broker: PaperBroker) -> None:
@@ -215,7 +254,7 @@ def test_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     argv = [sys.executable, "-c", code, sys.executable, "-m", "dir_console.demo.broker"]
-    argv += ["--port", str(PORT + 1), "--db", str(tmp_path / "b.sqlite3")]
+    argv += ["--port", "0", "--db", str(tmp_path / "b.sqlite3")]
     env = {name: value for name, value in os.environ.items() if name != PARENT_ENV}
     parent = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -11,8 +11,7 @@ import pytest
 
 from dir_console.demo import agents, children
 from dir_console.demo.wire import Unreachable, Wire
-from tests.demo.conftest import PORT
-from tests.demo.paper import gone
+from tests.demo.paper import free_port, gone
 from tests.waiting import until
 
 NOWHERE = "http://127.0.0.1:9"
@@ -36,13 +35,14 @@ def _start(folder: Path, port: int) -> children.Children:
 
 
 def test_restarts_a_crashed_child_and_stops_them_all(tmp_path: Path) -> None:
-    demo = _start(tmp_path, PORT + 2)
+    port = free_port()
+    demo = _start(tmp_path, port)
     try:
-        until(lambda: len(demo.pids()) == 3 and _broker_answers(PORT + 2), timeout_s=20)
+        until(lambda: len(demo.pids()) == 3 and _broker_answers(port), timeout_s=20)
         first = demo.pids()
         os.kill(first["broker"], signal.SIGKILL)
         until(lambda: demo.pids().get("broker") not in {None, first["broker"]}, timeout_s=20)
-        until(lambda: _broker_answers(PORT + 2), timeout_s=20)
+        until(lambda: _broker_answers(port), timeout_s=20)
         last = demo.pids()
     finally:
         demo.stop()
@@ -51,7 +51,7 @@ def test_restarts_a_crashed_child_and_stops_them_all(tmp_path: Path) -> None:
 
 
 def test_hands_keys_over_in_a_file_of_the_owner_only(tmp_path: Path) -> None:
-    demo = _start(tmp_path, PORT + 3)
+    demo = _start(tmp_path, free_port())
     try:
         file = tmp_path / "agent_keys.json"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -69,7 +69,7 @@ def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from dir_console.demo import children\n"
         f"demo = children.start(base_url={NOWHERE!r}, demo_dir=Path(sys.argv[1]), keys={KEYS!r},"
-        f" feed_key='fdk_x.y', broker_port={PORT + 4}, secret='')\n"
+        f" feed_key='fdk_x.y', broker_port={free_port()}, secret='')\n"
         "while len(demo.pids()) < 3: time.sleep(0.05)\n"
         "print(*demo.pids().values(), flush=True)\n"
         "time.sleep(60)\n"

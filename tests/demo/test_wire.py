@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from dir_console.demo.wire import Refused, Stopped, Unreachable, Wire
-from tests.demo.paper import PaperBroker
+from tests.demo.paper import PaperBroker, ThreadBroker
 
 ORDER = {"params": {"symbol": "MSFT", "quantity": 1}}
 KEY = {"Idempotency-Key": "k-1"}
 
 
-def test_tries_again_while_the_server_is_out_of_order(broker: PaperBroker) -> None:
+def test_tries_again_while_the_server_is_out_of_order(broker: ThreadBroker) -> None:
     broker.control("fail", times=3)
     wire = Wire(base_url=broker.base_url)
 
@@ -22,7 +22,7 @@ def test_tries_again_while_the_server_is_out_of_order(broker: PaperBroker) -> No
     assert broker.count()["effects"] == 1
 
 
-def test_sends_the_same_key_again_when_the_answer_was_lost(broker: PaperBroker) -> None:
+def test_sends_the_same_key_again_when_the_answer_was_lost(broker: ThreadBroker) -> None:
     broker.control("drop_after", times=2)
     wire = Wire(base_url=broker.base_url)
 
@@ -34,17 +34,17 @@ def test_sends_the_same_key_again_when_the_answer_was_lost(broker: PaperBroker) 
     assert broker.count()["most_calls_of_one_key"] == 3
 
 
-def test_opens_a_new_connection_after_the_server_came_back(broker: PaperBroker) -> None:
-    wire = Wire(base_url=broker.base_url)
+def test_opens_a_new_connection_after_the_server_came_back(broker_process: PaperBroker) -> None:
+    wire = Wire(base_url=broker_process.base_url)
     assert wire.fetch("GET", "/market").body == {"state": "OPEN"}
-    broker.kill()
-    broker.start()
+    broker_process.kill()
+    broker_process.start()
 
     assert wire.fetch("GET", "/market").body == {"state": "OPEN"}
     wire.close()
 
 
-def test_raises_what_trying_again_would_not_change(broker: PaperBroker) -> None:
+def test_raises_what_trying_again_would_not_change(broker: ThreadBroker) -> None:
     wire = Wire(base_url=broker.base_url)
 
     with pytest.raises(Refused) as refusal:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tests.faults.burst import Done
+from tests.faults.burst import PATIENCE, Done
 from tests.faults.stack import Stack
 from tests.load import broker_count
 from tests.waiting import until
@@ -36,7 +36,7 @@ def wait_settled(stack: Stack, done: Done, *, timeout_s: float) -> Mapping[str, 
         return all(seen["states"].get(intent) in _SETTLED for intent in done.intents.values())
 
     try:
-        until(settled, timeout_s=timeout_s)
+        until(settled, timeout_s=timeout_s * PATIENCE)
     except AssertionError as error:
         left = Counter(seen["states"].get(intent) for intent in done.intents.values())
         raise AssertionError(f"not settled within {timeout_s} s: {left}") from error

@@ -12,6 +12,8 @@ from tests.faults.processes import ROOT, clean_environment, python
 
 PROPOSALS = int(os.environ.get("DIR_FAULTS_PROPOSALS", "120"))
 AGENTS = 4
+# A bigger burst, asked for by the variable, gets longer in proportion.
+PATIENCE = max(1.0, PROPOSALS / 120)
 
 
 @dataclass
@@ -21,7 +23,7 @@ class Burst:
     _process: subprocess.Popen[str]
     _intents: Path
 
-    def finish(self, *, timeout_s: float = 50) -> "Done":
+    def finish(self, *, timeout_s: float = 50 * PATIENCE) -> "Done":
         """Wait for the end and read what came of it."""
         out, err = self._process.communicate(timeout=timeout_s)
         assert out.startswith("{"), f"the burst broke down:\n{err}"

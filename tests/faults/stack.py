@@ -2,24 +2,26 @@
 
 import base64
 import json
-import os
+import re
 import secrets
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import redis
+
 from dir_console.demo.wire import Unreachable, Wire
-from tests.demo.paper import PaperBroker
+from tests.demo.paper import PaperBroker, free_port
 from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.waiting import until
 
-WEB_PORT = int(os.environ.get("DIR_TEST_FAULTS_PORT", "8240"))
-REDIS_PORT = WEB_PORT + 9
-BROKER_PORT = WEB_PORT + 10
-START_S = 40.0
+FAULT_PACK = Path(__file__).with_name("pack.yaml")
+FAULT_AGENTS = tuple(f"load-{number}" for number in range(AGENTS))
+START_S = 60.0
 COMMAND_S = 60.0
 LEASE_S = 3
 
@@ -32,7 +34,12 @@ class Stack:
     broker: PaperBroker
     env: dict[str, str] = field(repr=False)
     processes: dict[str, Process] = field(default_factory=dict)
-    base_url: str = f"http://127.0.0.1:{WEB_PORT}"
+    port: int = field(default_factory=free_port)
+
+    @property
+    def base_url(self) -> str:
+        """Where the web listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def keys(self) -> Path:
@@ -79,14 +86,26 @@ class Stack:
             process.stop()
         self.broker.stop()
 
-    def prepare(self) -> None:
-        """Load the pack and hand out keys, as an operator would beside a running server."""
-        pack = self.folder / "pack.yaml"
-        text = (Path(__file__).parent / "pack.yaml").read_text()
-        pack.write_text(text.replace("PORT", str(self.broker.port)))
-        self.manage("load_pack", str(pack), "--activate")
-        agents = [f"load-{number}" for number in range(AGENTS)]
+    def prepare(self, *, pack: Path = FAULT_PACK, agents: Sequence[str] = FAULT_AGENTS) -> None:
+        """Load a pack and hand out keys, as an operator would beside a running server."""
+        here = self.folder / pack.name
+        # the pack names a broker at a port of its own; this one listens elsewhere
+        here.write_text(re.sub(r"http://127\.0\.0\.1:\w+", self.broker.base_url, pack.read_text()))
+        self.manage("load_pack", str(here), "--activate")
         self.keys.write_text(json.dumps({agent: self.manage("issue_key", agent).strip() for agent in agents}))
+
+    def forget_messages(self) -> None:
+        """Empty the Redis of this stack."""
+        with redis.Redis.from_url(self.env["REDIS_URL"]) as client:
+            client.flushall()
+
+    def cut_connections(self) -> None:
+        """End every connection to the database of this stack, as a failover does."""
+        url, _, name = self.env["DATABASE_URL"].rpartition("/")
+        with psycopg.connect(f"{url}/postgres", autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
 
     def logs(self) -> str:
         """The end of every log."""
@@ -97,7 +116,7 @@ class Stack:
         assert not dead, "\n".join(process.tail() for process in dead)
         wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=3)
         try:
-            return wire.call("GET", "/api/v1/openapi.json").status == 200
+            return wire.call("GET", "/readyz").status == 200
         except Unreachable:
             return False
         finally:
@@ -121,7 +140,7 @@ def _environment(folder: Path, secret: str, extra: Mapping[str, str]) -> dict[st
 
 def _broker(folder: Path) -> tuple[PaperBroker, str]:
     secret = "whsec_" + secrets.token_urlsafe(24).replace("-", "A").replace("_", "B")
-    return PaperBroker(port=BROKER_PORT, db=folder / "broker.sqlite3", secret=secret), secret
+    return PaperBroker(db=folder / "broker.sqlite3", secret=secret), secret
 
 
 def embedded(folder: Path) -> Stack:
@@ -129,25 +148,26 @@ def embedded(folder: Path) -> Stack:
     broker, secret = _broker(folder)
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, {}))
     state = stack.env["DIR_DATA"]
-    stack._add("server", python("manage.py", "up", "--port", str(WEB_PORT), "--data", state, "--no-demo"))
+    stack._add("server", python("manage.py", "up", "--port", str(stack.port), "--data", state, "--no-demo"))
     return stack
 
 
 def production(folder: Path, *, database_url: str) -> Stack:
     """Web, two workers and beat on PostgreSQL, with a Redis of its own that may be stopped."""
     broker, secret = _broker(folder)
+    redis_port = free_port()
     extra = {
         "DATABASE_URL": database_url,
-        "REDIS_URL": f"redis://127.0.0.1:{REDIS_PORT}/0",
+        "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "DIR_SECRET_KEY": secrets.token_urlsafe(48),
         "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, extra))
     Path(stack.env["DIR_DATA"]).mkdir()  # as the volume of a compose file would be there
-    redis = [
+    server = [
         "redis-server",
         "--port",
-        str(REDIS_PORT),
+        str(redis_port),
         "--bind",
         "127.0.0.1",
         "--save",
@@ -155,8 +175,16 @@ def production(folder: Path, *, database_url: str) -> Stack:
         "--dir",
         str(folder),
     ]
-    stack._add("redis", redis)
-    web = ["-m", "uvicorn", "dir_console.asgi:application", "--port", str(WEB_PORT), "--log-level", "warning"]
+    stack._add("redis", server)
+    web = [
+        "-m",
+        "uvicorn",
+        "dir_console.asgi:application",
+        "--port",
+        str(stack.port),
+        "--log-level",
+        "warning",
+    ]
     stack._add("web", python(*web))
     for name in ("worker-1", "worker-2"):
         worker = [

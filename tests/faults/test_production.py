@@ -7,8 +7,18 @@ import pytest
 
 from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
+from tests.load import broker_count
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("production")]
+
+_TEN_BELLS = """
+from runtime.models import Intent
+from runtime.tasks.jobs import attempt
+ids = [str(key) for key in Intent.objects.order_by("-created_at").values_list("intent_id", flat=True)[:20]]
+for key in ids * 10:
+    attempt.delay(key)
+answer = len(ids)
+"""
 
 
 def test_carries_out_a_whole_burst_once(production: Stack, tmp_path: Path) -> None:
@@ -39,16 +49,19 @@ def test_another_worker_goes_on_when_one_is_killed(production: Stack, tmp_path: 
     assert production.ledger_is_whole()
 
 
-@pytest.mark.parametrize("way", ["hangs", "ends"])
+@pytest.mark.parametrize("way", ["hangs", "ends", "forgets"])
 def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_path: Path, way: str) -> None:
     redis = production.processes["redis"]
     running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path)
     try:
         scenarios.past(production, burst.PROPOSALS // 6)
-        if way == "hangs":
-            redis.send(signal.SIGSTOP)
-        else:
-            redis.kill()
+        match way:
+            case "hangs":
+                redis.send(signal.SIGSTOP)
+            case "ends":
+                redis.kill()
+            case _:
+                production.forget_messages()
         done = running.finish()
     finally:
         running.kill()
@@ -60,3 +73,35 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
     accounting.check_burst(done)
     assert done.report["propose_p99_ms"] < 3_000, done.report
     assert accounting.check_exactly_once(production, done, timeout_s=45) == {"done": len(done.intents)}
+
+
+def test_calls_once_for_ten_messages(production: Stack, tmp_path: Path) -> None:
+    production.broker.control("slow", delay_ms=100)
+    running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path, proposals=20)
+    try:
+        done = running.finish()
+        production.ask(_TEN_BELLS)
+    finally:
+        running.kill()
+        production.broker.control("ok")
+
+    accounting.check_burst(done)
+    assert accounting.check_exactly_once(production, done) == {"done": 20}
+    keys = {row["key"] for row in broker_count.effects(broker_url=production.broker.base_url)}
+    assert len(keys) == production.broker.count()["effects"]
+    assert production.broker.count()["most_calls_of_one_key"] == 1
+
+
+def test_goes_on_after_the_database_dropped_every_connection(production: Stack, tmp_path: Path) -> None:
+    running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path)
+    try:
+        for _ in range(2):
+            scenarios.past(production, burst.PROPOSALS // 6)
+            production.cut_connections()
+        done = running.finish()
+    finally:
+        running.kill()
+
+    accounting.check_burst(done)
+    accounting.check_exactly_once(production, done, timeout_s=30)
+    assert production.ledger_is_whole()

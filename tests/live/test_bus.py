@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from channels.layers import get_channel_layer
 
 from audit import bus, live
-from audit.bus import Publisher
+from audit.bus import Publisher, Relay
 from tests.waiting import until, until_async
 
 REDIS = os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379"
@@ -56,22 +55,20 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Publisher:
 
 
 def run(story: Any) -> None:
-    async def closing_the_layer() -> None:
-        try:
-            await story()
-        finally:
-            relay = live.this_board().relay
-            if relay is not None:
-                relay.cancel()
-                await asyncio.gather(relay, return_exceptions=True)
-            await get_channel_layer().close_pools()
+    asyncio.run(story())
 
-    asyncio.run(closing_the_layer())
+
+@pytest.fixture(autouse=True)
+def relay(monkeypatch: pytest.MonkeyPatch) -> Relay:
+    """This process's relay, new for the test and not started."""
+    made = Relay()
+    monkeypatch.setattr(bus, "_relay_here", made)
+    return made
 
 
 def relaying() -> bool:
-    relay = live.this_board().relay
-    return relay is not None and not relay.done()
+    thread = bus._relay_here._thread
+    return thread is not None and thread.is_alive()
 
 
 async def told_by(other: Publisher, stream: str) -> None:
@@ -128,25 +125,34 @@ async def told_by_once(other: Publisher, stream: str, delivered: list[str]) -> N
     await until_async(lambda: "theirs" in delivered)
 
 
-@pytest.mark.usefixtures("shared_layer", "publisher")
 def test_the_membership_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "RENEW_S", 0.05)
-    joined: list[str] = []
+    monkeypatch.setattr(bus, "RENEW_S", 0.01)
+    joined: list[tuple[str, str]] = []
+
+    class Layer:
+        async def group_add(self, group: str, channel: str) -> None:
+            joined.append((group, channel))
 
     async def story() -> None:
-        layer = get_channel_layer()
-        join = layer.group_add
-
-        async def counted(group: str, channel: str) -> None:
-            joined.append(channel)
-            await join(group, channel)
-
-        monkeypatch.setattr(layer, "group_add", counted)
-        live.this_board()
+        staying = asyncio.create_task(bus._stay_joined(Layer(), "live!1"))
         await until_async(lambda: len(joined) >= 3)
+        staying.cancel()
 
     run(story)
-    assert len(set(joined)) == 1
+    assert set(joined) == {(bus.GROUP, "live!1")}
+
+
+def test_a_forked_process_gets_its_own_relay(
+    relay: Relay, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CHANNEL_LAYERS = layers("redis://127.0.0.1:1")
+    started: list[Relay] = []
+    monkeypatch.setattr(Relay, "start", lambda self, deliver: started.append(self))
+    bus.listen(lambda tenant, stream, seq: None)
+    relay.pid -= 1
+    bus.listen(lambda tenant, stream, seq: None)
+    assert started[0] is relay
+    assert started[1] is not relay
 
 
 @pytest.mark.usefixtures("hung_layer")

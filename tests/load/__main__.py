@@ -104,7 +104,9 @@ def main(argv: list[str]) -> int:
     whole = not report["errors"] and report["outcomes"] == report["accepted"]
     if chosen.broker:
         rows = broker_count.effects(broker_url=chosen.broker)
-        count = broker_count.compare(intents=intents.values(), rows=rows, dfids=intents)
+        outcomes = {intent: status for tally in tallies for intent, status in tally.outcomes.items()}
+        wanted = [intent for intent in intents.values() if outcomes.get(intent, "SUCCEEDED") == "SUCCEEDED"]
+        count = broker_count.compare(intents=wanted, rows=rows, dfids=intents)
         report["broker"] = {
             "effects": count.effects,
             "missing": len(count.missing),

@@ -37,10 +37,7 @@ def effects(*, broker_url: str) -> list[dict[str, Any]]:
 
 
 def compare(*, intents: Iterable[str], rows: Iterable[Mapping[str, Any]], dfids: Iterable[str]) -> Count:
-    """Accepted intents against effects; effects of other flows are another burst's and left out.
-
-    Effects that carry no intent id are matched by their flow.
-    """
+    """Intents that must have had their effect against the effects; those of other flows are left out."""
     ours = set(dfids)
     here = [row for row in rows if row["dfid"] in ours]
     wanted = set(intents)

@@ -21,8 +21,14 @@ def _place_order(context: Context, rng: random.Random) -> dict[str, Any]:
     }
 
 
+def _small_step(context: Context, rng: random.Random) -> dict[str, Any]:
+    body = proposals.small(context=context, rng=rng)
+    # a burst may wait for its turn: the widest slippage keeps a ticking price from making it stale
+    return {**body, "execution_constraints": {"validity_window_sec": 300, "max_slippage_bps": 1000}}
+
+
 SHAPES: Final[Mapping[str, Shape]] = {
     "PLACE_ORDER": _place_order,
-    "ADJUST_POSITION": lambda context, rng: proposals.small(context=context, rng=rng),
+    "ADJUST_POSITION": _small_step,
     "UPDATE_WATCHLIST": lambda context, rng: proposals.watch(context=context, rng=rng),
 }

@@ -6,17 +6,19 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, transaction
 from pytest_django.fixtures import Settings
 
 from audit import canonical
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
+from runtime.adapters.executors import registry
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
 from runtime.queries import clock, intents
-from runtime.services import execution, stops, sweeping
-from runtime.services.execution import Status, calling
+from runtime.services import execution, races, stops, sweeping
+from runtime.services.execution import Status, attempting, calling, recording
 from tests.adapters import targets
 from tests.services import trade
 
@@ -55,7 +57,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the next calls come to; the last one for ever."""
     results: list[Any] = [FILLED]
 
-    def call(claim: Any) -> Any:
+    def call(claim: Any, *, lease_left_s: float) -> Any:
         result = results.pop(0) if len(results) > 1 else results[0]
         return result(claim) if callable(result) else result
 
@@ -354,7 +356,7 @@ def test_a_simulated_step_needs_no_target() -> None:
 
 def test_an_executor_that_nobody_knows_fails_the_intent(monkeypatch: pytest.MonkeyPatch) -> None:
     intent_id = trade.open_desk().accept()
-    monkeypatch.setattr(calling.registry, "EXECUTORS", {})
+    monkeypatch.setattr(registry, "EXECUTORS", {})
     assert attempt(intent_id).detail == "TARGET_UNKNOWN"
 
 
@@ -366,10 +368,94 @@ def test_requests_that_cannot_be_read_end_the_intent(calls: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "lease_s", "given_s"), [(0, 30, 10), (5, 30, 5), (300, 30, 20), (20, 10, 9), (1, 2, 1)]
+    ("asked_s", "lease_left_s", "given_s"),
+    [(0, 30, 10), (5, 30, 5), (300, 30, 20), (20, 10, 9), (1, 2, 1), (5, 0.5, -0.5)],
 )
-def test_a_call_is_shorter_than_its_lease(
-    asked_s: int, lease_s: int, given_s: int, settings: Settings
+def test_a_call_ends_before_its_lease(asked_s: int, lease_left_s: float, given_s: float) -> None:
+    assert calling.timeout_s(asked_s, lease_left_s=lease_left_s) == given_s
+
+
+def test_a_worker_that_was_held_up_past_its_lease_calls_nobody(
+    target: targets.StandIn, settings: Settings
 ) -> None:
-    settings.DIR_LEASE_S = lease_s
-    assert calling.timeout_s(asked_s) == given_s
+    """A stopped process goes on where it stood: by then a person may have decided otherwise."""
+    settings.DIR_LEASE_S = 1
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert Attempt.objects.get().error_category == "LEASE_ENDED"
+    assert not target.seen
+
+
+@pytest.mark.parametrize("failures", [1, 4])
+def test_a_result_is_recorded_with_patience(
+    failures: int, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that fails over at the commit must not turn a known result into a doubt."""
+    intent_id = trade.open_desk().accept()
+    trouble = iter([OperationalError("gone")] * failures)
+    record = recording.record
+
+    def fail_first(*args: Any, **named: Any) -> Any:
+        for error in trouble:
+            raise error
+        return record(*args, **named)
+
+    monkeypatch.setattr(recording, "record", fail_first)
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,) * 4)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+
+
+def test_a_result_that_cannot_be_recorded_is_left_to_the_sweeper(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **named: Any) -> Any:
+        raise OperationalError("gone for good")
+
+    intent_id = trade.open_desk().accept()
+    monkeypatch.setattr(recording, "record", fail)
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
+    with pytest.raises(OperationalError):
+        attempt(intent_id)
+    assert trade.states(intent_id) == (IntentState.CLAIMED, FlowState.EXECUTING)
+
+
+def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intent_id = trade.open_desk().accept()
+    record, told = recording.record, []
+
+    def lose_the_answer(*args: Any, **named: Any) -> Any:
+        told.append(record(*args, **named))
+        if len(told) == 1:
+            raise races.BusyError
+        return told[-1]
+
+    def run(work: Any) -> Any:
+        return work()
+
+    monkeypatch.setattr(recording, "record", lose_the_answer)
+    monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
+    monkeypatch.setattr(races, "run", run)
+    with transaction.atomic():
+        assert attempt(intent_id).status is Status.REPORTED_LATE
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trade.kinds(intent_id).count("outcome:recorded") == 1
+    assert "attempt:reported_late" not in trade.kinds(intent_id)
+
+
+def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    intent_id = trade.open_desk().accept()
+    looks: list[Any] = []
+
+    def look(*, flow: Any) -> intents.Standing:
+        looks.append(flow)
+        if len(looks) == 1:
+            return intents.Standing(status=AgentStatus.ACTIVE, held_by=None)
+        sweeping.expire_all_leases()
+        return intents.Standing(status=AgentStatus.ACTIVE, held_by=intents.SYSTEM_STOPPED)
+
+    monkeypatch.setattr(intents, "get_standing", look)
+    assert attempt(intent_id).status is Status.HELD
+    assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from audit import canonical
+from audit import canonical, ledger
 from audit.models import LedgerEntry, Payload
 from escalations.models import Escalation
 from runtime import ports
 from runtime.contracts.problem import Problem
 from runtime.models import Agent, Answer, Bundle, Feedback, Intent, Key, Proposal, Session, Verdict
 from runtime.queries import clock
-from runtime.services import races
+from runtime.services import judging, races
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -287,8 +287,6 @@ def test_a_flow_that_is_with_a_person_takes_no_proposal_and_loses_no_attempt(des
 def test_nothing_stays_when_the_ledger_cannot_be_written(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from audit import ledger
-
     flow = desk.open()
     before = everything()
 
@@ -306,8 +304,6 @@ def test_nothing_stays_when_the_ledger_cannot_be_written(
 def test_a_lost_race_is_judged_again_from_the_first_read(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from runtime.services import judging
-
     flow = desk.open()
     real, lost = judging.judge, [True]
 

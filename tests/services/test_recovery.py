@@ -38,7 +38,7 @@ def doubtful(monkeypatch: pytest.MonkeyPatch) -> UUID:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, result: Any) -> None:
-    monkeypatch.setattr(calling, "call", lambda claim: result)
+    monkeypatch.setattr(calling, "call", lambda claim, **_: result)
 
 
 def decide(intent_id: UUID, decision: Callable[..., None], **named: Any) -> None:

@@ -89,9 +89,14 @@ def propose(desk: Desk, *, quantity: int = 2, window_s: int = 60, traceparent: s
     return verdict
 
 
+def pack(*, base_url: str, executor: str = "http") -> str:
+    """The trial pack with its target at `base_url`."""
+    return PACK.replace("BASE_URL", base_url).replace("BY_WHOM", executor)
+
+
 def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -> Desk:
     """Load the pack and shake hands."""
-    text = PACK.replace("BASE_URL", base_url).replace("BY_WHOM", executor)
+    text = pack(base_url=base_url, executor=executor)
     loaded = packs.load(text=text, source="trial.yaml", activate=True, actor="system")
     assert isinstance(loaded, packs.Loaded), loaded
     issued = _good(credentials.issue_agent_key(tenant=TENANT, agent_id=AGENT, actor="system"))
@@ -155,3 +160,7 @@ def retarget(intent_id: UUID, name: str) -> None:
     rendered = canonical.decode(bytes(row.requests))
     rendered["steps"][0]["target"] = name
     Intent.objects.filter(pk=intent_id).update(target=name, requests=canonical.encode(rendered))
+
+
+def place_target(base_url: str, *, secret_env: str = "") -> None:
+    Target.objects.of(TENANT).filter(name="broker").update(base_url=base_url, secret_env=secret_env)

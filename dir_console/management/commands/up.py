@@ -3,6 +3,7 @@
 import argparse
 import os
 import secrets
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,41 +60,46 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Cannot listen on {host} port {port}: {error}. Choose another with --port."
             ) from error
+        with bound:
+            self._serve(folder, host=host, demo=demo, bound=bound)
+        self._say("The console has stopped.")
+
+    def _serve(self, folder: Path, *, host: str, demo: bool | None, bound: socket.socket) -> None:
         _migrate()
         is_new = not get_user_model().objects.exists()
         wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
         prepared = embedded_demo.prepare(folder) if wants_demo else None
-        password = _add_operator() if is_new else None
         rescued = sweeping.expire_all_leases()
         if host not in LOOPBACK | ANY_ADDRESS and host not in settings.ALLOWED_HOSTS:
             settings.ALLOWED_HOSTS.append(host)
         url = _url(host, bound.getsockname()[1])
+        if is_new:
+            # Said at once: whatever goes wrong after this, the password must not be lost.
+            self._say(f"Sign in as {OPERATOR} with the password {_add_operator()}")
+            self._say("It is shown this once. Write it down, or set another with `manage.py set_password`.")
         stops: list[Callable[[], Any]] = []
 
         def on_ready() -> None:
             if prepared is not None:
                 stops.append(prepared.start(base_url=url).stop)
-            self._greet(url, folder, password=password, rescued=rescued, has_demo=prepared is not None)
+            self._greet(url, folder, is_new=is_new, rescued=rescued, has_demo=prepared is not None)
 
         embedded.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
-        self.stderr.write("The console has stopped.")
 
-    def _greet(self, url: str, folder: Path, *, password: str | None, rescued: int, has_demo: bool) -> None:
-        lines = [f"DIR Console is running at {url}/"]
-        if password is not None:
-            lines.append(f"Sign in as {OPERATOR} with the password {password}")
-            lines.append(
-                "It is shown this once. Write it down, or set another with `manage.py set_password`."
-            )
-        lines.append(f"Data folder: {folder}")
+    def _greet(self, url: str, folder: Path, *, is_new: bool, rescued: int, has_demo: bool) -> None:
+        self._say(f"DIR Console is running at {url}/")
+        self._say(f"Data folder: {folder}")
         if has_demo:
-            lines.append("The demo runs: a paper broker and four agents. Leave it out with --no-demo.")
-        elif password is not None:
-            lines.append("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
+            self._say("The demo runs: a paper broker and four agents. Leave it out with --no-demo.")
+        elif is_new:
+            self._say("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
         if rescued:
-            lines.append(f"{rescued} call(s) were cut off by the last stop; people decide them in the queue.")
-        lines.append("Stop it with Ctrl-C.")
-        self.stderr.write("\n".join(lines))
+            self._say(f"{rescued} call(s) were cut off by the last stop; people decide them in the queue.")
+        self._say("Stop it with Ctrl-C.")
+
+    def _say(self, words: str) -> None:
+        # Django paints its stderr red; this is no error.
+        self.stderr.write(words, style_func=str)
         self.stderr.flush()
 
 

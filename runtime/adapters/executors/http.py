@@ -4,7 +4,6 @@ A 2xx answer with a JSON object is the receipt. Redirects are not followed, prox
 not used, and at most MAX_ANSWER_BYTES of an answer are read.
 """
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,10 +11,9 @@ from urllib.parse import unquote
 
 import httpx2
 from django.conf import settings
-from standardwebhooks.webhooks import Webhook
 
 from audit import canonical
-from runtime.adapters import egress, transport
+from runtime.adapters import egress, signing, transport
 from runtime.adapters.executors.call import Call
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 
@@ -93,22 +91,12 @@ def _headers(call: Call) -> dict[str, str] | Failure:
         headers["traceparent"] = call.traceparent
     if not call.secret_env:
         return headers
-    secret = os.environ.get(call.secret_env, "")
-    if not secret:
-        return _terminal(C.SECRET_MISSING, f"the environment variable {call.secret_env} is not set")
-    at = datetime.now(UTC)
     try:
-        signature = Webhook(secret).sign(msg_id=call.key, timestamp=at, data=call.body.decode())
-    except Exception:
-        # The library has several exceptions for a secret that it cannot use; none may show the secret.
-        return _terminal(
-            C.SECRET_MISSING, f"the environment variable {call.secret_env} holds no base64 secret"
+        return headers | signing.headers(
+            secret_env=call.secret_env, message_id=call.key, at=datetime.now(UTC), body=call.body
         )
-    return headers | {
-        "webhook-id": call.key,
-        "webhook-timestamp": str(int(at.timestamp())),
-        "webhook-signature": signature,
-    }
+    except signing.SecretError as error:
+        return _terminal(C.SECRET_MISSING, str(error))
 
 
 def _receipt(status_code: int, body: bytes) -> CallResult:

@@ -5,5 +5,6 @@
 """
 
 from runtime.services.execution.attempting import AttemptResult, Status, attempt
+from runtime.services.execution.probing import TargetCheck, check_target, list_targets
 
-__all__ = ["AttemptResult", "Status", "attempt"]
+__all__ = ["AttemptResult", "Status", "TargetCheck", "attempt", "check_target", "list_targets"]

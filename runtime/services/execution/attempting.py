@@ -3,11 +3,13 @@
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import TypeVar, assert_never
 from uuid import UUID
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
@@ -19,8 +21,9 @@ from runtime.services.execution import calling, claiming, recording
 from runtime.services.execution.claiming import Claimed, Refused
 from runtime.services.execution.recording import Late
 
+Written = TypeVar("Written")
 # Between them about as long as a database takes to fail over; after that the sweeper asks a person.
-_RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
+RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
 
 _log = logging.getLogger(__name__)
 
@@ -56,23 +59,26 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     Raises:
         races.BusyError: when the rows were too contended to claim; nothing has happened then.
     """
+    # Before the claim, so that what is left of the lease is never thought longer than it is.
+    asked_at_s = time.monotonic()
     claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
     # The kill switch may have been pressed since the claim was committed.
     held_by = intents.get_standing(flow=Flow(agent_id=claim.agent_pk, tenant=claim.tenant)).held_by
     if held_by is not None:
-        races.run(lambda: recording.hold(claim, why=held_by))
+        _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)
-    return _record(claim, _call(claim))
+    return _record(claim, _call(claim, asked_at_s=asked_at_s))
 
 
-def _call(claim: Claimed) -> CallResult:
+def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
     # A slow target must not keep a database connection: the pool would run dry for the web.
     if not connection.in_atomic_block:
         connection.close()
     try:
-        return calling.call(claim)
+        lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
+        return calling.call(claim, lease_left_s=lease_left_s)
     except Exception:
         _log.exception("executor of intent %s crashed", claim.intent_id)
         return Failure(
@@ -83,19 +89,21 @@ def _call(claim: Claimed) -> CallResult:
 
 
 def _record(claim: Claimed, result: CallResult) -> AttemptResult:
-    """Record the result, with patience: losing it makes the intent IN_DOUBT."""
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    for wait_s in (*_RECORD_WAITS_S, None):
+    return _told(_patiently(claim, lambda: recording.record(claim, result, jitter=jitter)))
+
+
+def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
+    """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
+    for wait_s in RECORD_WAITS_S:
         try:
-            return _told(races.run(lambda: recording.record(claim, result, jitter=jitter)))
+            return races.run(write)
         except (races.BusyError, OperationalError, InterfaceError):
-            if wait_s is None:
-                raise
-            _log.warning("the result of intent %s could not be recorded; trying again", claim.intent_id)
+            _log.warning("what became of intent %s could not be written; trying again", claim.intent_id)
             if not connection.in_atomic_block:
                 connection.close()
             time.sleep(wait_s)
-    raise AssertionError("the last wait raises")
+    return races.run(write)
 
 
 def _told(recorded: recording.Recorded) -> AttemptResult:

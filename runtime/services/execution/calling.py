@@ -1,7 +1,5 @@
 """The call itself, outside every transaction."""
 
-from django.conf import settings
-
 from audit import canonical
 from runtime.adapters.executors import registry
 from runtime.adapters.executors.call import Call
@@ -10,11 +8,23 @@ from runtime.services.execution.claiming import Claimed, Place
 
 DEFAULT_TIMEOUT_S = 10
 LONGEST_TIMEOUT_S = 20
+LEASE_MARGIN_S = 1.0
 
 
-def call(claim: Claimed) -> CallResult:
-    """Make the one call of a claim. No database connection may be in use."""
+def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
+    """Make the one call of a claim. No database connection may be in use.
+
+    Nothing is sent once the lease is nearly over: a worker that was held up would otherwise call after the
+    sweeper has asked a person, who may have decided by then.
+    """
     step = claim.step
+    limit_s = timeout_s(step.timeout_s, lease_left_s=lease_left_s)
+    if limit_s <= 0:
+        return Failure(
+            category=FailureCategory.LEASE_ENDED,
+            failure_class=FailureClass.TRANSIENT,
+            detail="the lease was nearly over before the call; nothing was sent",
+        )
     execute = registry.EXECUTORS.get(step.executor)
     if execute is None:
         return _unknown_target(f"no executor is called {step.executor}")
@@ -30,15 +40,14 @@ def call(claim: Claimed) -> CallResult:
             body=canonical.encode(step.body),
             key=step.key,
             traceparent=claim.traceparent,
-            timeout_s=timeout_s(step.timeout_s),
+            timeout_s=limit_s,
         )
     )
 
 
-def timeout_s(asked_s: int) -> int:
-    """Seconds for the whole call: shorter than the lease, or the sweeper would find it in mid-flight."""
-    wanted_s = min(asked_s or DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S)
-    return max(1, min(wanted_s, settings.DIR_LEASE_S - 1))
+def timeout_s(asked_s: int, *, lease_left_s: float) -> float:
+    """Seconds for the whole call: it ends before the lease, or the sweeper would find it in mid-flight."""
+    return min(asked_s or DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S, lease_left_s - LEASE_MARGIN_S)
 
 
 def _unknown_target(detail: str) -> Failure:

@@ -18,7 +18,7 @@ from runtime.services.journal import Journal
 
 @dataclass(frozen=True)
 class Late:
-    """The claim had passed on before the answer came: it is noted, and changes nothing."""
+    """The claim had ended before the answer came: what it says is noted, and changes nothing."""
 
 
 Recorded = Action | Late
@@ -85,9 +85,9 @@ def _is_ours(intent: Intent, attempt: Attempt, claim: Claimed) -> bool:
 
 
 def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallResult) -> Late:
-    # A commit whose answer was lost is recorded again by the same worker: then there is nothing to note.
-    if attempt.state == AttemptState.UNKNOWN:
-        state, _ = _ending(result)
+    # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
+    state, _ = _ending(result)
+    if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
         journal.add(events.AttemptReportedLate(intent_id=str(intent.pk), number=attempt.number, result=state))
         journal.write()
     return Late()

@@ -1,0 +1,27 @@
+"""`manage.py replay_verdicts [--dfid DFID]`: judge what is stored again, and compare byte for byte."""
+
+from argparse import ArgumentParser
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.queries import replaying
+
+
+class Command(BaseCommand):
+    """Exit 0 when every verdict comes out as it is stored; 1 names the first that does not."""
+
+    help = "Judge every stored verdict again from its stored input and rules. Reads only."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dfid", type=UUID, metavar="DFID", help="only the verdicts of this flow")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        result = replaying.replay(dfid=options["dfid"])
+        if isinstance(result, replaying.Different):
+            raise CommandError(
+                f"The first difference: proposal {result.proposal_id} of flow {result.dfid}: {result.what}: "
+                f"stored {result.stored}, found {result.found}."
+            )
+        self.stdout.write(f"{result.count} verdicts judged again: all equal, byte for byte.")

@@ -1,0 +1,35 @@
+"""`manage.py target_check [NAME ...]`: could a call be made? Connects, and sends nothing."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.services import execution
+
+
+class Command(BaseCommand):
+    """Exit 0 when every target that was asked for is good."""
+
+    help = "Say for each target whether its address is allowed and reachable and its secret is set."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("names", nargs="*", metavar="NAME", help="targets to look at (default: all)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tenant = settings.DIR_TENANT
+        names: list[str] = options["names"] or execution.list_targets(tenant=tenant)
+        bad = []
+        for name in names:
+            found = execution.check_target(tenant=tenant, name=name)
+            if found is None:
+                bad.append(name)
+                self.stdout.write(f"{name}: no target has this name")
+                continue
+            if not found.is_good:
+                bad.append(name)
+            for words in found.findings:
+                self.stdout.write(f"{name}: {words}")
+        if bad:
+            raise CommandError(f"not good: {', '.join(bad)}")

@@ -1,0 +1,40 @@
+"""The Standard Webhooks signature of a call, with a secret that only this package reads."""
+
+import os
+from datetime import datetime
+
+from standardwebhooks.webhooks import Webhook
+
+
+class SecretError(Exception):
+    """The secret is not there or cannot be used; the text says which variable, and never what it holds."""
+
+
+def headers(*, secret_env: str, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The three signature headers. Raises `SecretError`."""
+    signature = _webhook(secret_env).sign(msg_id=message_id, timestamp=at, data=body.decode())
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": signature,
+    }
+
+
+def trouble(secret_env: str) -> str | None:
+    """What is wrong with the secret in a variable; None where nothing is."""
+    try:
+        _webhook(secret_env)
+    except SecretError as error:
+        return str(error)
+    return None
+
+
+def _webhook(secret_env: str) -> Webhook:
+    secret = os.environ.get(secret_env, "")
+    if not secret:
+        raise SecretError(f"the variable {secret_env} is not set")
+    try:
+        return Webhook(secret)
+    except Exception as error:
+        # The library has several exceptions for a secret that it cannot use; their texts may show it.
+        raise SecretError(f"the variable {secret_env} holds no base64 secret") from error

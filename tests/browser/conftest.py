@@ -1,0 +1,180 @@
+"""A running console with its demo, and a Chromium that reaches nothing else."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from dir_console.demo.client import Client, Verdict
+from tests import waiting
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), "")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if not CHROMIUM and not os.environ.get("CI"):
+                item.add_marker(pytest.mark.skip(reason="no Chromium: install one to see the pages"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    return {"executable_path": CHROMIUM, "args": list(QUIET)}
+
+
+@dataclass(frozen=True)
+class Console:
+    """A console of its own: address, first operator, and the data folder."""
+
+    url: str
+    user: str
+    password: str
+    folder: Path
+
+    def command(self, *words: str) -> str:
+        """The standard output of one of the product's commands, beside the running server."""
+        environment = {**os.environ, "DIR_DATA": str(self.folder)}
+        ran = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return ran.stdout.strip()
+
+    def sign_in(self, page: Page) -> None:
+        """Sign the first operator in, as a person does."""
+        page.goto(f"{self.url}/accounts/login/")
+        page.fill("[name=login]", self.user)
+        page.fill("[name=password]", self.password)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{self.url}/")
+
+    def agent(self, agent_id: str) -> Client:
+        """A client with a new key of the agent."""
+        return Client(base_url=self.url, agent_id=agent_id, key=self.command("issue_key", agent_id))
+
+
+def started(folder: Path, *options: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """`manage.py up` in a folder of its own, and the lines it says, as they come."""
+    unwanted = {"DATABASE_URL", "REDIS_URL"}
+    environment = {name: value for name, value in os.environ.items() if name not in unwanted}
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up", "--port", "0", "--data", str(folder), *options],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    lines: list[str] = []
+    assert process.stderr is not None
+    threading.Thread(target=lines.extend, args=(iter(process.stderr.readline, ""),), daemon=True).start()
+    return process, lines
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End the server as Ctrl-C would, and wait for it."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)
+    if process.stderr is not None:
+        process.stderr.close()
+
+
+def greeting(process: subprocess.Popen[str], lines: list[str]) -> re.Match[str]:
+    """Address and password as the first start prints them."""
+
+    def said() -> re.Match[str] | None:
+        if process.poll() is not None:
+            raise AssertionError("the console ended: " + "".join(lines))
+        return re.search(r"running at (\S+)/\n.*?with the password (\S+)", "".join(lines), re.DOTALL)
+
+    found = waiting.until(said, timeout_s=60)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """The console with its demo, for all browser tests of a run."""
+    folder = tmp_path_factory.mktemp("console")
+    process, lines = started(folder, "--demo")
+    try:
+        found = greeting(process, lines)
+        yield Console(url=found[1], user="operator", password=found[2], folder=folder)
+    finally:
+        stop(process)
+
+
+def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
+    """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
+    dfid = agent.open_flow(trigger="browser test")
+    context = agent.context(dfid)
+    price = int(context.fact(f"price.{symbol}"))
+    quantity = max(1, cents // price)
+    verdict = agent.propose(
+        dfid,
+        {
+            "policy_kind": "ADJUST_POSITION",
+            "params": {
+                "symbol": symbol,
+                "action": "BUY",
+                "quantity": quantity,
+                "notional_cents": quantity * price,
+            },
+            "execution_constraints": {"validity_window_sec": 600, "max_slippage_bps": 1000},
+            "context_ref": context.ref,
+            "confidence": 0.95,
+            "explain": "Strong momentum; the desk would agree.",
+        },
+    )
+    assert verdict.escalation_id is not None, verdict
+    return verdict
+
+
+@pytest.fixture(scope="session")
+def agent(console: Console) -> Client:
+    """The agent that asks for too much, in the test's own hands."""
+    return console.agent("ambitious-trader")
+
+
+@pytest.fixture
+def page_of_operator(console: Console, page: Page) -> Page:
+    """A signed-in page."""
+    console.sign_in(page)
+    return page
+
+
+@pytest.fixture(scope="session")
+def base_url(console: Console) -> str:
+    return console.url

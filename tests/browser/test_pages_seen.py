@@ -1,0 +1,77 @@
+"""What a person meets in the browser: every page readable by everyone, in both themes and on a phone."""
+
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ViewportSize, expect
+
+from dir_console.demo.client import Client
+from tests.browser import conftest
+from tests.browser.conftest import Console
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1440, "height": 900}
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+GRAVE = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
+    """Every page, with one open escalation and one flow that has run to its end."""
+    said = conftest.escalate(agent, symbol="AAPL", cents=400_000)
+    context = browser.new_context()
+    page = context.new_page()
+    console.sign_in(page)
+    page.goto(f"{console.url}/flows/")
+    closed = page.locator("tr", has_text="Closed").first.locator("th a")
+    expect(closed).to_be_visible(timeout=30_000)
+    flow = closed.get_attribute("href")
+    context.close()
+    return [
+        "/",
+        "/escalations/",
+        "/escalations/?show=closed",
+        f"/escalations/{said.escalation_id}/",
+        "/flows/",
+        str(flow),
+        "/agents/",
+        "/agents/momentum-trader/",
+        "/budgets/",
+        "/kinds/",
+        "/kinds/ADJUST_POSITION/",
+        "/ledger/",
+        "/accounts/logout/",
+        "/accounts/password/change/",
+        "/nothing-here/",
+    ]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_page_is_accessible_and_fits(
+    browser: Browser,
+    console: Console,
+    addresses: list[str],
+    theme: Literal["light", "dark"],
+    size: ViewportSize,
+) -> None:
+    context = browser.new_context(viewport=size, color_scheme=theme)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    console.sign_in(page)
+    found = []
+    for path in addresses:
+        page.goto(f"{console.url}{path}")
+        if page.locator("[value=MODIFY]").count():
+            page.check("[value=MODIFY]")
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            found.append(f"{path} is {wide} px too wide")
+        for item in Axe().run(page).response["violations"]:
+            if item["impact"] in GRAVE:
+                found.append(f"{path} {item['id']}: {item['nodes'][0]['html'][:200]}")
+    context.close()
+    assert not found, "\n".join(found)
+    assert not said, said

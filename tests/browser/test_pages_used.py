@@ -1,0 +1,173 @@
+"""What a person does in the browser: watch, claim, modify, override, abort, stop; by keys, without script."""
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from dir_console.demo.client import Client
+from tests.browser import conftest
+from tests.browser.conftest import Console
+
+SLOW_MS = 30_000
+
+
+def test_an_escalation_arrives_without_a_reload(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    page.goto(f"{console.url}/escalations/")
+    expect(page.locator("[data-live-word]")).to_have_text("Live")
+    page.evaluate("window.sameDocument = true")
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    row = page.locator(f'[data-row="{made.escalation_id}"]')
+    pill = page.locator("[data-pill]:not([hidden])")
+    expect(row.or_(pill).first).to_be_visible(timeout=SLOW_MS)
+    if pill.is_visible():
+        page.keyboard.press("n")
+    expect(row).to_be_visible()
+    assert page.evaluate("window.sameDocument") is True
+    expect(page.locator(".nav .count")).to_be_visible()
+
+
+def test_modify_runs_what_the_person_changed_and_the_receipt_appears(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=200_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    expect(page.locator("[name='param:quantity']")).to_be_hidden()
+    page.get_by_role("radio", name="Modify").check()
+    price = int(re.sub(r"\D", "", page.locator("tr", has_text="price.AAPL").locator("td b").inner_text()))
+    page.fill("[name='param:quantity']", "3")
+    page.fill("[name='param:notional_cents']", str(3 * price))
+    expect(page.locator("[data-param-diff]")).to_contain_text("3")
+    page.get_by_role("button", name="Ask the gate").click()
+    expect(page.locator("#dry-run")).to_contain_text("The gate would say ACCEPT")
+    page.fill("[name=justification]", "Three shares are enough for today")
+    page.get_by_role("button", name="Modify: run it as changed").click()
+    page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
+    expect(page.get_by_text("Receipt from the target")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator(".receipt")).to_contain_text('"quantity": 3')
+    expect(page.locator(".lines")).to_contain_text("Outcome recorded")
+    expect(page.locator(".lines")).to_contain_text("Decision made")
+
+
+def test_high_impact_asks_for_the_amount_again(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=400_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Override").check()
+    page.fill("[name=justification]", "Agreed with the desk this morning")
+    page.fill("[name=typed_again]", "1")
+    page.get_by_role("button", name="Override: run it as proposed").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was decided.")
+    assert page.input_value("[name=justification]") == "Agreed with the desk this morning"
+    page.fill("[name=typed_again]", page.locator("label[for=typed-again] code").inner_text())
+    page.get_by_role("button", name="Override: run it as proposed").click()
+    page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
+    expect(page.locator(".flow-head")).to_contain_text("Closed", timeout=SLOW_MS)
+
+
+def test_a_short_reason_is_asked_for_again_before_anything_is_sent(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=400_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Override").check()
+    page.fill("[name=justification]", "ok")
+    page.get_by_role("button", name="Override: run it as proposed").click()
+    expect(page.locator("[name=justification]")).to_be_focused()
+    assert page.url.endswith(f"/escalations/{made.escalation_id}/")
+
+
+def test_an_open_page_says_that_somebody_else_has_decided(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    made = conftest.escalate(agent, symbol="GOOG", cents=150_000)
+    address = f"{console.url}/escalations/{made.escalation_id}/"
+    page, other = page_of_operator, page_of_operator.context.new_page()
+    page.goto(address)
+    other.goto(address)
+    other.get_by_role("radio", name="Abort").check()
+    other.get_by_role("button", name="Abort: run nothing").click()
+    other.wait_for_url(f"{console.url}/flows/{made.dfid}/")
+    expect(page.get_by_text("This was closed meanwhile")).to_be_visible(timeout=SLOW_MS)
+
+
+def test_the_queue_works_by_keyboard_and_no_key_decides(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AMZN", cents=150_000)
+    page.goto(f"{console.url}/escalations/?q={made.escalation_id}")
+    page.keyboard.press("j")
+    expect(page.locator(".q.here")).to_have_count(1)
+    page.keyboard.press("/")
+    expect(page.locator("[data-search]")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator("[data-search]").blur()
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    page.wait_for_url(f"{console.url}/escalations/{made.escalation_id}/")
+    expect(page.locator(".decide")).to_contain_text("Yours")
+    for key in ("o", "m", "a", "y", "Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("heading", name="Your decision")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+def test_a_decision_needs_no_script(browser: Browser, console: Console, agent: Client) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    console.sign_in(page)
+    made = conftest.escalate(agent, symbol="NVDA", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Abort").check()
+    page.fill("[name=justification]", "Not today")
+    page.get_by_role("button", name="Record decision").click()
+    page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
+    expect(page.get_by_text("Aborted. Nothing will run.")).to_be_visible()
+    context.close()
+
+
+def test_the_chosen_theme_stays(page_of_operator: Page, console: Console) -> None:
+    page = page_of_operator
+    switch = page.locator("[data-theme-switch]")
+    switch.click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    switch.click()
+    page.goto(f"{console.url}/agents/")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(switch).to_contain_text("Dark")
+
+
+def test_stop_all_is_two_steps_from_any_page(page_of_operator: Page, console: Console) -> None:
+    page, other = page_of_operator, page_of_operator.context.new_page()
+    other.goto(f"{console.url}/flows/")
+    page.goto(f"{console.url}/kinds/")
+    page.get_by_role("button", name="Stop all").click()
+    page.locator("#stop-all").get_by_label("Reason").fill("Drill")
+    page.get_by_role("button", name="Stop everything now").click()
+    expect(page.get_by_text("Everything is stopped")).to_be_visible()
+    assert page.url == f"{console.url}/kinds/"
+    expect(other.get_by_text("Everything is stopped")).to_be_visible(timeout=SLOW_MS)
+    page.get_by_role("button", name="Resume").first.click()
+    page.get_by_role("button", name="Resume everything").click()
+    expect(page.get_by_text("Everything runs again.")).to_be_visible()
+
+
+def test_old_data_is_said_to_be_old(page_of_operator: Page, console: Console) -> None:
+    page = page_of_operator
+    page.clock.install()
+    page.goto(f"{console.url}/escalations/")
+    expect(page.locator("[data-live-word]")).to_have_text("Live")
+    page.context.set_offline(True)
+    page.route("**/*", lambda route: route.abort())
+    page.evaluate("window.dispatchEvent(new Event('offline'))")
+    for _ in range(6):
+        page.clock.run_for(15_000)
+    expect(page.get_by_text("This data is old.")).to_be_visible(timeout=SLOW_MS)

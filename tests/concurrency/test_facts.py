@@ -1,0 +1,50 @@
+"""Writers of one fact at once: no version twice, none lost."""
+
+from runtime.models import Fact, FactVersion
+from tests.api import ground
+from tests.concurrency.test_idempotency import race, statuses
+
+WRITERS = 20
+PATH = "/state/facts/price.AAPL"
+
+
+def test_of_twenty_conditional_writers_one_wins(real_db: str) -> None:
+    ground.load_pack()
+    token = ground.feed_key()
+    etag = ground.Caller(token).get(PATH).ok()["etag"]
+    answers = race(
+        WRITERS, lambda number: ground.Caller(token).put(PATH, {"value": number}, {"If-Match": etag})
+    )
+    assert statuses(answers) == {200: 1, 412: WRITERS - 1}
+    assert Fact.objects.get(path="price.AAPL").version == 2
+
+
+def test_twenty_unconditional_writers_all_get_a_version(real_db: str) -> None:
+    ground.load_pack()
+    token = ground.feed_key()
+    answers = race(WRITERS, lambda number: ground.Caller(token).put(PATH, {"value": number}))
+    assert statuses(answers) == {200: WRITERS}
+    assert sorted(answer.body["version"] for answer in answers) == list(range(2, WRITERS + 2))
+    kept = FactVersion.objects.filter(path="price.AAPL").order_by("version")
+    assert [row.version for row in kept] == list(range(1, WRITERS + 2))
+    assert bytes(kept[WRITERS].value) == bytes(Fact.objects.get(path="price.AAPL").value)
+
+
+def test_twenty_writers_of_a_new_fact_all_get_a_version(real_db: str) -> None:
+    ground.load_pack()
+    token = ground.feed_key()
+    answers = race(
+        WRITERS, lambda number: ground.Caller(token).put("/state/facts/price.NEW", {"value": number})
+    )
+    assert statuses(answers) == {200: WRITERS}
+    assert sorted(answer.body["version"] for answer in answers) == list(range(1, WRITERS + 1))
+
+
+def test_writers_of_many_facts_share_a_stream(real_db: str) -> None:
+    ground.load_pack()
+    token = ground.feed_key()
+    answers = race(
+        WRITERS,
+        lambda number: ground.Caller(token).put(f"/state/facts/price.N{number}", {"value": number}),
+    )
+    assert statuses(answers) == {200: WRITERS}

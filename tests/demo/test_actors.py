@@ -1,0 +1,181 @@
+"""The feed and the four agents, one turn at a time against a console that runs as its users start it."""
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dir_console.demo import agents
+from dir_console.demo.client import Client, Verdict
+from dir_console.demo.feed import Feed
+from dir_console.demo.persona import Persona
+from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
+from dir_console.demo.wire import Refused, Wire
+from tests.demo.paper import ThreadBroker
+from tests.faults import stack as stacks
+from tests.faults.processes import ROOT
+from tests.faults.stack import Stack
+
+PACK = ROOT / "dir_console" / "demo" / "paper-brokerage.yaml"
+
+MakeFeed = Callable[[dict[str, str]], Feed]
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("actors")]
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An embedded console with the demo's pack and keys, and a broker process; nobody proposes by itself."""
+    stack = stacks.embedded(tmp_path_factory.mktemp("actors"))
+    stack.broker.start()
+    try:
+        stack.start()
+        stack.prepare(pack=PACK, agents=tuple(agents.CAST))
+        yield stack
+    finally:
+        print(stack.logs())
+        stack.stop()
+
+
+def _cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) -> Persona:
+    class Quick(persona):  # type: ignore[misc, valid-type]
+        person_s = 0.5
+        retry_s = (0.0, 0.0)
+
+    stop = threading.Event()
+    key = json.loads(console.keys.read_text())[agent]
+    client = Client(base_url=console.base_url, agent_id=agent, key=key, stop=stop)
+    return Quick(client=client, rng=random.Random(seed), stop=stop)
+
+
+def _turns(persona: Persona, count: int) -> list[Verdict]:
+    heard: list[Verdict] = []
+    propose = persona.client.propose
+
+    def listen(dfid: str, body: dict[str, object]) -> Verdict:
+        heard.append(propose(dfid, body))
+        return heard[-1]
+
+    persona.client.propose = listen  # type: ignore[method-assign, assignment]
+    for _ in range(count):
+        persona.turn()
+    persona.client.wire.close()
+    return heard
+
+
+def test_the_steady_agent_mostly_runs_by_itself(console: Stack) -> None:
+    before = console.broker.count()["effects"]
+
+    heard = _turns(_cast(console, Steady, "momentum-trader"), 4)
+
+    accepted = [verdict for verdict in heard if verdict.verdict == "ACCEPT"]
+    assert len(accepted) >= 3
+    assert console.broker.count()["effects"] == before + len(accepted)
+
+
+def test_the_ambitious_agent_crosses_its_bound_now_and_then(console: Stack) -> None:
+    persona = _cast(console, Ambitious, "ambitious-trader")
+
+    heard = _turns(persona, 12)
+
+    codes = frozenset().union(*(verdict.codes() for verdict in heard))
+    assert {"RISK_LIMIT_EXCEEDED", "R_PERSON_FOR_TRANSFERS"} <= codes
+    assert 1 <= len(persona.open_escalations) <= 6, "what nobody answers stays bounded"
+
+
+def test_the_unsure_agent_asks_for_a_person(console: Stack) -> None:
+    heard = _turns(_cast(console, Unsure, "unsure-analyst"), 6)
+
+    assert {verdict.verdict for verdict in heard} == {"ACCEPT", "ESCALATE"}
+    assert any("LOW_CONFIDENCE" in verdict.codes() for verdict in heard)
+
+
+def test_the_confused_agent_is_stopped_after_three_attempts(console: Stack) -> None:
+    heard = _turns(_cast(console, Confused, "confused-trader"), 1)
+
+    assert heard[0].verdict == "REJECT"
+    assert "INVALID_SCHEMA" in heard[0].codes()
+    assert (heard[-1].state, "REASONING_EXHAUSTION" in heard[-1].codes()) in {
+        ("ABORTED", True),
+        ("ACCEPTED", False),
+    }
+
+
+def test_a_session_that_ended_is_opened_again(console: Stack) -> None:
+    client = _cast(console, Steady, "momentum-trader").client
+    client.handshake()
+    client._token = "ses_0000000000000000." + "A" * 43
+
+    assert client.flow(client.open_flow(trigger="after the end"))["state"] == "CREATED"
+    client.wire.close()
+
+
+def test_a_wrong_key_is_told_and_not_tried_for_ever(console: Stack) -> None:
+    client = Client(
+        base_url=console.base_url, agent_id="momentum-trader", key="agk_0000000000000000." + "A" * 43
+    )
+
+    with pytest.raises(Refused) as refusal:
+        client.open_flow(trigger="nobody")
+    client.wire.close()
+    assert refusal.value.status == 401
+
+
+@pytest.fixture
+def feed_of(console: Stack, broker: ThreadBroker) -> Iterator[MakeFeed]:
+    """Makes feeds of given keys, and closes their connections."""
+    made: list[Feed] = []
+
+    def make(keys: dict[str, str]) -> Feed:
+        made.append(
+            Feed(console=Wire(base_url=console.base_url), broker=Wire(base_url=broker.base_url), keys=keys)
+        )
+        return made[-1]
+
+    yield make
+    for feed in made:
+        feed.console.close()
+        feed.broker.close()
+
+
+def test_the_feed_writes_what_changed_and_only_that(
+    console: Stack, broker: ThreadBroker, feed_of: MakeFeed
+) -> None:
+    price = console.manage("issue_key", "--feed", "prices", "--prefix", "price.").strip()
+    feed = feed_of({"price": price})
+    feed.turn()
+
+    before = dict(feed.written)
+    assert feed.turn() == 0
+
+    broker.exchange.started -= 3_000  # the market lives through an hour
+    changed = feed.turn()
+    assert changed == sum(feed.written[path] != value for path, value in before.items()) > 0
+    assert "market.state" not in feed.written
+
+
+def test_the_feed_takes_over_what_another_wrote(console: Stack, feed_of: MakeFeed) -> None:
+    key = console.manage("issue_key", "--feed", "hours", "--prefix", "market.").strip()
+    one, other = feed_of({"market": key}), feed_of({"market": key})
+    one.turn()
+    other.turn()
+    other._write("market.state", "CLOSED")
+
+    assert one._write("market.state", "OPEN")
+    assert one.written == {"market.state": "OPEN"}
+
+
+def test_the_feed_leaves_alone_what_its_key_may_not_write(console: Stack, feed_of: MakeFeed) -> None:
+    key = console.manage("issue_key", "--feed", "narrow", "--prefix", "price.AAPL").strip()
+    feed = feed_of({"price": key, "market": key})
+    feed._write("market.state", "CLOSED")
+
+    assert feed.refused == {"market.state"}
+
+
+def test_reads_no_keys_from_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        agents.read_keys(file=tmp_path / "none.json", environ={})

@@ -1,0 +1,89 @@
+"""The demo as `manage.py up --demo` starts it: lively, complete, and gone with its server."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.demo.paper import free_port, gone
+from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.waiting import until
+
+PORT = free_port()
+BASE = f"http://127.0.0.1:{PORT}"
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("world")]
+
+_SEEN = """
+import json
+from runtime.models import FactVersion, Flow, Outcome, Verdict
+print(json.dumps({
+    "decisions": sorted(set(Verdict.objects.values_list("decision", flat=True))),
+    "reasons": sorted(set(Flow.objects.values_list("reason", flat=True))),
+    "outcomes": sorted(set(Outcome.objects.values_list("status", flat=True))),
+    "prices": FactVersion.objects.filter(path__startswith="price.", writer__startswith="feed:").count(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A new folder, started with its demo."""
+    folder = tmp_path_factory.mktemp("world")
+    env = clean_environment({"DIR_DATA": str(folder / "state")})
+    argv = python("manage.py", "up", "--port", str(PORT), "--data", env["DIR_DATA"], "--demo")
+    server = Process(name="server", argv=argv, env=env, log=folder / "server.log")
+    server.start()
+    try:
+        until(lambda: "The demo runs" in server.tail() or server.ended(), timeout_s=40)
+        yield server
+    finally:
+        print(server.tail())
+        server.stop()
+
+
+def _manage(world: Process, *words: str) -> str:
+    return subprocess.run(
+        python("manage.py", *words), cwd=ROOT, env=dict(world.env), capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _children(pid: int) -> list[int]:
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for words in lists for word in words.read_text().split()]
+
+
+def test_shows_every_verdict_in_its_first_minute(world: Process) -> None:
+    wanted = ("ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED")
+
+    def lively() -> bool:
+        seen = _manage(world, "shell", "-v", "0", "-c", _SEEN)
+        return all(f'"{word}"' in seen for word in wanted) and '"prices": 0' not in seen
+
+    until(lively, timeout_s=55, interval_s=1)
+
+
+def test_serves_the_agent_of_the_quick_start(world: Process) -> None:
+    key = _manage(world, "issue_key", "momentum-trader").strip()
+    env = {**world.env, "AGENT_ID": "momentum-trader", "AGENT_KEY": key}
+
+    done = subprocess.run(
+        python("docs/examples/agent.py", BASE), cwd=ROOT, env=env, capture_output=True, text=True, timeout=40
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ACCEPT ACCEPTED []\n")
+    assert "EXECUTION_OUTCOME" in done.stdout
+
+
+def test_ends_with_a_killed_server(world: Process) -> None:
+    assert world.running is not None
+    server = world.running.pid
+    children = until(lambda: found if len(found := _children(server)) == 3 else [], timeout_s=10)
+
+    os.kill(server, signal.SIGKILL)
+
+    until(lambda: all(gone(pid) for pid in children), timeout_s=10)

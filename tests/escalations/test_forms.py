@@ -1,0 +1,154 @@
+"""The decision form, read: what was typed as the schema has it, or a sentence that says what to correct."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.http import QueryDict
+
+from escalations import forms
+from escalations.contracts import Action
+from escalations.services.wishes import Wish
+from runtime.contracts.problem import Problem
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "symbol": {"type": "string"},
+        "quantity": {"type": "integer"},
+        "price": {"type": "number"},
+        "live": {"type": "boolean"},
+        "tags": {"type": "array"},
+        "legs": {"type": "object"},
+        "note": {"type": ["string", "null"]},
+        "size": {"type": ["null", "integer"]},
+        "mixed": {"type": ["integer", "string"]},
+        "level": {"enum": [1, 2, "high"]},
+        "anything": True,
+    },
+}
+PLAIN = {"action": "OVERRIDE", "version": "3", "evidence_hash": "a" * 64, "impact": "LOW_IMPACT"}
+
+
+def read(**fields: str) -> Wish | Problem:
+    """The form with these fields, as a browser posts it."""
+    return forms.read_wish(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA)
+
+
+def wish(**fields: str) -> Wish:
+    """The wish that the form states."""
+    found = read(**fields)
+    assert isinstance(found, Wish), found
+    return found
+
+
+def problem(**fields: str) -> Problem:
+    """What has to be corrected."""
+    found = read(**fields)
+    assert isinstance(found, Problem), found
+    assert found.status == 400
+    return found
+
+
+def typed(name: str, text: str) -> Any:
+    """What one typed parameter becomes; "(absent)" where it becomes none."""
+    params = wish(**{f"param:{name}": text, "param:symbol": "X"}).params
+    assert params is not None
+    return params.get(name, "(absent)")
+
+
+def test_a_plain_form_becomes_a_wish() -> None:
+    assert wish(justification="  Agreed. ", conditions="a == 1\n\n  b == 2 \n", typed_again="1") == Wish(
+        action=Action.OVERRIDE,
+        evidence_hash="a" * 64,
+        version=3,
+        impact="LOW_IMPACT",
+        justification="Agreed.",
+        conditions=("a == 1", "b == 2"),
+        typed_again="1",
+    )
+
+
+@pytest.mark.parametrize("action", ["", "override", "APPROVE", "OVERRIDE "])
+def test_an_action_is_one_of_those_offered(action: str) -> None:
+    assert problem(action=action).code == "ACTION_UNKNOWN"
+
+
+@pytest.mark.parametrize("version", ["", "-1", "1.0", "x", "\u0663", "1e3", "9" * 11, " 1"])
+def test_a_version_is_a_whole_number(version: str) -> None:
+    assert problem(version=version).code == "VERSION_UNREADABLE"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("quantity", "5", 5),
+        ("quantity", " 5 ", 5),
+        ("quantity", "5.0", 5),
+        ("quantity", "5.5", 5.5),
+        ("quantity", "five", "five"),
+        ("quantity", "1,000", "1,000"),
+        ("quantity", "1e400", "1e400"),
+        ("quantity", "NaN", "NaN"),
+        ("quantity", "9" * 30, "9" * 30),
+        ("quantity", "", "(absent)"),
+        ("price", "0.1", 0.1),
+        ("live", "on", True),
+        ("live", "TRUE", True),
+        ("live", "false", False),
+        ("live", "maybe", False),
+        ("tags", '["a", 1]', ["a", 1]),
+        ("tags", "a, b", "a, b"),
+        ("legs", '{"a": 1}', {"a": 1}),
+        ("legs", '{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
+        ("note", "5", "5"),
+        ("size", "5", 5),
+        ("mixed", "5", "5"),
+        ("level", "2", 2),
+        ("level", "high", "high"),
+        ("level", "3", "3"),
+        ("anything", "5", "5"),
+        ("hidden", "5", "5"),
+    ],
+)
+def test_a_typed_field_is_read_as_its_schema_says(name: str, text: str, value: Any) -> None:
+    found = typed(name, text)
+    assert (type(found), found) == (type(value), value)
+
+
+def test_a_field_that_the_page_did_not_show_goes_on_to_the_gate() -> None:
+    assert wish(**{"param:__admin": "1"}).params == {"__admin": "1"}
+
+
+def test_json_comes_before_typed_fields_and_replaces_all_of_them() -> None:
+    assert wish(**{"params": '{"quantity": 1.0}', "param:symbol": "X"}).params == {"quantity": 1}
+
+
+def test_without_params_there_are_none() -> None:
+    assert wish(params="  ").params is None
+
+
+@pytest.mark.parametrize("text", ["[1]", "1", "{", '{"a":1,"a":2}', '{"a":1e999}', '{"a":NaN}', "null"])
+def test_json_that_is_no_plain_object_is_refused(text: str) -> None:
+    assert problem(params=text).code == "JSON_UNREADABLE"
+
+
+def test_the_receipt_is_json_or_words() -> None:
+    assert wish(receipt="order 17 at the desk").receipt == {"reference": "order 17 at the desk"}
+    assert wish(receipt='{"order": 17}').receipt == {"order": 17}
+    assert wish(receipt=" ").receipt is None
+    assert problem(receipt='{"order":').code == "JSON_UNREADABLE"
+
+
+@pytest.mark.parametrize(
+    "name", ["justification", "conditions", "receipt", "params", "param:symbol", "impact"]
+)
+def test_a_nul_is_refused_before_it_reaches_the_database(name: str) -> None:
+    assert problem(**{name: "a\x00b"}).code == "TEXT_UNREADABLE"
+
+
+def test_texts_are_cut_to_what_is_stored() -> None:
+    long = wish(justification="x" * 9_000, typed_again="x" * 9_000, receipt="x" * 9_000)
+    assert {len(long.justification), len(long.typed_again)} == {forms.LONGEST_TEXT}
+    assert long.receipt is not None
+    assert len(long.receipt["reference"]) == forms.LONGEST_TEXT

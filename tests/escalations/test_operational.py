@@ -1,0 +1,141 @@
+"""Operational escalations: about what already happened, so neither time nor drift resolves them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from audit import canonical
+from escalations.contracts import Action
+from escalations.models import Escalation
+from escalations.services import deadlines, deciding, drifting, revising
+from runtime.contracts.reasons import Reason
+from runtime.models import Attempt, Intent, Outcome
+from runtime.queries import clock
+from runtime.services.execution import endings
+from runtime.services.journal import Journal
+from tests import builders, factories
+from tests.escalations import ground
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def escalation(desk: factories.Desk) -> Escalation:
+    """An intent of which nobody knows whether its call took effect."""
+    return in_doubt(desk)
+
+
+def in_doubt(desk: factories.Desk, **changes: Any) -> Escalation:
+    """The escalation of an intent whose only attempt never came back."""
+    flow = desk.open()
+    assert desk.propose(flow, **changes)["verdict"] == "ACCEPT"
+    intent = Intent.objects.select_related("proposal").get(flow_id=flow.dfid)
+    Attempt.objects.create(
+        intent=intent,
+        number=1,
+        step="order",
+        target_key="k" * 64,
+        lease_owner="worker",
+        state="UNKNOWN",
+        error_category="LEASE_ENDED",
+        started_at=clock.now(),
+        finished_at=clock.now(),
+    )
+    journal = Journal(flow=flow.row(), actor="system", at=clock.now())
+    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    journal.write()
+    return Escalation.objects.get(intent=intent)
+
+
+def test_the_page_shows_every_attempt_and_the_key_that_the_target_saw(escalation: Escalation) -> None:
+    shown = revising.get_shown(escalation)["operational"]
+    (attempt,) = shown["attempts"]
+    assert (attempt["key"], attempt["state"]) == ("k" * 64, "UNKNOWN")
+    assert shown["intent_id"] == str(escalation.intent_id)
+
+
+def test_no_token_is_spent_and_no_deadline_set(desk: factories.Desk, escalation: Escalation) -> None:
+    assert escalation.deadline_at is None
+    assert desk.again().bucket_at is None
+
+
+def test_time_and_drift_resolve_nothing(
+    escalation: Escalation, olivia: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.write("price.AAPL", 99_999)
+    assert drifting.revise_open() == 0
+    later = clock.now() + timedelta(days=365)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert deadlines.expire() == 0
+    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.Decided)
+
+
+def test_resume_tries_again_with_the_same_calls_and_a_new_window(
+    escalation: Escalation, olivia: User
+) -> None:
+    before = Intent.objects.get()
+    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.Decided)
+    intent = Intent.objects.get()
+    assert (intent.state, intent.failures, intent.flow.state) == ("PENDING", 0, "ACCEPTED")
+    assert bytes(intent.requests) == bytes(before.requests)
+    assert intent.valid_until >= before.valid_until
+
+
+def test_mark_done_closes_with_the_receipt_that_was_found(escalation: Escalation, olivia: User) -> None:
+    answer = factories.decide(escalation, olivia, Action.MARK_DONE, receipt={"order": 17.0})
+    assert isinstance(answer, deciding.Decided)
+    row = Outcome.objects.select_related("intent__flow").get()
+    assert (row.status, row.recorded_by) == ("SUCCEEDED", f"user:{olivia.pk}")
+    assert row.receipt is not None
+    assert canonical.decode(bytes(row.receipt)) == {"order": 17}
+    assert (row.intent.state, row.intent.flow.state) == ("DONE", "CLOSED")
+
+
+@pytest.mark.parametrize("receipt", [None, {}])
+def test_mark_done_without_a_receipt_is_refused(
+    escalation: Escalation, olivia: User, receipt: dict[str, Any] | None
+) -> None:
+    before = ground.state_of(escalation)
+    answer = factories.decide(escalation, olivia, Action.MARK_DONE, receipt=receipt)
+    assert ground.refused(answer) == (400, "RECEIPT_MISSING")
+    assert ground.state_of(escalation) == before
+
+
+def test_abort_makes_no_further_call(escalation: Escalation, olivia: User) -> None:
+    answer = factories.decide(escalation, olivia, Action.ABORT, justification="")
+    assert isinstance(answer, deciding.Decided)
+    intent = Intent.objects.select_related("flow").get()
+    assert (intent.state, intent.flow.state, intent.flow.reason) == ("FAILED", "ABORTED", "ABORTED_BY_PERSON")
+
+
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY])
+def test_the_actions_of_the_other_family_are_refused(
+    escalation: Escalation, olivia: User, action: Action
+) -> None:
+    answer = factories.decide(escalation, olivia, action, params=builders.PARAMS)
+    assert ground.refused(answer) == (400, "ACTION_UNKNOWN")
+
+
+def test_a_high_impact_asks_for_a_fresh_password_but_for_no_amount(olivia: User) -> None:
+    desk = factories.desk(kind=builders.kind(impact="'HIGH_IMPACT'"))
+    escalation = in_doubt(desk)
+    stale = factories.person(olivia, confirmed_at_ms=None)
+    answer = factories.decide(escalation, olivia, Action.RESUME, who=stale, typed_again="")
+    assert ground.refused(answer) == (401, "STEP_UP")
+    answer = factories.decide(escalation, olivia, Action.RESUME, typed_again="")
+    assert isinstance(answer, deciding.Decided)
+
+
+def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalation, olivia: User) -> None:
+    wish = factories.wish(escalation, Action.RESUME)
+    named: dict[str, Any] = {
+        "tenant": "default",
+        "escalation_id": escalation.pk,
+        "user": olivia,
+        "wish": wish,
+    }
+    assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.Decided)
+    again = deciding.decide(person=factories.person(olivia), **named)
+    assert ground.refused(again) == (409, "ALREADY_DECIDED")

@@ -1,0 +1,213 @@
+"""Who may do what, as a table of truth: the same function answers the button and the POST."""
+
+from typing import Any
+
+import pytest
+
+from escalations import policy
+from escalations.contracts import ACTIONS, Action, Family, State
+from escalations.policy import Allowed, Denied, Person, Situation
+from runtime.contracts.states import Impact
+
+NOW_MS = 1_767_323_045_000
+LOW, HIGH = Impact.LOW_IMPACT, Impact.HIGH_IMPACT
+WEEK_MS = 7 * policy.DAY_MS
+
+
+def person(**fields: Any) -> Person:
+    """An operator who has just given the password."""
+    return Person(
+        **{
+            "user_id": 1,
+            "username": "olivia",
+            "roles": frozenset({"operator"}),
+            "groups": frozenset({"operator"}),
+            "confirmed_at_ms": NOW_MS,
+            "is_solo": False,
+            **fields,
+        }
+    )
+
+
+def situation(**fields: Any) -> Situation:
+    """An open decision of low impact about somebody else's agent."""
+    return Situation(
+        **{
+            "family": Family.DECISION,
+            "state": State.OPEN,
+            "impact": LOW,
+            "agent_owner": "trading-desk",
+            "manifest_activated_by": "user:9",
+            "manifest_activated_at_ms": NOW_MS,
+            "deadline_at_ms": NOW_MS + 1000,
+            "failing": (),
+            **fields,
+        }
+    )
+
+
+def may(
+    action: Action = Action.OVERRIDE, who: Person | None = None, what: Situation | None = None
+) -> policy.Answer:
+    """The answer at NOW_MS."""
+    return policy.may(action, who or person(), what or situation(), now_ms=NOW_MS)
+
+
+def denied(answer: policy.Answer) -> tuple[str, int]:
+    """Code and status of a denial."""
+    assert isinstance(answer, Denied), answer
+    assert answer.why
+    return answer.code, answer.status
+
+
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("action", list(Action))
+def test_each_family_offers_its_own_actions_only(family: Family, action: Action) -> None:
+    answer = may(action, what=situation(family=family))
+    if action in ACTIONS[family]:
+        assert answer == Allowed()
+    else:
+        assert denied(answer) == ("ACTION_UNKNOWN", 400)
+        assert isinstance(answer, Denied)
+        assert all(offered in answer.why for offered in ACTIONS[family])
+
+
+@pytest.mark.parametrize("state", [State.RESOLVED, State.EXPIRED, State.WITHDRAWN])
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
+def test_what_is_closed_stays_closed(state: State, action: Action) -> None:
+    answer = may(action, what=situation(state=state))
+    assert denied(answer) == ("ALREADY_DECIDED", 409)
+
+
+@pytest.mark.parametrize(("left_ms", "is_late"), [(1, False), (0, False), (-1, True)])
+def test_after_the_last_millisecond_the_answer_is_no(left_ms: int, is_late: bool) -> None:
+    answer = may(what=situation(deadline_at_ms=NOW_MS + left_ms))
+    if is_late:
+        assert denied(answer) == ("DEADLINE_PASSED", 409)
+    else:
+        assert answer == Allowed()
+
+
+def test_an_operational_escalation_has_no_deadline() -> None:
+    assert may(Action.RESUME, what=situation(family=Family.OPERATIONAL, deadline_at_ms=None)) == Allowed()
+
+
+@pytest.mark.parametrize(
+    ("roles", "is_allowed"),
+    [
+        ({"operator"}, True),
+        ({"senior"}, True),
+        ({"operator", "auditor"}, True),
+        ({"admin"}, False),
+        ({"auditor"}, False),
+        (set(), False),
+    ],
+)
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
+def test_only_operators_and_seniors_decide(roles: set[str], is_allowed: bool, action: Action) -> None:
+    answer = may(action, person(roles=frozenset(roles)))
+    if is_allowed:
+        assert answer == Allowed()
+    else:
+        assert denied(answer) == ("ROLE_MISSING", 403)
+
+
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
+def test_no_person_overrides_a_fail_but_may_change_or_abort(action: Action) -> None:
+    answer = may(action, what=situation(failing=("The market is closed",)))
+    if action is Action.OVERRIDE:
+        assert denied(answer) == ("NOT_LIFTABLE", 409)
+        assert isinstance(answer, Denied)
+        assert "The market is closed" in answer.why
+    else:
+        assert answer == Allowed()
+
+
+OWNER = {"agent_owner": "olivia"}
+OWNER_BY_GROUP = {"agent_owner": "operator"}
+ACTIVATED = {"manifest_activated_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS + 1}
+
+
+@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY])
+def test_nobody_decides_on_their_own_agent(conflict: dict[str, Any], action: Action) -> None:
+    assert denied(may(action, what=situation(**conflict))) == ("SEPARATION_OF_DUTY", 403)
+
+
+@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+def test_a_conflict_does_not_keep_anybody_from_aborting(conflict: dict[str, Any]) -> None:
+    assert may(Action.ABORT, what=situation(**conflict)) == Allowed()
+
+
+@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+def test_the_only_person_of_an_installation_decides_and_the_record_says_so(conflict: dict[str, Any]) -> None:
+    assert may(who=person(is_solo=True), what=situation(**conflict)) == Allowed(solo=True)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        {"manifest_activated_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS},
+        {"manifest_activated_by": "user:1", "manifest_activated_at_ms": None},
+        {"manifest_activated_by": "user:10"},
+        {"agent_owner": "olivia2"},
+        {"agent_owner": ""},
+    ],
+)
+def test_what_is_no_conflict_is_not_recorded_as_one(harmless: dict[str, Any]) -> None:
+    assert may(what=situation(**harmless)) == Allowed()
+    assert may(who=person(is_solo=True), what=situation(**harmless)) == Allowed(solo=False)
+
+
+@pytest.mark.parametrize(
+    ("confirmed_at_ms", "is_fresh"),
+    [(NOW_MS, True), (NOW_MS - 300_000, True), (NOW_MS - 300_001, False), (None, False)],
+)
+@pytest.mark.parametrize("impact", [LOW, HIGH])
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
+def test_high_impact_asks_for_a_fresh_password_and_abort_never_does(
+    confirmed_at_ms: int | None, is_fresh: bool, impact: Impact, action: Action
+) -> None:
+    answer = may(action, person(confirmed_at_ms=confirmed_at_ms), situation(impact=impact))
+    if is_fresh or impact is LOW or action is Action.ABORT:
+        assert answer == Allowed()
+    else:
+        assert denied(answer) == ("STEP_UP", 401)
+
+
+@pytest.mark.parametrize("impact", [LOW, HIGH])
+@pytest.mark.parametrize("action", list(Action))
+def test_weight_is_high_impact_and_not_an_abort(action: Action, impact: Impact) -> None:
+    assert policy.is_weighty(action, impact) is (impact is HIGH and action is not Action.ABORT)
+
+
+@pytest.mark.parametrize(
+    ("action", "impact", "text", "missing"),
+    [
+        (Action.ABORT, HIGH, "", None),
+        (Action.OVERRIDE, LOW, "k", None),
+        (Action.OVERRIDE, LOW, " \n\t", "Write a reason."),
+        (Action.MODIFY, LOW, "", "Write a reason."),
+        (Action.OVERRIDE, HIGH, "x" * 15, None),
+        (Action.OVERRIDE, HIGH, "x" * 14, "Write a reason of at least 15 characters."),
+        (Action.RESUME, HIGH, " " * 20, "Write a reason of at least 15 characters."),
+    ],
+)
+def test_a_reason_is_as_long_as_the_impact_asks(
+    action: Action, impact: Impact, text: str, missing: str | None
+) -> None:
+    assert policy.reason_missing(action, impact, text) == missing
+
+
+def test_the_first_reason_that_speaks_against_it_is_the_answer() -> None:
+    stranger, senior = person(roles=frozenset(), confirmed_at_ms=None), person(confirmed_at_ms=None)
+    failing: dict[str, Any] = {"failing": ("no",), "impact": HIGH, **OWNER}
+    asked = [
+        (stranger, {**failing, "state": State.EXPIRED}),
+        (stranger, failing),
+        (senior, failing),
+        (senior, {**failing, "failing": ()}),
+        (senior, {"impact": HIGH}),
+    ]
+    found = [denied(may(who=who, what=situation(**fields)))[0] for who, fields in asked]
+    assert found == ["ALREADY_DECIDED", "ROLE_MISSING", "NOT_LIFTABLE", "SEPARATION_OF_DUTY", "STEP_UP"]

@@ -1,0 +1,151 @@
+"""The cases whose verdicts are kept for ever. Add one here, then run `python -m tests.golden.record`.
+
+A case that was recorded is never changed: its file is judged, not its code here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from runtime.contracts.facts import Lift
+from runtime.contracts.states import AgentStatus
+from runtime.kernel.gate.case import Case
+from tests import builders
+
+LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")
+
+
+def _params(**fields: Any) -> dict[str, Any]:
+    return {"proposal": builders.proposal(params={**builders.PARAMS, **fields})}
+
+
+def _status(status: AgentStatus) -> dict[str, Any]:
+    return {"facts": builders.facts(status=status)}
+
+
+def _kind(**fields: Any) -> dict[str, Any]:
+    return {"rules": builders.rules(kind=builders.kind(**fields))}
+
+
+def _manifest(**fields: Any) -> dict[str, Any]:
+    return {"rules": builders.rules(manifest=builders.manifest(**fields))}
+
+
+def _asked(**fields: Any) -> dict[str, Any]:
+    return {"proposal": builders.proposal(**fields)}
+
+
+def _numbers() -> dict[str, Any]:
+    """Floats, decimal strings and text beyond ASCII, where canonical forms part ways."""
+    kind = builders.kind(
+        params_schema={"type": "object"},
+        depends_on=[],
+        constraints=[],
+        predicts=[{"fact": "price.AAPL", "value": "params.rate * 3.0"}],
+        impact="params.rate > 0.1 ? 'HIGH_IMPACT' : 'LOW_IMPACT'",
+        limits=[{"id": "fee", "value": "params.fee", "limit": "'0.30'"}],
+        rules=[{"id": "R_LATE", "require": "time.hour < 3 || time.weekday == 5", "on_fail": "ESCALATE"}],
+        effect="Pay {fee} to {payee|upper} on {day|date}",
+        steps=[
+            {
+                "id": "pay",
+                "target": "bank",
+                "request": {
+                    "method": "PUT",
+                    "path": "/pay/${params.payee}",
+                    "body": "{'z': params.rate, 'a': [params.fee, flow.age_s], 'k': intent.step}",
+                },
+            }
+        ],
+    )
+    params = {
+        "rate": 0.1,
+        "fee": "0.3",
+        "payee": "Åsa \u202e€😀",
+        "day": builders.NOW_MS,
+        "deep": [[{"x": 1e-7}]],
+    }
+    return {"proposal": builders.proposal(params=params, confidence=0.75), "rules": builders.rules(kind=kind)}
+
+
+def _override(**world: Any) -> dict[str, Any]:
+    return {
+        "proposal": builders.proposal(
+            params={**builders.PARAMS, "notional_cents": 150_000},
+            by_person=True,
+            author="user:7",
+            confidence=None,
+            conditions=("context.facts.price.AAPL < 19000",),
+        ),
+        "facts": builders.facts(lifts=(LIFT,), world={**builders.WORLD, **world}, escalation_tokens=0),
+    }
+
+
+_SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
+    "accept": dict,
+    "accept-last-millisecond": lambda: {"now_ms": builders.NOW_MS + builders.WINDOW_MS},
+    "accept-numbers-and-text": _numbers,
+    "accept-override": _override,
+    "accept-override-within-slippage": lambda: _override(**{"price.AAPL": 18_990}),
+    "accept-without-steps": lambda: _kind(steps=[]),
+    "escalate-confidence": lambda: _asked(confidence=0.69),
+    "escalate-limit": lambda: _params(notional_cents=150_000),
+    "escalate-limit-high-impact": lambda: _params(notional_cents=300_000),
+    "escalate-requested": lambda: _asked(human_review_required=True),
+    "escalate-rule": lambda: _params(action="SELL"),
+    "escalate-tier": lambda: _kind(risk_tier="T3"),
+    "reject-budget": lambda: {**_asked(confidence=0.1), "facts": builders.facts(escalation_tokens=0)},
+    "reject-condition": lambda: _override(**{"price.AAPL": 19_010}),
+    "reject-constraint": lambda: _asked(
+        execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 100}
+    ),
+    "reject-context-expired": lambda: {
+        **_asked(valid_until_ms=builders.NOW_MS + 2_000_000),
+        "now_ms": builders.NOW_MS + 1_000_000,
+    },
+    "reject-context-unknown": lambda: {"facts": builders.facts(snapshot=None)},
+    "reject-exhausted": lambda: {"facts": builders.facts(attempts_used=3)},
+    "reject-expired": lambda: {"now_ms": builders.NOW_MS + builders.WINDOW_MS + 1},
+    "reject-kind-unknown": lambda: {"rules": builders.rules(kind=None)},
+    "reject-last-attempt": lambda: {**_params(quantity=0), "facts": builders.facts(attempts_used=2)},
+    "reject-limit-unreadable": lambda: _manifest(limits={}),
+    "reject-locked": lambda: _status(AgentStatus.LOCKED),
+    "reject-passive": lambda: _status(AgentStatus.PASSIVE),
+    "reject-rate": lambda: {
+        **_manifest(proposals_per_minute=2),
+        "facts": builders.facts(history={"proposals_1m": 2}),
+    },
+    "reject-rendering": lambda: _kind(
+        steps=[{"id": "order", "target": "broker", "request": {"path": "/${params.nothing}"}}]
+    ),
+    "reject-retired": lambda: _status(AgentStatus.RETIRED),
+    "reject-rule": lambda: {
+        "facts": builders.facts(
+            world={**builders.WORLD, "market.state": "CLOSED"},
+            seen={**builders.WORLD, "market.state": "CLOSED"},
+        )
+    },
+    "reject-schema": lambda: _params(quantity="five", symbol="aapl", colour="red"),
+    "reject-scope": lambda: _manifest(scope={"symbol": ["MSFT"]}),
+    "reject-session": lambda: {"facts": builders.facts(session_valid=False)},
+    "reject-stale": lambda: {"facts": builders.facts(world={**builders.WORLD, "price.AAPL": 25_000})},
+    "reject-suspended": lambda: _status(AgentStatus.SUSPENDED),
+    "reject-version": lambda: _asked(policy_version="2.0.0"),
+    "reject-everything": lambda: {
+        "proposal": builders.proposal(
+            params={**builders.PARAMS, "notional_cents": 300_000, "action": "SELL"},
+            execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 1},
+            confidence=0.2,
+            human_review_required=True,
+        )
+    },
+}
+
+
+def names() -> list[str]:
+    """The names of all scenarios."""
+    return sorted(_SCENARIOS)
+
+
+def case(name: str) -> Case:
+    """The case of a scenario."""
+    return builders.case(**_SCENARIOS[name]())

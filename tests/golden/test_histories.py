@@ -1,0 +1,71 @@
+"""Golden histories: a verdict that was given once is given again by every later version, byte for byte."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runtime.contracts.reasons import Reason
+from runtime.contracts.verdict import Verdict
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.case import Rules
+from tests.golden import history, record, scenarios
+
+# Given after the gate: by the worker, the sweeper, or a person.
+ELSEWHERE = {
+    Reason.RULE_FAILED,
+    Reason.IN_DOUBT,
+    Reason.REPEATED_FAILURE,
+    Reason.TERMINAL_FAILURE,
+    Reason.CANCELLED_BY_AGENT,
+    Reason.ABORTED_BY_PERSON,
+    Reason.DEADLINE_PASSED,
+    Reason.IDLE_TOO_LONG,
+}
+
+
+@pytest.mark.parametrize("name", history.recorded())
+def test_the_verdict_is_the_one_that_was_recorded(name: str) -> None:
+    kept = history.read(name)
+    assert kept.again() == kept.verdict
+
+
+@pytest.mark.parametrize("name", history.recorded())
+def test_stored_forms_are_read_and_written_back_without_a_change(name: str) -> None:
+    kept = history.read(name)
+    assert pipeline.Judgement.from_bytes(kept.judgement.encode()).to_bytes().decode() == kept.judgement
+    assert Rules.from_bytes(kept.rules.encode()).to_bytes().decode() == kept.rules
+    assert Verdict.from_bytes(kept.verdict.encode()).to_bytes().decode() == kept.verdict
+
+
+def test_every_scenario_is_recorded() -> None:
+    assert set(scenarios.names()) <= set(history.recorded())
+
+
+def test_every_name_says_what_was_decided() -> None:
+    for name in history.recorded():
+        decision = Verdict.from_bytes(history.read(name).verdict.encode()).decision
+        assert name.split("-")[0] == decision.lower()
+
+
+def test_every_reason_of_the_gate_has_a_history() -> None:
+    verdicts = [Verdict.from_bytes(history.read(name).verdict.encode()) for name in history.recorded()]
+    seen = {finding.code for verdict in verdicts for finding in verdict.findings}
+    assert {reason for reason in Reason if reason not in seen} == ELSEWHERE
+
+
+def test_recording_adds_what_is_new_and_names_what_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(history.FOLDER, tmp_path / "histories")
+    monkeypatch.setattr(history, "FOLDER", tmp_path / "histories")
+    before = history.path("accept").read_bytes()
+    history.path("reject-rule").unlink()
+    assert record.main() == 0
+    assert capsys.readouterr().out == "recorded reject-rule\n"
+    assert history.path("accept").read_bytes() == before
+    monkeypatch.setattr(pipeline, "GATE_VERSION", "9.9.9")
+    assert record.main() == 1
+    assert "CHANGED accept:" in capsys.readouterr().err
+    with pytest.raises(FileExistsError):
+        history.write("accept", history.read("accept"))

@@ -1,0 +1,113 @@
+"""The doorbell of the production topology: it costs a request nothing, whatever the broker does."""
+
+import json
+import socket
+import subprocess
+import threading
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from runtime.services import execution, sweeping
+from runtime.tasks import jobs
+from tests.faults.processes import ROOT, clean_environment, python
+from tests.waiting import until
+
+RING = """
+import json, sys, time, uuid
+import django
+django.setup()
+import dir_console.celery
+from runtime.tasks import jobs
+from tests.waiting import until
+start = time.perf_counter()
+for _ in range(3000):
+    jobs.ring([uuid.uuid4()])
+print(json.dumps(time.perf_counter() - start), flush=True)
+until(lambda: jobs.this_ringer().is_pausing, timeout_s=20)
+print(json.dumps(True))
+"""
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids that reached the broker."""
+    ids: list[str] = []
+    monkeypatch.setattr(jobs.attempt, "apply_async", lambda args, **_: ids.append(args[0]))
+    monkeypatch.setattr(jobs, "_ringer", jobs.Ringer())
+    return ids
+
+
+def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
+    ids = [uuid4() for _ in range(3)]
+    jobs.ring(ids)
+    jobs.ring([])
+    until(lambda: sent == [str(one) for one in ids])
+
+
+def test_a_full_queue_drops_and_does_not_wait(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(jobs.attempt, "apply_async", lambda args, **_: gate.wait(10))
+    jobs.ring([uuid4()])
+    jobs.ring([uuid4() for _ in range(2 * jobs.QUEUE_LIMIT)])
+    assert jobs.this_ringer().is_pausing
+    jobs.ring([uuid4()])
+    gate.set()
+
+
+def test_a_failing_broker_is_left_alone_for_a_while(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Any] = []
+
+    def fail(args: Any, **_: Any) -> None:
+        tries.append(args)
+        raise OSError("no broker")
+
+    monkeypatch.setattr(jobs.attempt, "apply_async", fail)
+    jobs.ring([uuid4() for _ in range(10)])
+    until(lambda: jobs.this_ringer().is_pausing)
+    jobs.ring([uuid4()])
+    assert len(tries) == 1
+
+
+def test_a_fork_gets_a_ringer_of_its_own(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    inherited = jobs.this_ringer()
+    monkeypatch.setattr(inherited, "pid", 0)
+    assert jobs.this_ringer() is not inherited
+
+
+def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempted: list[tuple[UUID, str]] = []
+    monkeypatch.setattr(
+        execution, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
+    )
+    monkeypatch.setattr(sweeping, "sweep", lambda: attempted.append((UUID(int=0), "sweep")))
+    monkeypatch.setattr(jobs, "_swept_at_s", float("-inf"))
+    intent_id = uuid4()
+    jobs.attempt(str(intent_id))
+    jobs.sweep()
+    jobs.sweep()
+    assert [name for _, name in attempted[1:]] == ["sweep"], "sweeps that piled up are passed over"
+    assert attempted[0][0] == intent_id
+    assert (jobs.attempt.name, jobs.sweep.name) == ("runtime.attempt", "runtime.sweep")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_neither_a_stopped_nor_a_hung_broker_costs_a_request_anything(is_deaf: bool, tmp_path: Any) -> None:
+    with socket.socket() as broker:
+        broker.bind(("127.0.0.1", 0))
+        if is_deaf:
+            broker.listen(50)
+        env = clean_environment(
+            {"REDIS_URL": f"redis://127.0.0.1:{broker.getsockname()[1]}/0", "DIR_DATA": str(tmp_path)}
+        )
+        start = time.monotonic()
+        done = subprocess.run(
+            python("-c", RING), cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True
+        )
+    took_s, is_pausing = (json.loads(line) for line in done.stdout.splitlines())
+    assert took_s < 1.0
+    assert is_pausing
+    assert time.monotonic() - start < 40

@@ -1,0 +1,235 @@
+"""The commands of docker-compose.yml, run by hand on this machine's PostgreSQL and Redis.
+
+Only what a container would bring is put in: the address, the port and the place of /data.
+"""
+
+import base64
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+import yaml
+
+from dir_console.demo.client import Client
+from dir_console.demo.wire import Unreachable, Wire
+from tests.adapters import targets
+from tests.demo.paper import free_port
+from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.services import trade
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
+REDIS_URL = os.environ.get("DIR_TEST_REDIS", "redis://127.0.0.1:6379/13")
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+START_S = 90.0
+BIN = ROOT / ".venv/bin"
+
+
+@dataclass
+class Installation:
+    """A production install: its database, its processes, and one agent with a key."""
+
+    folder: Path
+    env: dict[str, str] = field(repr=False)
+    port: int
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def manage(self, *words: str) -> str:
+        return self.run(python("manage.py", *words))
+
+    def run(self, argv: list[str]) -> str:
+        done = subprocess.run(
+            argv, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def argv(self, words: list[str]) -> list[str]:
+        """A command of the compose file as it runs outside a container."""
+        changes = {"0.0.0.0": "127.0.0.1", "8000": str(self.port)}  # noqa: S104  # replaced, not bound
+        return [changes.get(word, word).replace("/data/", f"{self.folder}/") for word in words]
+
+    def start(self, name: str) -> Process:
+        process = Process(
+            name=name,
+            argv=self.argv(SERVICES[name]["command"]),
+            env=self.env,
+            log=self.folder / f"{name}.log",
+        )
+        self.processes[name] = process
+        process.start()
+        return process
+
+    def is_ready(self) -> bool:
+        dead = [process.tail() for process in self.processes.values() if process.ended()]
+        assert not dead, "\n".join(dead)
+        return self.answers("/readyz")
+
+    def answers(self, path: str) -> bool:
+        wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=5)
+        try:
+            return wire.call("GET", path).status == 200
+        except Unreachable:
+            return False
+        finally:
+            wire.close()
+
+    def logs(self) -> str:
+        return "\n".join(process.tail() for process in self.processes.values())
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Everything that the compose file starts, started in its order."""
+    try:
+        admin = psycopg.connect(ADMIN_URL, autocommit=True)
+    except psycopg.OperationalError as error:
+        pytest.skip(f"no PostgreSQL at DIR_TEST_POSTGRES: {error}")
+    broker = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=2)
+    try:
+        broker.ping()
+    except redis.RedisError as error:
+        pytest.skip(f"no Redis at DIR_TEST_REDIS: {error}")
+    name = f"dir_topology_{os.getpid()}"
+    folder = tmp_path_factory.mktemp("production")
+    admin.execute(f'CREATE DATABASE "{name}"')
+    broker.flushdb()
+    env = clean_environment(
+        {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "DIR_DATA": str(folder),
+            "DATABASE_URL": f"{ADMIN_URL.rpartition('/')[0]}/{name}",
+            "REDIS_URL": REDIS_URL,
+            "DIR_SECRET_KEY": secrets.token_urlsafe(48),
+            "DIR_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+            "DIR_EGRESS_ALLOW": "127.0.0.1",
+            "DIR_LOG_LEVEL": "INFO",
+        }
+    )
+    made = Installation(folder=folder, env=env, port=free_port())
+    try:
+        made.run(made.argv(SERVICES["migrate"]["command"]))
+        for service in ("web", "worker", "beat"):
+            made.start(service)
+        until(made.is_ready, timeout_s=START_S, interval_s=0.2)
+        yield made
+    finally:
+        print(made.logs())
+        for process in made.processes.values():
+            process.stop()
+        broker.flushdb()
+        broker.close()
+        admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        admin.close()
+
+
+@pytest.fixture
+def target() -> Iterator[targets.StandIn]:
+    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as running:
+        yield running
+
+
+@pytest.fixture
+def agent(installation: Installation, target: targets.StandIn) -> Iterator[Client]:
+    """An agent of the trial pack, whose target is this test's own."""
+    pack = installation.folder / "trial.yaml"
+    pack.write_text(trade.pack(base_url=target.base_url))
+    installation.manage("load_pack", str(pack), "--activate")
+    key = installation.manage("issue_key", trade.AGENT).strip()
+    made = Client(base_url=installation.base_url, agent_id=trade.AGENT, key=key)
+    yield made
+    made.wire.close()
+
+
+def propose(agent: Client) -> str:
+    """An accepted proposal; its flow."""
+    dfid = agent.open_flow(trigger="trial")
+    verdict = agent.propose(
+        dfid,
+        {
+            "policy_kind": trade.KIND,
+            "params": {"symbol": "ABC", "quantity": 1},
+            "execution_constraints": {"validity_window_sec": 60},
+            "context_ref": agent.context(dfid).ref,
+            "confidence": 0.9,
+        },
+    )
+    assert verdict.verdict == "ACCEPT"
+    return dfid
+
+
+def ended(agent: Client, dfid: str) -> str:
+    """The last thing the agent hears of a flow."""
+    return [event.event_type for event in agent.follow(dfid, patience_s=30)][-1]
+
+
+def test_a_proposal_goes_all_the_way(
+    installation: Installation, agent: Client, target: targets.StandIn
+) -> None:
+    flows = [propose(agent) for _ in range(5)]
+    for dfid in flows:
+        until(lambda dfid=dfid: agent.flow(dfid)["state"] == "CLOSED", timeout_s=30)  # type: ignore[misc]
+    keys = [seen.headers["Idempotency-Key"] for seen in target.seen]
+    assert len(keys) == len(set(keys)) == 5
+    installation.manage("verify_ledger")
+
+
+def test_beat_finds_an_intent_that_nobody_rang_for(
+    installation: Installation, agent: Client, target: targets.StandIn
+) -> None:
+    """A stopped Redis costs the agent nothing; the sweeper rings when it is back."""
+    worker = installation.processes["worker"]
+    worker.stop()
+    dfid = propose(agent)
+    with redis.Redis.from_url(REDIS_URL) as broker:
+        broker.flushdb()
+    assert not target.seen
+    installation.start("worker")
+    until(lambda: agent.flow(dfid)["state"] == "CLOSED", timeout_s=START_S)
+    assert len(target.seen) == 1
+
+
+def test_a_worker_that_is_stopped_finishes_its_call(
+    installation: Installation, agent: Client, target: targets.StandIn
+) -> None:
+    """`docker compose stop` sends SIGTERM to the first process only."""
+    with targets.stand_in(targets.answer(200), is_held=True) as slow:
+        pack = installation.folder / "slow.yaml"
+        pack.write_text(trade.pack(base_url=slow.base_url))
+        installation.manage("load_pack", str(pack), "--activate")
+        dfid = propose(agent)
+        until(lambda: slow.seen, timeout_s=30)
+        worker = installation.processes["worker"].running
+        assert worker is not None
+        worker.send_signal(signal.SIGTERM)
+        slow.release.set()
+        assert worker.wait(timeout=30) == 0, installation.logs()
+        until(lambda: agent.flow(dfid)["state"] == "CLOSED", timeout_s=10)
+    installation.start("worker")
+
+
+def test_the_health_checks_of_the_compose_file_pass(installation: Installation) -> None:
+    for name in ("web", "beat"):
+        _, *words = SERVICES[name]["healthcheck"]["test"]
+        code = (
+            words[-1].replace(":8000/", f":{installation.port}/").replace("/data/", f"{installation.folder}/")
+        )
+        until(lambda code=code: passes(installation, code), timeout_s=30)  # type: ignore[misc]
+    assert installation.answers("/livez")
+
+
+def passes(installation: Installation, code: str) -> bool:
+    return subprocess.run(python("-c", code), env=installation.env, check=False, timeout=20).returncode == 0

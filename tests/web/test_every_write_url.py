@@ -1,0 +1,146 @@
+"""Every address that could write, tried by everybody who may not: nothing happens."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.http import HttpResponse
+from django.test import Client
+from django.test.client import MULTIPART_CONTENT
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from escalations.models import Decision, Escalation
+from runtime.models import Agent, Fact, Flow, Intent, Stop
+from runtime.services import credentials
+from tests import factories
+
+METHODS = ("POST", "PUT", "PATCH", "DELETE")
+REFUSED = frozenset({401, 403, 404, 405})
+# What each identity is for: the addresses at which it is the right one.
+FOR_EVERYBODY = ("accounts/login/", "accounts/logout/")
+FOR_SIGNED_IN = ("accounts/reauthenticate/", "accounts/password/change/")
+FOR_AGENT_KEYS = ("api/v1/handshake",)
+FOR_FEED_KEYS = ("api/v1/state/facts/",)
+
+
+def addresses(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[str]:
+    """Every route of the URL map with its parts filled in: real ids where there are real rows."""
+    for entry in (resolver or get_resolver()).url_patterns:
+        route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from addresses(entry, route)
+        elif isinstance(entry, URLPattern):
+            yield route
+
+
+@pytest.fixture
+def standing(db: None) -> dict[str, str]:
+    """An open escalation, its flow and agent, so that a hole in the wall would let something through."""
+    desk = factories.desk()
+    escalation = desk.escalate()
+    return {
+        "escalation_id": str(escalation.pk),
+        "dfid": str(escalation.flow_id),
+        "agent_id": desk.agent.agent_id,
+        "kind": "ADJUST_POSITION",
+        "seq": "1",
+        "path": "market.state",
+        "version": "1.0.0",
+    }
+
+
+def filled(route: str, standing: dict[str, str]) -> str:
+    plain = route.replace("^", "").replace("$", "").replace("\\Z", "")
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda part: standing.get(part[1], "x"), plain)
+
+
+def snapshot() -> dict[str, object]:
+    """Everything that a write could have changed."""
+    return {
+        "flows": list(Flow.objects.order_by("pk").values_list("pk", "state", "version")),
+        "intents": Intent.objects.count(),
+        "decisions": Decision.objects.count(),
+        "escalations": list(Escalation.objects.values_list("pk", "state", "claimed_by")),
+        "stops": Stop.objects.count(),
+        "agents": list(Agent.objects.values_list("pk", "status", "stopped_at")),
+        "facts": list(Fact.objects.order_by("path").values_list("path", "version")),
+        "users": User.objects.count(),
+    }
+
+
+def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], headers: dict[str, str]) -> None:
+    before = snapshot()
+    body = {
+        "action": "ABORT",
+        "version": "1",
+        "evidence_hash": Escalation.objects.get().evidence_hash,
+        "impact": "LOW_IMPACT",
+        "justification": "as an intruder",
+        "reason": "as an intruder",
+    }
+    tried = 0
+    for route in addresses():
+        if route.startswith(own):
+            continue
+        address = filled(route, standing)
+        for method in METHODS:
+            send: Callable[..., HttpResponse] = getattr(client, method.lower())
+            is_api = address.startswith("/api/")
+            answer = send(
+                address,
+                data='{"value": 1}' if is_api else body,
+                content_type="application/json" if is_api or method != "POST" else MULTIPART_CONTENT,
+                headers=headers,
+            )
+            to_sign_in = answer.status_code == 302 and answer["Location"].startswith("/accounts/login/")
+            assert answer.status_code in REFUSED or to_sign_in, (method, address, answer.status_code)
+            tried += 1
+    assert tried > 50
+    after = snapshot()
+    # A refused decision is recorded in its flow's ledger, which moves the flow's version and nothing else.
+    before["flows"] = [(dfid, state) for dfid, state, _ in before["flows"]]  # type: ignore[attr-defined]
+    after["flows"] = [(dfid, state) for dfid, state, _ in after["flows"]]  # type: ignore[attr-defined]
+    assert after == before
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def test_a_logged_out_browser_writes_nothing(standing: dict[str, str]) -> None:
+    try_all(standing, Client(), FOR_EVERYBODY, {})
+
+
+def test_an_auditor_writes_nothing(standing: dict[str, str]) -> None:
+    auditor = User.objects.create_user("ada", password="a long enough phrase")
+    auditor.groups.add(Group.objects.get(name="auditor"))
+    client = Client()
+    client.force_login(auditor)
+    try_all(standing, client, FOR_EVERYBODY + FOR_SIGNED_IN, {})
+
+
+def test_somebody_signed_in_without_a_role_writes_nothing(standing: dict[str, str]) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("nobody", password="a long enough phrase"))
+    try_all(standing, client, FOR_EVERYBODY + FOR_SIGNED_IN, {})
+
+
+def test_an_agent_key_writes_nothing_but_its_handshake(standing: dict[str, str]) -> None:
+    agent_id = standing["agent_id"]
+    key = credentials.issue_agent_key(tenant="default", agent_id=agent_id, actor="system")
+    assert isinstance(key, credentials.IssuedKey)
+    try_all(standing, Client(), FOR_EVERYBODY + FOR_AGENT_KEYS, bearer(key.text))
+
+
+def test_a_feed_key_writes_nothing_but_its_facts(standing: dict[str, str]) -> None:
+    key = credentials.issue_feed_key(tenant="default", feed="prices", prefix="price.", actor="system")
+    assert isinstance(key, credentials.IssuedKey)
+    try_all(standing, Client(), FOR_EVERYBODY + FOR_FEED_KEYS, bearer(key.text))
+
+
+def test_a_cross_site_form_without_its_token_writes_nothing(standing: dict[str, str]) -> None:
+    operator = factories.user("otto", "operator", "admin", "senior")
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(operator)
+    try_all(standing, client, ("api/",), {})

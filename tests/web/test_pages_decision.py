@@ -1,0 +1,195 @@
+"""The decision page: the order of the evidence, what binds the form to it, and what is not allowed."""
+
+import re
+
+import pytest
+
+from audit.permissions import Role
+from escalations import contracts
+from escalations.models import Escalation
+from escalations.presenters import RESOLUTIONS
+from escalations.views import params
+from escalations.views.detail import CHOICES
+from runtime.models import Agent
+from runtime.services import facts
+from tests.browser import scenes
+from tests.web.test_pages import sign_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def case() -> Escalation:
+    scenes.load_pack()
+    said = scenes.propose(
+        scenes.session_of("ambitious-trader"),
+        "ADJUST_POSITION",
+        scenes.order("BUY", 40, "NVDA", 485600),
+        explain="The trend is clear.",
+    )
+    return Escalation.objects.get(pk=said["escalation_id"])
+
+
+def test_shows_the_evidence_in_its_order_and_the_claim_last(case: Escalation) -> None:
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
+    places = [
+        page.index(words)
+        for words in (
+            "What will happen",
+            "Which bound was crossed",
+            "Facts and constraints",
+            "This agent's history",
+            "What the agent says",
+            "The trend is clear.",
+            "Your decision",
+        )
+    ]
+    assert places == sorted(places)
+    assert re.search(r'<details class="claim"><summary>', page)
+    assert page.count("The trend is clear.") == 2  # in the claim, and after it in the bundle as stored
+
+
+def test_the_form_carries_what_was_seen(case: Escalation) -> None:
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
+    assert f'name="evidence_hash" value="{case.evidence_hash}"' in page
+    assert f'name="version" value="{case.version}"' in page
+    assert 'name="impact" value="HIGH_IMPACT"' in page
+    assert f'action="/escalations/{case.pk}/decision/"' in page
+    for name in ("justification", "conditions", "params", "typed_again", "param:quantity", "param:symbol"):
+        assert f'name="{name}"' in page, name
+    assert "Type <code>485600</code> again" in page
+    assert "Confirm your password first" in page
+
+
+def test_compares_the_value_with_the_limit(case: Escalation) -> None:
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
+    assert "485,600" in page
+    assert "100,000" in page
+    assert "RISK_LIMIT_EXCEEDED" in page
+    assert "a person may lift this" in page
+
+
+def test_people_without_the_role_read_and_decide_nothing(case: Escalation) -> None:
+    page = text_of(sign_in(Role.AUDITOR), f"/escalations/{case.pk}/")
+    assert "Deciding needs the role operator or senior" in page
+    assert "evidence_hash" not in page.split('<section class="decide"')[1]
+
+
+def test_a_forbidden_action_is_disabled_with_the_reason(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR, name="owner")
+    sign_in(Role.OPERATOR, name="another")
+    Agent.objects.filter(agent_id="ambitious-trader").update(owner="owner")
+    page = text_of(client, f"/escalations/{case.pk}/")
+    assert re.search(r'value="OVERRIDE" disabled', page)
+    assert "You own this agent: somebody else must decide." in page
+    assert not re.search(r'value="ABORT" disabled', page)
+
+
+def test_a_price_within_its_bounds_is_told_from_one_that_moved(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR)
+    facts.write(tenant="default", path="price.NVDA", value=12141, writer="feed:test", expected_version=None)
+    assert "now 12,141, within bounds" in text_of(client, f"/escalations/{case.pk}/")
+    facts.write(tenant="default", path="price.NVDA", value=15000, writer="feed:test", expected_version=None)
+    assert "moved to 15,000" in text_of(client, f"/escalations/{case.pk}/")
+
+
+def test_after_a_conflict_the_page_shows_what_changed(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR)
+    facts.write(tenant="default", path="price.NVDA", value=15000, writer="feed:test", expected_version=None)
+    answer = client.post(
+        f"/escalations/{case.pk}/decision/",
+        {
+            "action": "ABORT",
+            "evidence_hash": case.evidence_hash,
+            "version": case.version,
+            "impact": case.impact,
+            "justification": "Too large for the desk today",
+        },
+    )
+    page = answer.content.decode()
+    case.refresh_from_db()
+    assert answer.status_code == 409
+    assert case.revision == 2
+    assert "Nothing was decided." in page
+    assert "What changed since revision 1" in page
+    assert "fact price.NVDA: 12,140" in page
+    assert "fact price.NVDA: 15,000" in page
+    assert f'value="{case.evidence_hash}"' in page
+    assert "Too large for the desk today" in page
+    assert not re.search(r'value="ABORT"[^>]* checked', page)
+
+
+def test_a_refused_form_keeps_what_was_typed(case: Escalation) -> None:
+    answer = sign_in(Role.OPERATOR).post(
+        f"/escalations/{case.pk}/decision/",
+        {
+            "action": "ABORT",
+            "evidence_hash": "",
+            "version": case.version,
+            "impact": case.impact,
+            "justification": "<b>no</b>",
+            "param:quantity": "7",
+        },
+    )
+    page = answer.content.decode()
+    assert answer.status_code in (400, 409)
+    assert "&lt;b&gt;no&lt;/b&gt;" in page
+    assert "<b>no</b>" not in page
+
+
+def test_an_open_page_is_told_when_it_is_out_of_date(case: Escalation) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/state/"
+    assert text_of(client, f"{path}?version={case.version}&revision=1").strip() == ""
+    assert "The evidence has changed" in text_of(client, f"{path}?version={case.version}&revision=0")
+    assert "Somebody changed this" in text_of(client, f"{path}?version=0&revision=1")
+
+
+def test_a_closed_case_shows_its_end_and_no_form(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR)
+    fields = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
+    answer = client.post(
+        f"/escalations/{case.pk}/decision/", {**fields, "action": "ABORT", "justification": ""}
+    )
+    assert answer.status_code == 302
+    page = text_of(client, f"/escalations/{case.pk}/")
+    assert '<h2 id="decide-title">Decision</h2>' in page
+    assert "Aborted" in page
+    assert 'name="evidence_hash"' not in page
+    assert "Aborted" in text_of(client, "/escalations/?show=closed")
+
+
+def test_unknown_cases_are_not_found(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR)
+    for path in (f"/escalations/{case.flow_id}/", f"/escalations/{case.flow_id}/state/", "/escalations/x/"):
+        assert client.get(path).status_code == 404
+
+
+def test_every_action_of_every_family_has_words() -> None:
+    assert set(CHOICES) == set(contracts.Action)
+    assert set(contracts.Action) <= set(RESOLUTIONS)
+    offered = {action for family in contracts.Family for action in contracts.ACTIONS[family]}
+    assert offered == set(contracts.Action)
+
+
+def test_fields_follow_the_schema() -> None:
+    schema = {
+        "properties": {
+            "count": {"type": "integer", "minimum": 1, "maximum": 9, "title": "Count"},
+            "ratio": {"type": "number"},
+            "really": {"type": "boolean"},
+            "colour": {"enum": ["red", "blue"]},
+            "note": {"type": ["string", "null"], "maxLength": 5},
+            "nested": {"type": "object"},
+        },
+        "required": ["count"],
+    }
+    made = {field.name: field for field in params.fields(schema, {"count": 3, "really": False}, None)}
+    assert list(made) == ["param:count", "param:ratio", "param:really", "param:colour", "param:note"]
+    assert made["param:count"].attributes == {"min": "1", "max": "9", "inputmode": "numeric"}
+    assert made["param:ratio"].attributes == {"step": "any"}
+    assert made["param:really"].options == [("true", False), ("false", True)]
+    assert made["param:colour"].control == "select"
+    assert made["param:note"].attributes == {"maxlength": "5"}
+    kept = params.fields(schema, {"count": 3}, {"param:count": "8"})
+    assert kept[0].value == "8"
+    assert kept[0].proposed == "3"

@@ -1,0 +1,73 @@
+"""Operational escalations: what was tried, and the actions of their own family only."""
+
+import pytest
+
+from audit.permissions import Role
+from escalations.models import Escalation
+from escalations.services import opening
+from runtime.contracts import states
+from runtime.models import Attempt, Intent
+from runtime.queries import clock
+from tests.browser import scenes
+from tests.web.test_pages import sign_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def in_doubt() -> Escalation:
+    """A call whose answer never came."""
+    scenes.load_pack()
+    scenes.propose(
+        scenes.session_of("momentum-trader"), "ADJUST_POSITION", scenes.order("BUY", 4, "AAPL", 75800)
+    )
+    intent = Intent.objects.select_related("flow", "proposal__verdict").get()
+    now = clock.now()
+    Attempt.objects.create(
+        intent=intent,
+        number=1,
+        step="order",
+        target_key="k" * 64,
+        lease_owner="test",
+        state=states.AttemptState.UNKNOWN,
+        error_category="TIMEOUT",
+        detail="no answer within 10 s",
+        started_at=now,
+        finished_at=now,
+    )
+    opened = opening.open_escalation(
+        flow=intent.flow,
+        proposal=intent.proposal,
+        verdict=intent.proposal.verdict,
+        intent=intent,
+        family="OPERATIONAL",
+        reason="IN_DOUBT",
+        at=now,
+    )
+    return Escalation.objects.get(pk=opened.escalation_id)
+
+
+def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation) -> None:
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
+    assert "It is not known whether the call took effect." in page
+    assert "no answer within 10 s" in page
+    assert "k" * 64 in page
+    for action in ("RESUME", "MARK_DONE", "ABORT"):
+        assert f'name="action" value="{action}"' in page
+    for action in ("OVERRIDE", "MODIFY"):
+        assert f'name="action" value="{action}"' not in page
+    assert 'name="receipt"' in page
+    assert 'name="typed_again"' not in page
+    assert "aborted unless decided" not in page
+
+
+def test_the_queue_puts_what_has_no_deadline_first_and_says_so(in_doubt: Escalation) -> None:
+    scenes.propose(
+        scenes.session_of("ambitious-trader"), "ADJUST_POSITION", scenes.order("BUY", 40, "NVDA", 485600)
+    )
+    page = text_of(sign_in(Role.OPERATOR), "/escalations/")
+    assert page.index(str(in_doubt.pk)) < page.index("High impact</span>")
+    assert "never resolved by silence" in page
+    assert (
+        text_of(sign_in(Role.SENIOR, name="other"), "/escalations/?family=DECISION").count("data-row=") == 1
+    )

@@ -1,0 +1,134 @@
+"""The timeline: lanes, waits, cursors, stored entries, and words for every kind of entry."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from audit import presenters as entry_presenters
+from audit.events import Kind
+from audit.models import LedgerEntry
+from audit.permissions import Role
+from runtime.contracts import states
+from runtime.queries.pages.activity import Bucket
+from runtime.views import charts, presenters, strip, timeline
+from tests.browser import scenes
+from tests.web.test_pages import sign_in, text_of
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_shows_every_entry_of_the_flow_in_its_lane() -> None:
+    scene = scenes.build()
+    page = text_of(sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/")
+    rows = LedgerEntry.objects.filter(stream=scene.flows[3])
+    assert len(re.findall(r'id="e\d+"', page)) == rows.count()
+    for words in ("Proposal submitted", "Verdict given", "Escalation opened", "Waiting for a person"):
+        assert words in page
+    assert f"/escalations/{scene.escalations[0]}/" in page
+
+
+def test_gives_only_what_came_after_the_cursor() -> None:
+    scene = scenes.build()
+    client, path = sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/entries/"
+    last = LedgerEntry.objects.filter(stream=scene.flows[3]).latest("seq").seq
+    assert text_of(client, f"{path}?after={last}").strip() == ""
+    assert re.findall(r'id="e(\d+)"', text_of(client, f"{path}?after={last - 2}")) == [
+        str(last - 1),
+        str(last),
+    ]
+
+
+def test_shows_an_entry_as_it_is_stored() -> None:
+    scene = scenes.build()
+    row = LedgerEntry.objects.filter(stream=scene.flows[0]).earliest("seq")
+    client = sign_in(Role.AUDITOR)
+    raw = text_of(client, f"/flows/{scene.flows[0]}/entries/{row.seq}/")
+    assert bytes(row.hash).hex() in raw
+    assert bytes(row.prev_hash).hex() in raw
+    assert client.get(f"/flows/{scene.flows[0]}/entries/9999/").status_code == 404
+
+
+def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = scenes.build()
+    monkeypatch.setattr("runtime.queries.pages.flows.ENTRIES", 4)
+    client, path, seen = sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/", []
+    base = path
+    while path:
+        page = text_of(client, path)
+        seen += re.findall(r'id="e(\d+)"', page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        path = f"{base}{following[1]}" if following else ""
+    assert len(seen) == len(set(seen)) == LedgerEntry.objects.filter(stream=scene.flows[3]).count()
+
+
+def test_every_kind_has_a_lane() -> None:
+    for kind in Kind:
+        assert timeline.lane_of(kind, {}).name in {words.name for words in timeline.LANES.values()}
+    assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.Lane.CONTEXT
+    assert entry_presenters.present("thing:of_tomorrow").title
+
+
+def test_every_state_has_a_badge() -> None:
+    assert set(presenters.FLOW_STATES) == set(states.FlowState)
+    assert set(presenters.AGENT_STATUSES) == set(states.AgentStatus)
+    assert set(presenters.VERDICTS) == set(states.Decision)
+    assert set(presenters.OUTCOMES) == set(states.OutcomeStatus)
+    assert set(presenters.IMPACTS) == set(states.Impact)
+    assert presenters.badge(presenters.IMPACTS, "NEW").word == "NEW"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0421, "42 ms"),
+        (1.25, "1.2 s"),
+        (59, "59 s"),
+        (61, "1 min 01 s"),
+        (3700, "1 h 01 min"),
+        (90000, "1 d 1 h"),
+    ],
+)
+def test_durations_have_two_units(seconds: float, words: str) -> None:
+    assert presenters.span(timedelta(seconds=seconds)) == words
+
+
+def test_numbers_are_grouped_and_other_values_stand() -> None:
+    assert presenters.number("1234567") == "1,234,567"
+    assert presenters.number(-1500) == "-1,500"
+    assert presenters.number("0.72") == "0.72"
+    assert presenters.number("9" * 400) == "9" * 400
+    assert presenters.plain_value({"b": 1, "a": None}) == '{"a":null,"b":1}'
+    assert [presenters.plain_value(value) for value in (None, True, False)] == ["none", "yes", "no"]
+
+
+def test_actors_are_named_for_people() -> None:
+    names = {"user:7": "olga"}
+    assert presenters.actor_words("user:7", names) == "olga"
+    assert presenters.actor_words("user:8", names) == "user 8"
+    assert presenters.actor_words("agent:a", names) == "a"
+    assert presenters.actor_words("feed:prices", names) == "feed prices"
+    assert presenters.actor_words("system", names) == "Runtime"
+
+
+def test_the_strip_adds_up_and_shows_the_smallest() -> None:
+    scene = scenes.build()
+    rows = list(LedgerEntry.objects.filter(stream=scene.flows[3]).order_by("seq"))
+    made = timeline.lines(rows, names={}, begun_at=rows[0].at)
+    stretches = strip.stretches(made, until=rows[-1].at + timedelta(hours=1), waiting_for="a person")
+    assert round(sum(stretch.width for stretch in stretches)) == strip.WHOLE
+    assert stretches[-1].wait
+    assert stretches[-1].name == "Waiting for a person"
+    assert strip.totals(stretches)[-1].took_words.startswith(("1 h", "59 min"))
+    assert strip.stretches([], until=None, waiting_for="") == []
+
+
+def test_the_chart_stacks_to_a_round_number() -> None:
+    bucket = Bucket(begins_at=NOON, accepted=3, escalated=1, rejected=3)
+    chart = charts.throughput([bucket, Bucket(begins_at=NOON, accepted=0, escalated=0, rejected=0)])
+    assert chart.top == 10
+    assert [part[0] for part in chart.bars[0].parts] == ["accept", "escalate", "reject"]
+    assert chart.bars[1].parts == []
+    assert charts.throughput([]).top == 2
+    assert charts.bars([("A", 4), ("B", 1)])[1].width == 25

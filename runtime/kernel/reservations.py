@@ -38,11 +38,9 @@ def wanted(kind: PolicyKind, names: Mapping[str, Any]) -> tuple[ResourceClaim | 
     unreadable: dict[str, Unreadable] = {}
     for claim in kind.claims:
         try:
-            amount = _amount(claim.amount, known)
+            amounts[claim.resource] = _amount(claim.amount, known, to=amounts.get(claim.resource, 0))
         except ExpressionError as error:
             unreadable.setdefault(claim.resource, Unreadable(claim.resource, error.message))
-        else:
-            amounts[claim.resource] = amounts.get(claim.resource, 0) + amount
     found: dict[str, ResourceClaim | Unreadable] = {
         name: ResourceClaim(resource=name, amount=amount) for name, amount in amounts.items() if amount
     }
@@ -66,11 +64,11 @@ def by_name(resources: Iterable[ResourceFacts]) -> dict[str, ResourceFacts]:
     return {resource.name: resource for resource in resources}
 
 
-def _amount(source: str, names: Mapping[str, Any]) -> int:
-    """A whole number, not negative: a claim below nothing would give capacity away."""
+def _amount(source: str, names: Mapping[str, Any], *, to: int) -> int:
+    """`to` and a whole number, not negative: a claim below nothing would give capacity away."""
     value = canonical.normalise(language.compile_expression(source).evaluate(names))
     if isinstance(value, bool) or not isinstance(value, int):
         raise ExpressionError(ErrorCode.NOT_NUMBER)
-    if not 0 <= value <= canonical.MAX_SAFE_INTEGER:
+    if not 0 <= value <= canonical.MAX_SAFE_INTEGER - to:
         raise ExpressionError(ErrorCode.UNSAFE_VALUE)
-    return value
+    return to + value

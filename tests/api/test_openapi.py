@@ -31,6 +31,7 @@ CALLS = {
     "GET /api/v1/flows/{dfid}",
     "POST /api/v1/flows/{dfid}/context",
     "POST /api/v1/flows/{dfid}/cancel",
+    "POST /api/v1/flows/{dfid}/usage",
     "POST /api/v1/flows/{dfid}/close",
     "POST /api/v1/flows/{dfid}/proposals",
     "GET /api/v1/flows/{dfid}/feedback",

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     IDLE_TOO_LONG = "IDLE_TOO_LONG"
+    PARENT_ENDED = "PARENT_ENDED"
 
 
 MEANINGS: dict[Reason, str] = {
@@ -79,4 +80,5 @@ MEANINGS: dict[Reason, str] = {
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow was idle longer than flows may be.",
+    Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
 }

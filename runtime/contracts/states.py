@@ -128,3 +128,25 @@ class FeedbackType(Choice):
     EXECUTION_OUTCOME = "EXECUTION_OUTCOME"
     FLOW_ABORTED = "FLOW_ABORTED"
     FLOW_CLOSED = "FLOW_CLOSED"
+
+
+class AgentEventType(Choice):
+    """Events an agent reads about itself (03, `GET /events`)."""
+
+    FACT_CHANGED = "FACT_CHANGED"
+    BUDGET_CHANGED = "BUDGET_CHANGED"
+    STATUS_CHANGED = "STATUS_CHANGED"
+    MANIFEST_ACTIVATED = "MANIFEST_ACTIVATED"
+    STOPPED = "STOPPED"
+    RESUMED = "RESUMED"
+    CHILD_ENDED = "CHILD_ENDED"
+
+
+class StepType(Choice):
+    """What an agent says that it did while it reasoned (02, "What an agent may add to its flow")."""
+
+    PROMPT = "prompt"
+    RETRIEVAL = "retrieval"
+    REASONING = "reasoning"
+    INSTRUCTION = "instruction"
+    SELF_CHECK = "self_check"

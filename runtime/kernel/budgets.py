@@ -26,6 +26,14 @@ def refill(*, millitokens: int, filled_at_ms: int | None, now_ms: int, per_hour:
     return min(capacity, millitokens + elapsed_ms * capacity // HOUR_MS)
 
 
+def filled_in_ms(*, millitokens: int, to: int, per_hour: int) -> int | None:
+    """Milliseconds until a bucket that holds `millitokens` holds `to`; None where it does, or never will."""
+    missing = to - millitokens
+    if missing <= 0 or per_hour == 0:
+        return None
+    return -(-missing * HOUR_MS // (per_hour * MILLI))
+
+
 def whole_tokens(millitokens: int) -> int:
     """How many escalations the bucket pays for."""
     return millitokens // MILLI

@@ -13,6 +13,13 @@ def over(**fields: int | None) -> tuple[Overspent, ...]:
     return budgets.overspent(builders.compute(**fields), opened_at_ms=OPENED_MS, now_ms=builders.NOW_MS)
 
 
+def test_a_bucket_says_when_it_holds_more() -> None:
+    assert budgets.filled_in_ms(millitokens=2_500, to=3_000, per_hour=3) == 600_000
+    assert budgets.filled_in_ms(millitokens=2_999, to=3_000, per_hour=7) == 515
+    assert budgets.filled_in_ms(millitokens=3_000, to=3_000, per_hour=3) is None
+    assert budgets.filled_in_ms(millitokens=0, to=1_000, per_hour=0) is None
+
+
 def test_all_of_a_budget_may_be_used() -> None:
     assert over(tokens_used=1_000, cost_used_micros=500_000, tool_calls_used=10) == ()
 

@@ -70,6 +70,18 @@ def _compiled(payload: Mapping[str, Any]) -> str:
     )
 
 
+def _step(payload: Mapping[str, Any]) -> str:
+    labels = ", ".join(payload.get("source_labels") or ())
+    return f"The agent claims a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
+
+
+def _memory(payload: Mapping[str, Any]) -> str:
+    held = " In quarantine." if payload["quarantined"] else ""
+    return (
+        f"{payload['scope']}/{payload['key']} version {payload['version']}, from {payload['source']}.{held}"
+    )
+
+
 def _usage(payload: Mapping[str, Any]) -> str:
     parts = [_count(payload["tokens"], "token")]
     if payload["cost_usd"]:
@@ -135,10 +147,11 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
     {
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", _says("Opened by {agent_id}.")),
         Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", _moved),
-        Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", _compiled),
-        Kind.STEP_REPORTED: Presenter(
-            "thought", Lane.REASONING, "Step reported", _says("The agent claims a step: {step_type}.")
+        Kind.CHILD_OPENED: Presenter(
+            "flow", Lane.REASONING, "Child flow opened", _says("{agent_id} acts for it in a flow of its own.")
         ),
+        Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", _compiled),
+        Kind.STEP_REPORTED: Presenter("thought", Lane.REASONING, "Step reported", _step),
         Kind.USAGE_REPORTED: Presenter("budget", Lane.REASONING, "Usage reported", _usage),
         Kind.PROPOSAL_SUBMITTED: Presenter(
             "send",
@@ -261,6 +274,13 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.FACT_WRITTEN: Presenter(
             "layers", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
+        ),
+        Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", _memory),
+        Kind.MEMORY_RELEASED: Presenter(
+            "layers", Lane.CONTEXT, "Memory released", _says("{scope}/{key} version {version} may be read.")
+        ),
+        Kind.ARTIFACT_REGISTERED: Presenter(
+            "record", Lane.CONTEXT, "Artifact registered", _says("{media_type}, {size_bytes} bytes.")
         ),
         Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", _tokens),
         Kind.BUDGET_REFILLED: Presenter(

@@ -14,6 +14,7 @@ class Kind(StrEnum):
 
     FLOW_OPENED = "flow:opened"
     FLOW_MOVED = "flow:moved"
+    CHILD_OPENED = "child:opened"
     CONTEXT_COMPILED = "context:compiled"
     STEP_REPORTED = "step:reported"
     USAGE_REPORTED = "usage:reported"
@@ -59,6 +60,9 @@ class Kind(StrEnum):
     PACK_LOADED = "pack:loaded"
     TARGET_CONFIGURED = "target:configured"
     FACT_WRITTEN = "fact:written"
+    MEMORY_WRITTEN = "memory:written"
+    MEMORY_RELEASED = "memory:released"
+    ARTIFACT_REGISTERED = "artifact:registered"
     BUDGET_SPENT = "budget:spent"
     BUDGET_REFILLED = "budget:refilled"
     SYSTEM_STOPPED = "system:stopped"

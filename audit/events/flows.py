@@ -31,6 +31,14 @@ class FlowMoved(Event):
     reason: Text
 
 
+class ChildOpened(Event):
+    """Stands in the parent's stream: who acts for it, in which flow."""
+
+    kind = Kind.CHILD_OPENED
+    child_dfid: Id
+    agent_id: str
+
+
 class ContextCompiled(Event):
     kind = Kind.CONTEXT_COMPILED
     context_ref: str

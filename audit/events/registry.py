@@ -99,6 +99,32 @@ class FactWritten(Event):
     writer: str
 
 
+class MemoryWritten(Event):
+    """`quarantined`: nobody reads it until an admin releases it."""
+
+    kind = Kind.MEMORY_WRITTEN
+    scope: str
+    key: str
+    version: int
+    digest: str
+    source: Text
+    quarantined: bool
+
+
+class MemoryReleased(Event):
+    kind = Kind.MEMORY_RELEASED
+    scope: str
+    key: str
+    version: int
+
+
+class ArtifactRegistered(Event):
+    kind = Kind.ARTIFACT_REGISTERED
+    digest: str
+    media_type: Text
+    size_bytes: int
+
+
 class BudgetSpent(Event):
     """Escalation tokens left, in thousandths of a token."""
 

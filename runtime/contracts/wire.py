@@ -13,6 +13,8 @@ from pydantic import (
     StringConstraints,
 )
 
+from runtime.contracts.states import StepType
+
 BASE = "/api/v1"
 PROTOCOL_VERSION = "1.0.0"
 RUNTIME_VERSION = "0.1.0"
@@ -34,6 +36,8 @@ Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 CostUsd = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@#-]*$", max_length=128)]
 Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -150,6 +154,22 @@ class FlowView(Body):
     parent_dfid: str | None
     children: tuple[str, ...]
     budget: FlowBudget
+
+
+class StepRequest(Body):
+    """A claim of the agent about its own reasoning; `digest` is the SHA-256 of what it stands for, in hex."""
+
+    step_type: StepType
+    digest: Digest
+    payload_ref: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)] | None = None
+    source_labels: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+
+
+class StepAnswer(Body):
+    """The number of the step's entry in the flow's stream."""
+
+    seq: int
 
 
 class ReasonRequest(Body):

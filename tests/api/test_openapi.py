@@ -30,6 +30,7 @@ CALLS = {
     "POST /api/v1/flows",
     "GET /api/v1/flows/{dfid}",
     "POST /api/v1/flows/{dfid}/context",
+    "POST /api/v1/flows/{dfid}/steps",
     "POST /api/v1/flows/{dfid}/cancel",
     "POST /api/v1/flows/{dfid}/usage",
     "POST /api/v1/flows/{dfid}/close",

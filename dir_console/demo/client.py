@@ -115,6 +115,14 @@ class Client:
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return _verdict(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
 
+    def report_usage(
+        self, dfid: str, *, tokens: int, cost_usd: str, tool_calls: int = 0
+    ) -> Mapping[str, Any]:
+        """Report what thinking has used; ``Refused`` with BUDGET_EXCEEDED when it was too much."""
+        body = {"tokens": tokens, "cost_usd": cost_usd, "tool_calls": tool_calls}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._call("POST", f"/flows/{dfid}/usage", body, headers).body
+
     def feedback(self, dfid: str, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
         """Events past ``after`` and the cursor to go on from; waits up to ``wait_s`` for the first."""
         path = f"/flows/{dfid}/feedback?after={after}&wait={wait_s}"

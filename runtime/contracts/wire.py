@@ -36,6 +36,10 @@ Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 CostUsd = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$")]
+Dfid = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"),
+]
 Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@#-]*$", max_length=128)]
 Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
@@ -105,7 +109,7 @@ class FlowRequest(Body):
     """What started the flow: a sentence or an object."""
 
     trigger: Trigger | dict[str, JsonValue]
-    parent_dfid: str | None = None
+    parent_dfid: Dfid | None = None
 
 
 class FlowState(Body):

@@ -7,7 +7,7 @@ own, so that one bad row stops no other.
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -114,8 +114,10 @@ def _abort_idle(dfid: UUID) -> bool:
     if flow is None:
         return False
     journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
-    idle_s = (journal.at - flow.updated_at).total_seconds()
-    if flow.state not in {FlowState.CREATED, FlowState.ACTIVE} or idle_s < settings.DIR_FLOW_TTL_S:
+    idle_since = journal.at - timedelta(seconds=settings.DIR_FLOW_TTL_S)
+    if flow.state not in OPEN_TO_PROPOSALS or flow.updated_at > idle_since:
+        return False
+    if intents.has_stirring_children(flow=flow, since=idle_since):
         return False
     journal.move(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})

@@ -85,8 +85,8 @@ def index(request: HttpRequest) -> HttpResponse:
         ),
         "empty_buckets": sum(row["tokens"] is not None and not row["tokens"].left for row in rows),
         "use": use,
-        "tokens": sum(item.tokens for item in use),
-        "cost": presenters.number(bucket.dollars(sum(item.cost_micros for item in use))),
+        "tokens": presenters.number(sum(item.tokens for item in use)),
+        "cost": bucket.dollars(sum(item.cost_micros for item in use)),
         "charts": _charts(use),
         "near": near,
         "near_cap": sum(row["percent"] >= NEAR for row in near),
@@ -139,17 +139,17 @@ def _agent(agent: Agent, now: datetime) -> dict[str, Any]:
     }
 
 
-def _caps(compute: Compute | None) -> list[str]:
+def _caps(compute: Compute | None) -> str:
     """The caps of each flow, in words; empty where nothing bounds it."""
     if compute is None:
-        return []
+        return ""
     caps = (
         (compute.tokens, "tokens"),
         (compute.cost_usd, "USD"),
         (compute.tool_calls, "calls"),
         (compute.wall_clock_s, "s"),
     )
-    return [f"{presenters.number(value)} {unit}" for value, unit in caps if value is not None]
+    return ", ".join(f"{presenters.number(value)} {unit}" for value, unit in caps if value is not None)
 
 
 def _charts(use: list[figures.Stretch]) -> list[dict[str, Any]]:

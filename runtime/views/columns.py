@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-WIDTH, HEIGHT, TOP, BASE = 720, 132, 12, 112
-GAP = 4
+WIDTH, HEIGHT, TOP, BASE = 480, 120, 14, 100
+GAP = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,8 @@ def _standing(flow: Flow) -> list[Reservation]:
 
 
 def _rows(rows: QuerySet[Reservation]) -> list[Reservation]:
-    return list(rows.select_related("resource").order_by("resource__name"))
+    # Sorted here: a database's collation may order names otherwise than `reserve` does.
+    return sorted(rows.select_related("resource"), key=lambda row: row.resource.name)
 
 
 def _take(resource_pk: int, amount: int) -> bool:

@@ -8,26 +8,22 @@ from uuid import UUID
 from django.db.models import F
 
 from audit import canonical, events
-from runtime import ports
 from runtime.contracts import wire
 from runtime.contracts.facts import ComputeFacts
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import (
     ENDED,
-    LIVE_INTENTS,
     OPEN_TO_PROPOSALS,
-    AttemptState,
     FeedbackType,
     FlowState,
-    IntentState,
 )
 from runtime.kernel import budgets, moments
 from runtime.kernel.budgets import Overspent, Spent
-from runtime.models import Agent, Answer, ComputeBudget, Flow, Intent, UsageReport
+from runtime.models import Agent, Answer, ComputeBudget, Flow, UsageReport
 from runtime.queries import clock, facts
 from runtime.queries import usage as usage_queries
-from runtime.services import flows, locks, races
+from runtime.services import flow_ending, flows, locks, races
 from runtime.services.flows import Repeatable
 from runtime.services.journal import Journal
 
@@ -135,13 +131,10 @@ def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent,
 
 def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
     """The hard stop; False where a worker has the intent already: its outcome will end the flow."""
-    flow = journal.flow
-    intent = Intent.objects.select_for_update().filter(flow=flow, state__in=LIVE_INTENTS).first()
-    if intent is not None:
-        if _is_under_way(intent):
-            return False
-        _cancel(intent, journal)
-    journal.add(*ports.close_escalations(flow=flow, at=journal.at))
+    taken = flow_ending.take_back(flow=journal.flow, reason=Reason.BUDGET_EXCEEDED, at=journal.at)
+    if taken is None:
+        return False
+    journal.add(*taken)
     journal.move(FlowState.ABORTED, reason=Reason.BUDGET_EXCEEDED)
     journal.tell(
         FeedbackType.FLOW_ABORTED,
@@ -153,20 +146,6 @@ def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
         },
     )
     return True
-
-
-def _is_under_way(intent: Intent) -> bool:
-    called = intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
-    return called or intent.state != IntentState.PENDING
-
-
-def _cancel(intent: Intent, journal: Journal) -> None:
-    changed = Intent.objects.filter(pk=intent.pk, state=IntentState.PENDING).update(
-        state=IntentState.CANCELLED, finished_at=journal.at
-    )
-    if changed != 1:
-        raise races.LostRaceError
-    journal.add(events.IntentCancelled(intent_id=str(intent.pk), reason=Reason.BUDGET_EXCEEDED))
 
 
 def _stored(call: Report) -> Answer | None:

@@ -44,6 +44,7 @@ def test_past_the_cap_is_429_and_the_flow_is_aborted(trader: ground.Caller) -> N
     dfid = trader.open_flow()
     problem = report(trader, dfid, {"tokens": 1001}).problem(429, "BUDGET_EXCEEDED")
     assert (problem["dfid"], problem["retriable"]) == (dfid, False)
+    assert "Retry-After" not in report(trader, dfid, {"tokens": 1}).headers
     flow = trader.get(f"/flows/{dfid}").ok()
     assert (flow["state"], flow["reason"]) == ("ABORTED", "BUDGET_EXCEEDED")
     assert flow["budget"]["tokens_left"] == 0
@@ -59,7 +60,7 @@ def test_a_repeat_adds_nothing(trader: ground.Caller) -> None:
     first = report(trader, dfid, {"tokens": 10}, key="k").ok()
     assert report(trader, dfid, {"tokens": 10}, key="k").ok() == first
     report(trader, dfid, {"tokens": 11}, key="k").problem(422, "IDEMPOTENCY_KEY_REUSED")
-    assert ComputeBudget.objects.get(flow=dfid).tokens_used == 10
+    assert ComputeBudget.objects.get(flow_id=dfid).tokens_used == 10
     stopping = report(trader, dfid, {"tokens": 5000}, key="s").problem(429, "BUDGET_EXCEEDED")
     assert report(trader, dfid, {"tokens": 5000}, key="s").problem(429, "BUDGET_EXCEEDED") == stopping
     assert report(trader, dfid, {"tokens": 10}, key="k").ok() == first
@@ -85,7 +86,7 @@ def test_a_repeat_adds_nothing(trader: ground.Caller) -> None:
 def test_what_is_no_report_changes_nothing(trader: ground.Caller, body: dict[str, Any]) -> None:
     dfid = trader.open_flow()
     report(trader, dfid, body).problem(422, "INVALID_REQUEST")
-    assert ComputeBudget.objects.get(flow=dfid).tokens_used == 0
+    assert ComputeBudget.objects.get(flow_id=dfid).tokens_used == 0
 
 
 def test_another_agents_flow_is_not_there(trader: ground.Caller) -> None:

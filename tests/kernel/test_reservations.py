@@ -10,10 +10,8 @@ from runtime.contracts.verdict import ResourceClaim
 from tests import builders
 
 
-def resource(name: str = "cash", **fields: int) -> ResourceFacts:
-    return ResourceFacts(
-        **{"name": name, "unit": "cents", "capacity": 100, "reserved": 0, "committed": 0} | fields
-    )  # type: ignore[arg-type]
+def resource(name: str = "cash", *, reserved: int = 0, committed: int = 0) -> ResourceFacts:
+    return ResourceFacts(name=name, unit="cents", capacity=100, reserved=reserved, committed=committed)
 
 
 def judge(*resources: ResourceFacts, claims: list[tuple[str, str]], **fields: Any) -> Any:

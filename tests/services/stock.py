@@ -36,7 +36,7 @@ def open_desk(monkeypatch: pytest.MonkeyPatch) -> trade.Desk:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, result: CallResult) -> None:
-    monkeypatch.setattr(calling, "call", lambda claim: result)
+    monkeypatch.setattr(calling, "call", lambda *claim, **limits: result)
 
 
 def used(name: str = "units") -> tuple[int, int]:

@@ -78,13 +78,6 @@ def test_an_id_of_another_form_is_not_found(trader: ground.Caller, path: str) ->
     trader.get(path).problem(404, "NOT_FOUND")
 
 
-def test_has_no_hierarchical_flows(trader: ground.Caller) -> None:
-    parent = trader.open_flow()
-    problem = trader.post("/flows", {"trigger": "x", "parent_dfid": parent}).problem(422, "INVALID_REQUEST")
-    assert "not available" in problem["detail"]
-    trader.post("/flows", {"trigger": "x", "parent_dfid": None}).ok(201)
-
-
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [

@@ -56,16 +56,32 @@ class Desk:
     agent: Agent
     session: Session
 
-    def accept(self, *, window_s: int = 60, traceparent: str = "") -> UUID:
+    def open(self, parent: UUID | None = None) -> UUID:
+        """A flow, of its own or under a parent; its DFID."""
+        opened = _good(flows.open_flow(agent=self.agent, trigger={"why": "trial"}, parent_dfid=parent))
+        return UUID(opened.dfid)
+
+    def accept(self, *, window_s: int = 60, traceparent: str = "", parent: UUID | None = None) -> UUID:
         """A flow of its own, its proposal accepted; the id of the waiting intent."""
-        verdict = propose(self, window_s=window_s, traceparent=traceparent)
+        verdict = propose(self, window_s=window_s, traceparent=traceparent, parent=parent)
         assert verdict["verdict"] == "ACCEPT", verdict
         return UUID(verdict["intent_id"])
 
 
-def propose(desk: Desk, *, quantity: int = 2, window_s: int = 60, traceparent: str = "") -> dict[str, Any]:
+def propose(
+    desk: Desk,
+    *,
+    quantity: int = 2,
+    window_s: int = 60,
+    traceparent: str = "",
+    parent: UUID | None = None,
+) -> dict[str, Any]:
     """A flow of its own and a proposal in it; the verdict."""
-    opened = _good(flows.open_flow(agent=desk.agent, trigger={"why": "trial"}, traceparent=traceparent))
+    opened = _good(
+        flows.open_flow(
+            agent=desk.agent, trigger={"why": "trial"}, traceparent=traceparent, parent_dfid=parent
+        )
+    )
     dfid = UUID(str(opened.dfid))
     context = _good(contexts.compile_context(agent=desk.agent, dfid=dfid))
     asked = {

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runtime.views import agents, budgets, flows, kinds, ledger, stops
+from runtime.views import agents, budgets, contexts, flows, kinds, ledger, stops
 
 urlpatterns = [
     path("stop/", stops.stop_all, name="stop-all"),
@@ -19,6 +19,7 @@ urlpatterns = [
     path("kinds/<str:kind>/", kinds.detail, name="kind"),
     path("flows/", flows.search, name="flows"),
     path("flows/<uuid:dfid>/", flows.detail, name="flow"),
+    path("flows/<uuid:dfid>/contexts/<str:context_ref>/", contexts.detail, name="flow-context"),
     path("flows/<uuid:dfid>/entries/", flows.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flows.entry, name="flow-entry"),
     path("ledger/", ledger.index, name="ledger"),

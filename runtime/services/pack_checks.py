@@ -22,7 +22,6 @@ _IDLE_KIND_FIELDS = (
 )
 _IDLE_MANIFEST_FIELDS = (
     "memory_scopes",
-    "may_delegate_to",
     "silent_after_s",
     "hours",
     "model_profile",

@@ -216,13 +216,18 @@ def test_a_refill_fills_the_bucket_and_restores_the_agent() -> None:
     assert list(kinds.order_by("seq")) == ["budget:refilled", "agent:status_changed"]
 
 
-def test_a_refill_does_not_lift_what_a_person_has_set() -> None:
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (AgentStatus.PASSIVE, "Watch it."),
+        (AgentStatus.SUSPENDED, Reason.ESCALATION_BUDGET_EXHAUSTED.value),
+    ],
+)
+def test_a_refill_does_not_lift_what_a_person_has_set(status: AgentStatus, reason: str) -> None:
     of = factories.desk()
-    agents.set_status(
-        tenant="default", agent_id="trader", status=AgentStatus.PASSIVE, reason="Watch it.", actor="user:1"
-    )
+    agents.set_status(tenant="default", agent_id="trader", status=status, reason=reason, actor="user:1")
     assert isinstance(refill(), Agent)
-    assert of.again().status == AgentStatus.PASSIVE
+    assert of.again().status == status
 
 
 def test_a_refill_needs_an_agent_with_a_manifest() -> None:

@@ -4,7 +4,7 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
 from dir_console import problems
-from runtime.api import docs, facts, feedback, flows, handshakes, proposals, schemas, steps, usage
+from runtime.api import docs, events, facts, feedback, flows, handshakes, proposals, schemas, steps, usage
 from runtime.contracts import wire
 
 api = NinjaAPI(
@@ -19,5 +19,5 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (handshakes, schemas, flows, proposals, feedback, usage, steps, facts):
+for router in (handshakes, schemas, flows, proposals, feedback, usage, steps, events, facts):
     api.add_router("", router.router)

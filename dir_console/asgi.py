@@ -15,7 +15,7 @@ from django.urls import re_path
 
 from audit import consumers, live
 from dir_console.celery import app as celery_app  # the doorbell rings through it
-from runtime.api import feedback_stream
+from runtime.api import event_stream, feedback_stream
 
 __all__ = ["application", "celery_app"]
 
@@ -33,7 +33,8 @@ application = ProtocolTypeRouter(
     {
         "http": URLRouter(
             [
-                re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
+                re_path(feedback_stream.PATTERN, feedback_stream.application),
+                re_path(event_stream.PATTERN, event_stream.application),
                 re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
             ]
         ),

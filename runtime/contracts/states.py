@@ -140,6 +140,7 @@ class AgentEventType(Choice):
     STOPPED = "STOPPED"
     RESUMED = "RESUMED"
     CHILD_ENDED = "CHILD_ENDED"
+    TIMER = "TIMER"
 
 
 class StepType(Choice):

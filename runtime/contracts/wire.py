@@ -22,6 +22,7 @@ MAX_WAIT_S = 30
 FACT_PATH = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]+$"
 FACT_PREFIX = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]*$"
 MAX_FACT_PATH_CHARS = 200
+MAX_TIMER_S = 2_592_000
 MAX_USAGE = 1_000_000_000_000
 
 
@@ -208,6 +209,26 @@ class FeedbackAnswer(Body):
 
     events: tuple[FeedbackEvent, ...]
     next: int
+
+
+class AgentEventsAnswer(FeedbackAnswer):
+    """Events of the agent itself. `gap`: some past `after` are no longer kept, so look at everything anew."""
+
+    gap: bool
+
+
+class TimerRequest(Body):
+    """When to wake the agent, and a word that comes back with the event."""
+
+    after_s: Annotated[int, Field(ge=1, le=MAX_TIMER_S)]
+    label: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class TimerAnswer(Body):
+    """A timer that runs."""
+
+    timer_id: str
+    due_at: At
 
 
 class FactRequest(Body):

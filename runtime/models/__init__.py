@@ -1,7 +1,7 @@
 """Thin rows, one file per noun; the database states every rule that a row must keep."""
 
 from runtime.models.agent import Agent, Manifest
-from runtime.models.agent_event import AgentEvent, Inbox
+from runtime.models.agent_event import AgentEvent, Inbox, Timer
 from runtime.models.credential import Key, Session
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
@@ -39,6 +39,7 @@ __all__ = [
     "Snapshot",
     "Stop",
     "Target",
+    "Timer",
     "UsageReport",
     "Verdict",
 ]

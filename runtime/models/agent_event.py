@@ -4,6 +4,7 @@ from django.db import models
 
 from runtime.contracts import states
 from runtime.models.agent import Agent
+from runtime.models.ids import new_id
 
 
 class Inbox(models.Model):
@@ -40,3 +41,18 @@ class AgentEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.seq} {self.event_type}"
+
+
+class Timer(models.Model):
+    """A moment at which an agent wants to be woken. Its row goes when it has rung."""
+
+    timer_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="timers")
+    due_at = models.DateTimeField()
+    label = models.CharField(max_length=200)
+
+    class Meta:
+        indexes = (models.Index(fields=("agent", "due_at"), name="timer_by_due"),)
+
+    def __str__(self) -> str:
+        return f"{self.label} at {self.due_at}"

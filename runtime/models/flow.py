@@ -21,6 +21,10 @@ class Flow(models.Model):
     # The flow without a parent at the top of the family; its row is the lock that counts the family.
     root = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="family")
     depth = models.PositiveSmallIntegerField(default=0)
+    # The parent's agent, who is told of the end in its own events.
+    delegator = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="delegated_flows"
+    )
     # How many children were ever opened: most flows have none, and are locked without a look for them.
     children_opened = models.PositiveIntegerField(default=0)
     end_told = models.BooleanField(default=False)
@@ -68,7 +72,9 @@ class Flow(models.Model):
             models.Index(fields=("agent", "-dfid"), name="flow_by_agent"),
             models.Index(fields=("tenant", "policy_kind", "-dfid"), name="flow_by_kind"),
             models.Index(
-                fields=("parent", "end_told"), condition=Q(parent__isnull=False), name="flow_by_parent"
+                fields=("delegator", "ended_at"),
+                condition=Q(end_told=False, ended_at__isnull=False),
+                name="flow_end_to_be_told",
             ),
         )
 

@@ -174,6 +174,7 @@ def _create(call: Opening, parent: Flow | None, *, attempts_allowed: int) -> Flo
         agent=call.agent,
         parent=parent,
         root_id=None if parent is None else parent.root_id or parent.pk,
+        delegator_id=None if parent is None else parent.agent_id,
         depth=0 if parent is None else parent.depth + 1,
         trigger=canonical.encode(call.trigger),
         traceparent=call.traceparent,

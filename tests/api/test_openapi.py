@@ -36,6 +36,8 @@ CALLS = {
     "POST /api/v1/flows/{dfid}/close",
     "POST /api/v1/flows/{dfid}/proposals",
     "GET /api/v1/flows/{dfid}/feedback",
+    "GET /api/v1/events",
+    "POST /api/v1/timers",
     "PUT /api/v1/state/facts/{path}",
     "GET /api/v1/state/facts/{path}",
 }

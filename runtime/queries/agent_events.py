@@ -128,12 +128,9 @@ def streams(agent: Agent) -> tuple[str, ...]:
     """The streams whose growth may be news for the agent: where a hint is worth a look."""
     writers = _facts(agent).order_by("writer").values_list("writer", flat=True).distinct()[:PAGE]
     children = Flow.objects.filter(delegator=agent).exclude(state__in=ENDED).order_by("-dfid")
-    return (
-        SYSTEM,
-        stream_of(agent),
-        *writers,
-        *(str(dfid) for dfid in children.values_list("dfid", flat=True)[:PAGE]),
-    )
+    dfids = (str(dfid) for dfid in children.values_list("dfid", flat=True)[:PAGE])
+    # A pack writes facts as `system`: each stream once.
+    return tuple(dict.fromkeys((SYSTEM, stream_of(agent), *writers, *dfids)))
 
 
 def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft]:

@@ -16,7 +16,7 @@ MAX_TIMERS = 20
 
 
 def begin(*, agent: Agent) -> None:
-    """Start an agent's stream from the world as it is. Later handshakes change nothing, so nothing is missed."""
+    """Start an agent's stream from the world as it is; later handshakes change nothing."""
     if Inbox.objects.filter(agent=agent).exists():
         return
     Inbox.objects.get_or_create(agent=agent, defaults=_columns(agent_events.current(agent)))

@@ -21,9 +21,7 @@ def delegate(*names: str, agent_id: str = ground.TRADER) -> None:
     held = schemas.manifest_of(agent)
     assert held is not None
     contract = held.model_copy(update={"may_delegate_to": names})
-    Manifest.objects.filter(pk=agent.active_manifest_id).update(
-        body=contract.to_bytes(), digest=contract.digest
-    )
+    Manifest.objects.filter(agent=agent).update(body=contract.to_bytes(), digest=contract.digest)
 
 
 def open_child(caller: ground.Caller, parent: str, **headers: str) -> str:

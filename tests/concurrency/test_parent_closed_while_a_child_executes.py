@@ -99,7 +99,7 @@ def test_a_child_opened_while_its_parent_closes_does_not_outlive_it(real_db: str
 
         def work(number: int, parent: UUID = parent, child: UUID = child) -> object:
             if number == 0:
-                return close(desk, parent)
+                return flows.close(agent=desk.agent, dfid=parent, reason="over")
             under = parent if number % 2 else child
             return flows.open_flow(agent=desk.agent, trigger="x", parent_dfid=under)
 

@@ -16,14 +16,14 @@ from runtime.kernel import budgets as bucket
 from runtime.kernel import moments
 from runtime.models import Agent, Reservation, Resource
 from runtime.queries import clock, schemas
-from runtime.queries.pages import agents, paging
+from runtime.queries.pages import activity, agents, paging
 from runtime.queries.pages import budgets as figures
 from runtime.services import budgets, resources
 from runtime.views import columns, presenters, reading
 
 LONGEST = 200
 PAGE = "/budgets/"
-LEAST_TOKENS, LEAST_MICROS = 100, bucket.MICRO // 100
+LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, bucket.MICRO // 100
 NEAR, FULL = 75, 90
 
 
@@ -72,6 +72,8 @@ def index(request: HttpRequest) -> HttpResponse:
     page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status="")
     rows = [_agent(agent, now) for agent in page.rows]
     use = figures.list_use(tenant=tenant, now=now)
+    # An ESCALATE is a token spent: people's own proposals are never one.
+    asked = activity.list_throughput(tenant=tenant, now=now)
     near = [_near(item, now) for item in figures.list_near_cap(tenant=tenant)]
     held = [_resource(row, holders) for row, holders in figures.list_resources(tenant=tenant)]
     context = {
@@ -84,10 +86,12 @@ def index(request: HttpRequest) -> HttpResponse:
             order="by name",
         ),
         "empty_buckets": sum(row["tokens"] is not None and not row["tokens"].left for row in rows),
-        "use": use,
+        "use": [{"row": item, "escalations": one.escalated} for item, one in zip(use, asked, strict=False)],
+        "escalations": sum(item.escalated for item in asked),
         "tokens": presenters.number(sum(item.tokens for item in use)),
         "cost": bucket.dollars(sum(item.cost_micros for item in use)),
-        "charts": _charts(use),
+        "charts": _charts(use, [(item.begins_at, item.escalated) for item in asked]),
+        "by_agent": _by_agent(figures.list_use_by_agent(tenant=tenant, now=now)),
         "near": near,
         "near_cap": sum(row["percent"] >= NEAR for row in near),
         "stopped": figures.count_stopped(tenant=tenant, now=now),
@@ -152,10 +156,28 @@ def _caps(compute: Compute | None) -> str:
     return ", ".join(f"{presenters.number(value)} {unit}" for value, unit in caps if value is not None)
 
 
-def _charts(use: list[figures.Stretch]) -> list[dict[str, Any]]:
+def _by_agent(counted: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    most = max((tokens for _, tokens, _ in counted), default=0) or 1
+    return [
+        {
+            "agent_id": agent_id,
+            "words": f"{presenters.number(tokens)} tokens, {bucket.dollars(micros)} USD",
+            "width": max(2, tokens * 100 // most),
+        }
+        for agent_id, tokens, micros in counted
+    ]
+
+
+def _charts(use: list[figures.Stretch], asked: list[tuple[datetime, int]]) -> list[dict[str, Any]]:
+    most = columns.round_up(max((count for _, count in asked), default=0), least=LEAST_ESCALATIONS)
     tokens = columns.round_up(max((item.tokens for item in use), default=0), least=LEAST_TOKENS)
     micros = columns.round_up(max((item.cost_micros for item in use), default=0), least=LEAST_MICROS)
     return [
+        {
+            "id": "escalations",
+            "title": "Escalation tokens spent by five minutes",
+            "chart": columns.draw(asked, top=most, words=presenters.number(most)),
+        },
         {
             "id": "tokens",
             "title": "Tokens by five minutes",

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from django.db.models import Sum
 from django.db.models.functions import TruncMinute
@@ -27,9 +26,14 @@ class Stretch:
     tool_calls: int
 
     @property
-    def cost_usd(self) -> Decimal:
+    def cost_usd(self) -> str:
         """The cost in dollars, exactly."""
-        return Decimal(self.cost_micros) / budgets.MICRO
+        return budgets.dollars(self.cost_micros)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was reported."""
+        return bool(self.tokens or self.cost_micros or self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,18 @@ def list_use(*, tenant: str, now: datetime) -> list[Stretch]:
         kept = sums[int((minute - start) / step)]
         kept[:] = [before + more for before, more in zip(kept, amounts, strict=True)]
     return [Stretch(start + number * step, *sums[number]) for number in range(STRETCHES)]
+
+
+def list_use_by_agent(*, tenant: str, now: datetime) -> list[tuple[str, int, int]]:
+    """Agent id, tokens and cost in micro-dollars of the last two hours, the most tokens first."""
+    rows = (
+        UsageReport.objects.of(tenant)
+        .filter(reported_at__gte=now - WINDOW)
+        .values_list("agent__agent_id")
+        .annotate(tokens=Sum("tokens"), cost=Sum("cost_micros"))
+        .order_by("-tokens", "agent__agent_id")[:MOST_SHOWN]
+    )
+    return list(rows)
 
 
 def list_near_cap(*, tenant: str) -> list[Near]:

@@ -279,6 +279,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.MEMORY_RELEASED: Presenter(
             "layers", Lane.CONTEXT, "Memory released", _says("{scope}/{key} version {version} may be read.")
         ),
+        Kind.MEMORY_DISCARDED: Presenter(
+            "cross", Lane.CONTEXT, "Memory discarded", _says("{scope}/{key} version {version} stays out.")
+        ),
         Kind.ARTIFACT_REGISTERED: Presenter(
             "record", Lane.CONTEXT, "Artifact registered", _says("{media_type}, {size_bytes} bytes.")
         ),

@@ -62,6 +62,7 @@ class Kind(StrEnum):
     FACT_WRITTEN = "fact:written"
     MEMORY_WRITTEN = "memory:written"
     MEMORY_RELEASED = "memory:released"
+    MEMORY_DISCARDED = "memory:discarded"
     ARTIFACT_REGISTERED = "artifact:registered"
     BUDGET_SPENT = "budget:spent"
     BUDGET_REFILLED = "budget:refilled"

@@ -118,6 +118,13 @@ class MemoryReleased(Event):
     version: int
 
 
+class MemoryDiscarded(Event):
+    kind = Kind.MEMORY_DISCARDED
+    scope: str
+    key: str
+    version: int
+
+
 class ArtifactRegistered(Event):
     kind = Kind.ARTIFACT_REGISTERED
     digest: str

@@ -1,7 +1,9 @@
 """Bodies of the agent API (design 03). Fields are only ever appended, with a default."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import (
     AwareDatetime,
@@ -21,7 +23,9 @@ RUNTIME_VERSION = "0.1.0"
 MAX_WAIT_S = 30
 FACT_PATH = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]+$"
 FACT_PREFIX = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]*$"
+DFID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 MAX_FACT_PATH_CHARS = 200
+MAX_TTL_S = 315_360_000
 MAX_TIMER_S = 2_592_000
 MAX_USAGE = 1_000_000_000_000
 
@@ -39,7 +43,7 @@ Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 CostUsd = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$")]
 Dfid = Annotated[
     str,
-    StringConstraints(pattern=r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"),
+    StringConstraints(pattern=DFID),
 ]
 Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@#-]*$", max_length=128)]
@@ -231,6 +235,58 @@ class TimerAnswer(Body):
     due_at: At
 
 
+class MemoryRequest(Body):
+    """A value to remember: any JSON value, where it comes from, and for how long it is worth keeping."""
+
+    value: JsonValue
+    source: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(:[!-~]+)?$", max_length=200)]
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_TTL_S)] | None = None
+
+
+class MemoryAnswer(Body):
+    """A version that was just written; `quarantined`: it reaches no context until an admin releases it."""
+
+    scope: str
+    key: str
+    version: int
+    digest: str
+    quarantined: bool
+    expires_at: At | None
+
+
+class MemoryView(Body):
+    """What is in force under a key."""
+
+    scope: str
+    key: str
+    version: int
+    value: JsonValue
+    source: str
+    writer: str
+    written_at: str
+    expires_at: str | None
+
+
+class ArtifactRequest(Body):
+    """A reference to content that is kept elsewhere."""
+
+    digest: Digest
+    media_type: Annotated[
+        str,
+        StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=128),
+    ]
+    size_bytes: Annotated[int, Field(ge=0, le=MAX_USAGE)]
+    location: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class ArtifactAnswer(Body):
+    """A reference that is registered."""
+
+    digest: str
+    registered_at: At
+
+
 class FactRequest(Body):
     """A new value of a fact: any JSON value."""
 
@@ -295,6 +351,11 @@ class ProblemDocument(BaseModel):
     retriable: bool
     dfid: str | None = None
     supported: str | None = None
+
+
+def uuid_of(text: str) -> UUID | None:
+    """The id that a text names in its one usual form; None for any other text."""
+    return UUID(text) if re.fullmatch(DFID, text, re.ASCII) else None
 
 
 def schema_url(kind: str, version: str) -> str:

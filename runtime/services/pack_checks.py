@@ -21,7 +21,6 @@ _IDLE_KIND_FIELDS = (
     "red_lines",
 )
 _IDLE_MANIFEST_FIELDS = (
-    "memory_scopes",
     "silent_after_s",
     "hours",
     "model_profile",

@@ -38,6 +38,9 @@ CALLS = {
     "GET /api/v1/flows/{dfid}/feedback",
     "GET /api/v1/events",
     "POST /api/v1/timers",
+    "PUT /api/v1/memory/{scope}/{key}",
+    "GET /api/v1/memory/{scope}/{key}",
+    "POST /api/v1/artifacts",
     "PUT /api/v1/state/facts/{path}",
     "GET /api/v1/state/facts/{path}",
 }

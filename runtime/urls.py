@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runtime.views import agents, budgets, contexts, flows, kinds, ledger, stops
+from runtime.views import agents, budgets, contexts, flows, kinds, ledger, memory, stops
 
 urlpatterns = [
     path("stop/", stops.stop_all, name="stop-all"),
@@ -22,5 +22,8 @@ urlpatterns = [
     path("flows/<uuid:dfid>/contexts/<str:context_ref>/", contexts.detail, name="flow-context"),
     path("flows/<uuid:dfid>/entries/", flows.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flows.entry, name="flow-entry"),
+    path("memory/", memory.index, name="memory"),
+    path("memory/<int:item>/release/", memory.release, name="release-memory"),
+    path("memory/<int:item>/discard/", memory.discard, name="discard-memory"),
     path("ledger/", ledger.index, name="ledger"),
 ]

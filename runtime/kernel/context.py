@@ -71,14 +71,10 @@ def compile_context(
         (fact for fact in facts if any(templates.selects(selector, fact.path) for selector in selected)),
         key=lambda fact: fact.path,
     )
-    nested: dict[str, dict[str, JsonValue]] = {}
-    for fact in seen:
-        namespace, _, name = fact.path.partition(".")
-        nested.setdefault(namespace, {})[name] = fact.value
     recent = [event for event in history if str(event["at"]) >= bounds.since]
     remembered = sorted(memory, key=lambda item: (item.written_at, item.scope, item.key))
     whole = WorkingContext(
-        facts=nested,
+        facts=_nested(seen),
         versions={fact.path: fact.version for fact in seen},
         recent_history=tuple(recent[-RECENT_EVENTS:]),
         mission=mission,
@@ -89,6 +85,14 @@ def compile_context(
     )
     body = canonical.encode(_trimmed(whole, tokens=bounds.tokens).model_dump(mode="json"))
     return Compiled(body=body, context_ref=canonical.digest(body))
+
+
+def _nested(seen: Iterable[SeenFact]) -> dict[str, dict[str, JsonValue]]:
+    nested: dict[str, dict[str, JsonValue]] = {}
+    for fact in seen:
+        namespace, _, name = fact.path.partition(".")
+        nested.setdefault(namespace, {})[name] = fact.value
+    return nested
 
 
 def tokens_of(body: bytes) -> int:

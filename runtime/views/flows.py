@@ -153,18 +153,18 @@ def _head(flow: Flow) -> dict[str, Any]:
 
 def _family(flow: Flow) -> dict[str, Any]:
     """The parent, and the newest children with their states."""
-    below = [_row(child) | {"short": _short(child)} for child in children.list_children(flow)]
+    below = [_relative(child) for child in children.list_children(flow)]
     parent = None if flow.parent_id is None else flows.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
     return {
-        "parent": None if parent is None else _row(parent),
+        "parent": None if parent is None else _relative(parent),
         "children": below,
         "children_open": children.count_open(parent=flow) if below else 0,
     }
 
 
-def _short(flow: Flow) -> str:
+def _relative(flow: Flow) -> dict[str, Any]:
     # The end of a UUIDv7 is the part that tells siblings apart.
-    return f"…{str(flow.dfid)[-12:]}"
+    return _row(flow) | {"short": f"…{str(flow.dfid)[-8:]}"}
 
 
 def _running_since(flow: Flow) -> datetime | None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from runtime.contracts.policy_kind import Contract
+from pydantic import Field
+
+from runtime.contracts.policy_kind import Contract, is_none
 from runtime.contracts.states import AgentRole, AgentStatus
 
 
@@ -64,7 +66,10 @@ class ResourceFacts(Contract):
 
 
 class Facts(Contract):
-    """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it."""
+    """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it.
+
+    `resources` are those that the kind claims, loaded only where it claims any.
+    """
 
     agent: AgentFacts
     session_valid: bool
@@ -74,5 +79,6 @@ class Facts(Contract):
     history: dict[str, int] | None
     escalation_tokens: int
     lifts: tuple[Lift, ...] = ()
-    compute: ComputeFacts | None = None
-    resources: tuple[ResourceFacts, ...] = ()
+    # Appended: left out where it is not there, so that what was stored before is written back as it was.
+    compute: ComputeFacts | None = Field(default=None, exclude_if=is_none)
+    resources: tuple[ResourceFacts, ...] | None = Field(default=None, exclude_if=is_none)

@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Any
 
-from runtime.contracts.policy_kind import Contract
+from pydantic import Field
+
+from runtime.contracts.policy_kind import Contract, is_empty
 from runtime.contracts.states import Decision, Impact
 
 
@@ -78,7 +80,7 @@ class Verdict(Contract):
     steps: tuple[StepRequest, ...]
     attempts_left: int
     exhausted: bool
-    claims: tuple[ResourceClaim, ...] = ()
+    claims: tuple[ResourceClaim, ...] = Field(default=(), exclude_if=is_empty)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

@@ -103,10 +103,13 @@ def compute_of(row: ComputeBudget) -> ComputeFacts:
     )
 
 
-def get_resources(*, flow: Flow, rules: Rules) -> tuple[ResourceFacts, ...]:
-    """The resources that the kind claims, by name, without what this flow itself holds of them."""
+def get_resources(*, flow: Flow, rules: Rules) -> tuple[ResourceFacts, ...] | None:
+    """The resources that the kind claims, by name, without what this flow itself holds of them.
+
+    None where it claims none.
+    """
     if rules.kind is None or not rules.kind.claims:
-        return ()
+        return None
     return resources.list_facts(flow=flow, names={claim.resource for claim in rules.kind.claims})
 
 

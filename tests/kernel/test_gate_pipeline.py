@@ -22,7 +22,7 @@ def asking_for_a_person(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
-    verdict = builders.judge()
+    verdict = builders.judge(facts=builders.facts(compute=builders.compute(), resources=()))
     assert verdict.decision is Decision.ACCEPT
     assert [item.check for item in verdict.findings] == NAMES
     assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}

@@ -81,3 +81,11 @@ def test_the_budget_is_asked_of_agents_and_not_of_people() -> None:
     by_person = builders.judge(facts=spent, proposal=builders.proposal(by_person=True))
     assert by_person.decision == "ACCEPT"
     assert builders.judge(facts=builders.facts(compute=builders.compute())).decision == "ACCEPT"
+
+
+def test_a_case_from_before_resources_is_judged_as_it_was() -> None:
+    kind = builders.kind(claims=[{"resource": "cash", "amount": "60"}])
+    verdict = builders.judge(rules=builders.rules(kind=kind))
+    assert verdict.decision == "ACCEPT"
+    assert verdict.claims == ()
+    assert "resources" not in [finding.check for finding in verdict.findings]

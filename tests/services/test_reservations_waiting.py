@@ -4,13 +4,13 @@ import pytest
 from django.db import transaction
 
 from escalations.models import Escalation
-from runtime.contracts import pack
+from runtime.contracts import pack, wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.models import Proposal, Reservation, Resource
 from runtime.queries import clock
 from runtime.queries import resources as resource_queries
-from runtime.services import judging, resources
+from runtime.services import judging, resources, usage
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +44,14 @@ def test_what_waits_holds_nothing_and_sees_no_contention(desk: factories.Desk) -
     assert reconsidered(escalation) == before
     Resource.objects.update(reserved=0, committed=94_750)
     assert Reason.INSUFFICIENT_LIQUIDITY in reconsidered(escalation)
+
+
+def test_what_the_agent_has_used_meanwhile_is_no_drift() -> None:
+    desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
+    escalation = desk.escalate()
+    asked = wire.UsageRequest(tokens=100)
+    assert not isinstance(usage.report(agent=desk.again(), dfid=escalation.flow_id, asked=asked), Problem)
+    assert not isinstance(factories.decide(escalation, factories.user("ada", "senior", "admin")), Problem)
 
 
 def test_an_override_takes_the_claim_or_is_told_why_not(desk: factories.Desk) -> None:

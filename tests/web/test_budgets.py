@@ -57,7 +57,10 @@ def test_shows_tokens_compute_use_and_holders(desk: factories.Desk) -> None:
         assert f'href="/flows/{flow.dfid}/"' in page
     assert 'class="use"' in page
     assert "900 tokens, 0.25 USD" in page
-    assert '<td class="num">1</td><td class="num">900</td><td class="num">0.25</td><td class="num">2</td>' in page
+    assert (
+        '<td class="num">1</td><td class="num">900</td><td class="num">0.25</td><td class="num">2</td>'
+        in page
+    )
     assert "cash:&lt;b&gt;USD&lt;/b&gt;" in page
     assert not code_in(page)
     fragment = text_of(sign_in(Role.OPERATOR, name="other"), "/budgets/", **{"HX-Request": "true"})

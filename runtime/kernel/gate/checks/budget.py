@@ -11,6 +11,11 @@ from runtime.kernel.gate.case import Case
 NAME = "budget"
 
 
+def applies(case: Case) -> bool:
+    """Only where a compute budget is kept."""
+    return case.facts.compute is not None
+
+
 def check(case: Case) -> Iterable[Finding]:
     """BUDGET_EXCEEDED for each bound that is passed; a person's decision is not the agent's reasoning."""
     compute = case.facts.compute

@@ -13,9 +13,14 @@ from runtime.kernel.reservations import Shortage, Unreadable
 NAME = "resources"
 
 
+def applies(case: Case) -> bool:
+    """Only where the kind claims anything and its resources were read."""
+    return case.facts.resources is not None
+
+
 def check(case: Case) -> Iterable[Finding]:
     """INSUFFICIENT_LIQUIDITY, RESOURCE_CONTENTION, or CLAIM_FAILED; one finding per resource."""
-    known = reservations.by_name(case.facts.resources)
+    known = reservations.by_name(case.facts.resources or ())
     for item in reservations.wanted(case.kind, case.names):
         match item:
             case Unreadable(resource=name, message=message):
@@ -31,13 +36,15 @@ def check(case: Case) -> Iterable[Finding]:
 
 def claims(case: Case) -> tuple[ResourceClaim, ...]:
     """What an accepted case takes, in the order of names."""
+    if not applies(case):
+        return ()
     return tuple(
         item for item in reservations.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
     )
 
 
 def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
-    resource = reservations.by_name(case.facts.resources)[claim.resource]
+    resource = reservations.by_name(case.facts.resources or ())[claim.resource]
     match reservations.shortage(claim, resource):
         case Shortage.LIQUIDITY:
             yield findings.fail(

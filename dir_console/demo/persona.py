@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
 from dir_console.demo.client import Client, Context, Event, Verdict
@@ -31,6 +32,8 @@ class Persona:
     rng: random.Random
     stop: threading.Event
     open_escalations: dict[str, int] = field(default_factory=dict)
+    # Flows under which a strategist wants this one to act.
+    orders: SimpleQueue[str] = field(default_factory=SimpleQueue)
     # Apart from `rng`, so that what an agent thinks does not change what it does.
     thoughts: random.Random = field(default_factory=random.Random)
     turns: int = 0
@@ -63,10 +66,21 @@ class Persona:
     def begin(self, *, trigger: str) -> tuple[str, Context]:
         """Open a flow and read its context."""
         self.turns += 1
-        dfid = self.client.open_flow(trigger=trigger)
+        dfid = self._open_under_order() or self.client.open_flow(trigger=trigger)
         context = self.client.context(dfid)
         self.think(dfid, tokens=self.thoughts.randint(300, 1400))
         return dfid, context
+
+    def _open_under_order(self) -> str | None:
+        """A flow under one that a strategist has named; None without an order that still stands."""
+        while not self.orders.empty():
+            try:
+                return self.client.open_flow(
+                    trigger="order: of the strategist", parent_dfid=self.orders.get()
+                )
+            except Refused as refusal:
+                log.info("%s: the order has passed: %s", self.client.agent_id, refusal)
+        return None
 
     def think(self, dfid: str, *, tokens: int) -> bool:
         """Report what a thought has used; False when that was more than the flow may use."""
@@ -78,6 +92,7 @@ class Persona:
                 raise
             log.info("%s: %s", self.client.agent_id, refusal)
             return False
+        self.client.report_step(dfid, step_type="reasoning", words=f"A thought of {tokens} tokens.")
         return True
 
     def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:

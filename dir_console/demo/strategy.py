@@ -20,7 +20,8 @@ class Strategist(Persona):
     heard: int = field(default=0)
 
     pace_s: ClassVar[tuple[float, float]] = (25.0, 40.0)
-    plan_s: ClassVar[float] = 45.0
+    # Long enough for a person to decide on what a desk escalates; then the plan is over, and that with it.
+    plan_s: ClassVar[float] = 240.0
 
     def turn(self) -> None:
         """Plan, delegate, listen for the ends, remember what came of it, close."""

@@ -38,6 +38,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/agents/",
         "/agents/momentum-trader/",
         "/budgets/",
+        "/memory/",
         "/kinds/",
         "/kinds/ADJUST_POSITION/",
         "/ledger/",

@@ -111,6 +111,7 @@ def test_the_strategist_lets_others_act_under_its_flow(console: Stack) -> None:
     keys = json.loads(console.keys.read_text())
     personas = agents.cast(base_url=console.base_url, keys=keys, seed=1, stop=threading.Event())
     (strategist,) = (persona for persona in personas if isinstance(persona, Strategist))
+    strategist.plan_s = 12.0  # type: ignore[misc]
     for desk in strategist.desks:
         desk.person_s = 0.5  # type: ignore[misc]
     with ThreadPoolExecutor(max_workers=1) as pool:

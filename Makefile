@@ -48,7 +48,7 @@ up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --
 test: suite coverage ## Run the tests and the coverage gates (no browser)
 
 suite: $(STAMP)
-	$(APART) $(BIN)/python -m pytest -m "not browser" -n $(WORKERS) --cov --cov-report= $(PYTEST_ARGS)
+	$(APART) $(BIN)/python -m pytest -m "not browser" -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
 
 coverage: $(STAMP)
 	$(BIN)/coverage report --include="$(EXACT)" --fail-under=100

@@ -5,6 +5,7 @@ look answers for all sockets of a round.
 """
 
 import asyncio
+import contextvars
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -92,7 +93,9 @@ class Room:
 
     def _start_round(self) -> None:
         if self.round is None or self.round.done():
-            self.round = asyncio.get_running_loop().create_task(self._run())
+            # A hint comes with the context of the request that wrote: its thread is gone when the round asks.
+            fresh = contextvars.Context()
+            self.round = asyncio.get_running_loop().create_task(self._run(), context=fresh)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,8 +1,15 @@
 """The wiring app: settings, addresses, commands."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
 class DirConsoleConfig(AppConfig):
+    """Loads the Celery app with Django, so that a command can ring the doorbell too."""
+
     name = "dir_console"
     verbose_name = "DIR Console"
+
+    def ready(self) -> None:
+        import_module("dir_console.celery")

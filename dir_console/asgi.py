@@ -14,6 +14,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
 
 from audit import consumers, live
+from dir_console import static_files
+from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
 from runtime.api import event_stream, feedback_stream
 
@@ -29,16 +31,18 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "lifespan.shutdown.complete"})
 
 
-application = ProtocolTypeRouter(
-    {
-        "http": URLRouter(
-            [
-                re_path(feedback_stream.PATTERN, feedback_stream.application),
-                re_path(event_stream.PATTERN, event_stream.application),
-                re_path(r"", django_application),  # type: ignore[arg-type]  # Channels takes any ASGI app
-            ]
-        ),
-        "websocket": consumers.live_app(),
-        "lifespan": lifespan,
-    }
+application = BodyLimit(
+    ProtocolTypeRouter(
+        {
+            "http": URLRouter(
+                [
+                    re_path(feedback_stream.PATTERN, feedback_stream.application),
+                    re_path(event_stream.PATTERN, event_stream.application),
+                    re_path(r"", static_files.served(django_application)),  # Channels takes any ASGI app
+                ]
+            ),
+            "websocket": consumers.live_app(),
+            "lifespan": lifespan,
+        }
+    )
 )

@@ -16,7 +16,7 @@ from runtime.tasks.drain import Drain
 
 LOCK_NAME = "up.lock"
 # Together with uvicorn's own grace they stay under ten seconds.
-DRAIN_STOP_S = 5.0
+DRAIN_STOP_S = 6.0
 GRACE_S = 2
 BACKLOG = 1024
 

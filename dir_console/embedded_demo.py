@@ -22,8 +22,8 @@ BROKER_PORT = 9410
 TARGET = "broker"
 SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
 FEED = "paper-broker"
-FEED_PREFIX = "price."
-FEED_KEY_NAME = "feed"
+# A key writes under one prefix, so the feed has two.
+FEED_PREFIXES = {"feed": "price.", "market_feed": "market."}
 _ACTOR = "system"
 
 
@@ -34,6 +34,7 @@ class Demo:
     folder: Path
     keys: Mapping[str, str]
     feed_key: str
+    market_key: str
     broker_port: int
     secret: str
 
@@ -44,6 +45,7 @@ class Demo:
             demo_dir=self.folder,
             keys=self.keys,
             feed_key=self.feed_key,
+            market_key=self.market_key,
             broker_port=self.broker_port,
             secret=self.secret,
         )
@@ -73,7 +75,8 @@ def prepare(folder: Path) -> Demo:
     return Demo(
         folder=demo_folder,
         keys={agent: keys[agent] for agent in agents.CAST},
-        feed_key=keys[FEED_KEY_NAME],
+        feed_key=keys["feed"],
+        market_key=keys["market_feed"],
         broker_port=port,
         secret=secret,
     )
@@ -90,16 +93,15 @@ def _keys(file: Path) -> dict[str, str]:
     """The demo's keys from their file; those that are missing or were revoked are issued anew."""
     known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
     keys = {agent: text for agent in agents.CAST if credentials.agent_key(text := known.get(agent, ""))}
-    if credentials.feed_key(known.get(FEED_KEY_NAME, "")):
-        keys[FEED_KEY_NAME] = known[FEED_KEY_NAME]
+    keys |= {name: text for name in FEED_PREFIXES if credentials.feed_key(text := known.get(name, ""))}
     for agent in agents.CAST.keys() - keys.keys():
         keys[agent] = _text(
             credentials.issue_agent_key(tenant=settings.DIR_TENANT, agent_id=agent, actor=_ACTOR)
         )
-    if FEED_KEY_NAME not in keys:
-        keys[FEED_KEY_NAME] = _text(
+    for name in FEED_PREFIXES.keys() - keys.keys():
+        keys[name] = _text(
             credentials.issue_feed_key(
-                tenant=settings.DIR_TENANT, feed=FEED, prefix=FEED_PREFIX, actor=_ACTOR
+                tenant=settings.DIR_TENANT, feed=FEED, prefix=FEED_PREFIXES[name], actor=_ACTOR
             )
         )
     if keys != known:

@@ -35,7 +35,9 @@ def target_urls() -> dict[str, str]:
 
 def data_dir(base: Path) -> Path:
     """The folder that holds everything an embedded install writes."""
-    return Path(os.environ.get("DIR_DATA") or base / "var").resolve()
+    folder = Path(os.environ.get("DIR_DATA") or base / "var").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def keep_secret_file(path: Path, content: str) -> str:
@@ -111,7 +113,7 @@ def _sqlite(path: Path) -> dict[str, Any]:
         "NAME": str(path),
         "OPTIONS": {
             "timeout": 20,
-            "transaction_mode": "IMMEDIATE",  # 07, trap 3: DEFERRED fails with "database is locked"
+            "transaction_mode": "IMMEDIATE",  # DEFERRED fails with "database is locked"
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=20000;",
         },
         # One file per process: several test runs may share a data folder.
@@ -131,7 +133,7 @@ def _postgres(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 0,  # 07, trap 6: the pool keeps connections; a positive age leaks them under ASGI
+        "CONN_MAX_AGE": 0,  # the pool keeps connections; a positive age leaks them under ASGI
         "OPTIONS": {
             **dict(parse_qsl(parts.query)),
             "pool": {"min_size": 1, "max_size": number("DIR_DB_POOL", default=16, least=2), "timeout": 10},

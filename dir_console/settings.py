@@ -38,7 +38,6 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "dir_console.middleware.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "servestatic.middleware.ServeStaticMiddleware",
     "dir_console.problems.ProblemMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -107,14 +106,12 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = DATA_DIR / "static"
-SERVESTATIC_USE_FINDERS = True
-SERVESTATIC_AUTOREFRESH = False
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
-# A body over this size is refused as a problem document, before it is read (07, trap 4).
+# A body over this size is refused as a problem document, before it is read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
 CHANNEL_LAYERS: dict[str, dict[str, Any]]
@@ -123,7 +120,7 @@ if EMBEDDED:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 else:
-    # 07, trap 1: redis-py's own 5 s timeout kills an idle receive, and its pool refuses the hundredth socket.
+    # redis-py's own 5 s timeout kills an idle receive, and its pool refuses the hundredth socket.
     CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
@@ -149,10 +146,10 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0, "options": {"expires": 5}}}
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
-# The doors out of `runtime` (06): dotted paths, resolved at the first call.
+# The doors out of `runtime`: dotted paths, resolved at the first call.
 DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
     "close_escalations": "escalations.services.opening.close_escalations",

@@ -4,7 +4,7 @@ from runtime.contracts.states import Choice
 
 
 class Family(Choice):
-    """DECISION comes before an intent, OPERATIONAL after it (02, "When a person is called")."""
+    """DECISION comes before an intent, OPERATIONAL after it."""
 
     DECISION = "DECISION"
     OPERATIONAL = "OPERATIONAL"

@@ -1,4 +1,4 @@
-"""Reads the decision form (03): what was typed becomes a Wish, or a Problem that says what to correct.
+"""Reads the decision form: what was typed becomes a Wish, or a Problem that says what to correct.
 
 Identity never comes from here: the view takes it from the session.
 """

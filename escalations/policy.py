@@ -1,6 +1,6 @@
 """May this person take this action on this escalation now? One pure function answers the button and the POST.
 
-Separation of duty, friction that grows with impact (04, "Against rubber-stamping"), and the family's own
+Separation of duty, friction that grows with impact, and the family's own
 actions. Roles are the names of groups.
 """
 
@@ -66,7 +66,7 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
     denied = (
         _closed(situation, now_ms)
         or _foreign(action, situation)
-        or _role(person)
+        or role_missing(person)
         or _not_liftable(action, situation)
         or _duty(action, person, situation, now_ms)
         or _step_up(action, person, situation, now_ms)
@@ -106,7 +106,8 @@ def _foreign(action: Action, situation: Situation) -> Denied | None:
     return Denied("ACTION_UNKNOWN", f"{action} is not offered here. Choose one of {offered}.", 400)
 
 
-def _role(person: Person) -> Denied | None:
+def role_missing(person: Person) -> Denied | None:
+    """Who may not decide at all."""
     if person.roles & DECIDING_ROLES:
         return None
     return Denied("ROLE_MISSING", "Deciding needs the role operator or senior.", 403)

@@ -20,7 +20,7 @@ WORLD: dict[str, Any] = {"price.AAPL": 18950, "price.MSFT": 41620, "market.state
 PARAMS: dict[str, Any] = {"symbol": "AAPL", "action": "BUY", "quantity": 5, "notional_cents": 94_750}
 CONSTRAINTS: dict[str, Any] = {"validity_window_sec": 30, "max_slippage_bps": 50}
 
-# A price that moved inside the proposal's own slippage bound is not stale (02, "What counts as stale").
+# A price that moved inside the proposal's own slippage bound is not stale.
 WITHIN_SLIPPAGE = (
     "current * 10000 <= seen * (10000 + constraints.max_slippage_bps)"
     " && current * 10000 >= seen * (10000 - constraints.max_slippage_bps)"

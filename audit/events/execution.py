@@ -72,6 +72,7 @@ class AttemptReportedLate(Event):
     intent_id: Id
     number: int
     result: Text
+    receipt_commitment: str | None = None
 
 
 class OutcomeRecorded(Event):

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import assert_never
 
+from escalations import policy
 from escalations.contracts import Action
 from escalations.services import evidence
 from escalations.services.statements import Order, Taken
@@ -10,7 +11,7 @@ from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Decision, FeedbackType, FlowState
+from runtime.contracts.states import Decision, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.kernel.rules import linter, names
@@ -99,6 +100,14 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
                 for finding in judged.verdict.reasons
             ),
         )
+    if _weighs_more(judged.verdict.impact, order):
+        return Problem(
+            status=409,
+            code="IMPACT_RAISED",
+            detail=f"This would be {judged.verdict.impact}, and you were shown {order.escalation.impact}. "
+            "Change less, or abort.",
+            dfid=str(flow.dfid),
+        )
     journal.add(*judging.store(judged))
     consequences.accept(journal=journal, judged=judged)
     return Taken(
@@ -106,6 +115,11 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
         params=claim.params if order.wish.action is Action.MODIFY else None,
         valid_until=judged.proposal.valid_until,
     )
+
+
+def _weighs_more(impact: Impact, order: Order) -> bool:
+    # What the person was asked to give (password, amount, reason) fits the impact that was shown.
+    return policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact
 
 
 def _abort(order: Order, journal: Journal) -> Taken:

@@ -1,4 +1,4 @@
-"""Claims: a lease that tells colleagues who is looking. A courtesy, never a condition of deciding (10)."""
+"""Claims: a lease that tells colleagues who is looking. A courtesy, never a condition of deciding."""
 
 from datetime import timedelta
 from typing import Any

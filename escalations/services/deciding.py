@@ -1,4 +1,4 @@
-"""A person's decision on an escalation (04, "Evidence binding"; DIR paper, 9.4).
+"""A person's decision on an escalation (DIR paper, 9.4).
 
 The transaction of every use case: lock, check what was seen against what is, take the action through the
 same gate, write, append, commit, ring. A refusal is a value, and is recorded too.
@@ -59,6 +59,9 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
 
 def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish) -> Decided | Problem:
     row = held.escalation
+    barred = policy.role_missing(person)
+    if barred is not None:  # before anything is looked at anew: who may not decide changes nothing here
+        return _refuse(held, barred.status, barred.code, barred.why)
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN:
@@ -89,7 +92,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
 
 
 def _unlike_what_was_seen(held: Held, wish: Wish) -> Problem | None:
-    """What you saw is what you signed (01, invariant 6): hash, version and impact must be those in force."""
+    """What you saw is what you signed: hash, version and impact must be those in force."""
     row = held.escalation
     if len(wish.evidence_hash) != len(row.evidence_hash) or not _is_lower_hex(wish.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", "evidence_hash must be the 64 lower-case digits shown.")

@@ -1,4 +1,4 @@
-"""The evidence bundle: what a person is shown, as canonical JSON, hashed (04, "Evidence binding")."""
+"""The evidence bundle: what a person is shown, as canonical JSON, hashed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -98,7 +98,7 @@ def type_again(verdict: VerdictContract, kind: PolicyKind, params: Mapping[str, 
 
 
 def findings_key(bundle: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """The finding set of a bundle: what has to stay the same for the evidence to hold (10, "Drift")."""
+    """The finding set of a bundle: what has to stay the same for the evidence to hold."""
     return frozenset(
         (item["check"], item["code"], item["subject"])
         for item in bundle["findings"]

@@ -81,19 +81,7 @@ def open_escalation(
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
     )
-    return Opened(
-        escalation_id=escalation_id,
-        evidence_hash=row.evidence_hash,
-        event=events.EscalationOpened(
-            escalation_id=str(escalation_id),
-            family=kind_of,
-            reason=reason,
-            impact=answer.impact,
-            revision=1,
-            evidence_hash=row.evidence_hash,
-            deadline_at=row.deadline_at,
-        ),
-    )
+    return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
 
 
 def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
@@ -106,8 +94,20 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     return [events.EscalationWithdrawn(escalation_id=str(row.pk)) for row in rows]
 
 
+def _entry(row: Escalation) -> events.EscalationOpened:
+    return events.EscalationOpened(
+        escalation_id=str(row.pk),
+        family=row.family,
+        reason=row.reason,
+        impact=row.impact,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+        deadline_at=row.deadline_at,
+    )
+
+
 def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:
-    """By the kind's SLA; an operational escalation has none, since time resolves nothing there (10)."""
+    """By the kind's SLA; an operational escalation has none, since time resolves nothing there."""
     if family is Family.OPERATIONAL:
         return None
     sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S

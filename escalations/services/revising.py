@@ -1,4 +1,4 @@
-"""Drift: is the frozen evidence still true, and if not, the next revision of it (10, "Locks and races")."""
+"""Drift: is the frozen evidence still true, and if not, the next revision of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,6 +95,8 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Recon
         reasons.append("the rules in force changed")
     if evidence.findings_key(shown) != evidence.findings_key(body):
         reasons.append("the gate finds something else")
+    if shown["impact"] != body["impact"]:
+        reasons.append("the impact is another")
     return ", ".join(reasons)
 
 

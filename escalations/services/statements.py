@@ -1,4 +1,4 @@
-"""The signed statement of a decision: who decided what, on which evidence, when (04, "Evidence binding")."""
+"""The signed statement of a decision: who decided what, on which evidence, when."""
 
 import secrets
 from collections.abc import Mapping

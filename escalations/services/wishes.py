@@ -9,7 +9,7 @@ from escalations.contracts import Action
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What the form said (03). `params` is a JSON object for MODIFY, `receipt` for MARK_DONE."""
+    """What the form said. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE."""
 
     action: Action
     evidence_hash: str

@@ -91,7 +91,10 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         params=proposals.pairs(asked["params"]),
         constraints=proposals.pairs(asked["execution_constraints"]),
         confidence="" if confidence is None else f"{confidence:g}",
-        attempts=operational.get("attempts", ()),
+        attempts=[
+            {**item, "started_at": parse_datetime(item["started_at"])}
+            for item in operational.get("attempts", ())
+        ],
         target=operational.get("target", ""),
         explain=presenters.visible_lines(bundle["explain"]),
         type_again=bundle["type_again"],

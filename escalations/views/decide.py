@@ -1,4 +1,4 @@
-"""The POSTs of the decision page. GET never decides; identity comes from the session alone (01, invariant 6).
+"""The POSTs of the decision page. GET never decides; identity comes from the session alone.
 
 A refusal shows the page again, through `detail.page(request, escalation_id, problem=, entered=)`, with the
 problem's status, so that nothing that was typed is lost.

@@ -103,10 +103,10 @@ def _filter_of(request: HttpRequest) -> queries.Filter:
     return queries.Filter(
         impact=known("impact", states.Impact.values()),
         family=known("family", contracts.Family.values()),
-        agent=request.GET.get("agent", "")[:128],
-        kind=request.GET.get("kind", "")[:128],
-        reason=request.GET.get("reason", "")[:64],
-        text=request.GET.get("q", "").strip()[:100],
+        agent=reading.text(request.GET.get("agent", "")),
+        kind=reading.text(request.GET.get("kind", "")),
+        reason=reading.text(request.GET.get("reason", "")),
+        text=reading.text(request.GET.get("q", "")),
         mine=request.user.pk if request.GET.get("mine") == "1" else None,
     )
 

@@ -1,4 +1,4 @@
-"""Where a call may go: public addresses, and hosts that the deployment allows by name (09, "Execution")."""
+"""Where a call may go: public addresses, and hosts that the deployment allows by name."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""The one way in for bodies: bytes -> I-JSON value -> canonical bytes (10, "Bytes, numbers, determinism").
+"""The one way in for bodies: bytes -> I-JSON value -> canonical bytes.
 
 Stricter than the framework's parser on purpose: what is stored, hashed and judged is what was sent. An
 offence is found with its place, and no answer takes longer than reading the body does.

@@ -1,4 +1,4 @@
-"""Refusals of identified callers go to their ledger stream (09, last line)."""
+"""Refusals of identified callers go to their ledger stream."""
 
 import logging
 from http import HTTPStatus

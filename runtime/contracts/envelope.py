@@ -1,4 +1,4 @@
-"""The envelope of a proposal (DIR paper, 5.2 and 5.3; design 03, "Proposal"): a claim, not yet a fact.
+"""The envelope of a proposal (DIR paper, 5.2 and 5.3): a claim, not yet a fact.
 
 Only the envelope is checked here, and a broken one costs no attempt. Whether `params` and
 `execution_constraints` fit the policy kind is for the gate to judge.

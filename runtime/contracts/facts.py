@@ -35,7 +35,7 @@ class SnapshotFacts(Contract):
 
 
 class Lift(Contract):
-    """A Refer finding that a person saw and lifts. With a number, it lifts up to that number and no further."""
+    """A Refer finding that a person saw and lifts; with a number, up to that number and no further."""
 
     check: str
     code: str

@@ -1,4 +1,4 @@
-"""A manifest: what one agent may do, as an immutable versioned document (design 02, "Registry").
+"""A manifest: what one agent may do, as an immutable versioned document.
 
 Only the active manifest grants anything. Nothing an agent sends can widen it.
 """

@@ -1,4 +1,4 @@
-"""A pack: the file that brings kinds, agents, targets and a first world state (design 03, "Pack")."""
+"""A pack: the file that brings kinds, agents, targets and a first world state."""
 
 from typing import Annotated
 

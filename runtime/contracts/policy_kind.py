@@ -1,4 +1,4 @@
-"""A policy kind: everything the runtime knows about one sort of action, as data (design 02 and 03).
+"""A policy kind: everything the runtime knows about one sort of action, as data.
 
 A kind is immutable under its version. Its identity is the digest of its canonical bytes; a verdict
 stores that digest, so that it can be judged again years later. Expressions are CEL source text here;
@@ -141,7 +141,7 @@ class RouteAction(StrEnum):
 
 
 class Dependency(Contract):
-    """A fact whose material change makes context and evidence stale (design 02, "What counts as stale").
+    """A fact whose material change makes context and evidence stale.
 
     `fact` is a two-segment path that may hold `${CEL}` in its second segment. Without `unless` any
     change is material; with it, a change is immaterial exactly when the expression is true.

@@ -1,4 +1,4 @@
-"""Refusals of the API as values (RFC 9457); `dir_console.problems` is the one place that turns one into HTTP."""
+"""Refusals of the API as values (RFC 9457); `dir_console.problems` alone turns one into HTTP."""
 
 from dataclasses import dataclass
 

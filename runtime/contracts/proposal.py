@@ -1,4 +1,4 @@
-"""A proposal as the gate judges it: read back from the canonical bytes that are stored (10)."""
+"""A proposal as the gate judges it: read back from the canonical bytes that are stored."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 class Proposal(Contract):
     """One claim. Times are Unix milliseconds of the server; ids are text.
 
-    `intent_id` is the id that the intent will have if this is accepted: every request is rendered by the gate.
+    `intent_id` is the id that the intent will have if this is accepted: the gate renders every request.
     `conditions` are CEL obligations that a person attached; they must hold at the gate and inside the claim.
     `by_person` is true for OVERRIDE and MODIFY, whose author is a signed-in person.
     """

@@ -24,7 +24,6 @@ class Reason(StrEnum):
     RATE_LIMITED = "RATE_LIMITED"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
-    RULE_FAILED = "RULE_FAILED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
@@ -63,8 +62,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
-    Reason.RULE_FAILED: "A rule of the policy kind could not be evaluated.",
-    Reason.LOW_CONFIDENCE: "The confidence given is under the threshold, or none was given where one is needed.",
+    Reason.LOW_CONFIDENCE: "The confidence is under the threshold, or none was given where one is needed.",
     Reason.REVIEW_REQUESTED: "The agent asked for a person.",
     Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",
     Reason.ESCALATION_BUDGET_EXHAUSTED: "The agent has no escalation token left and becomes PASSIVE.",

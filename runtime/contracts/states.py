@@ -120,7 +120,7 @@ STANDING = (ReservationState.HELD.value, ReservationState.PINNED.value)
 
 
 class FeedbackType(Choice):
-    """Events an agent reads by its flow's feedback (03)."""
+    """Events an agent reads by its flow's feedback."""
 
     VALIDATION_FEEDBACK = "VALIDATION_FEEDBACK"
     ESCALATION_REQUIRED = "ESCALATION_REQUIRED"
@@ -144,7 +144,7 @@ class AgentEventType(Choice):
 
 
 class StepType(Choice):
-    """What an agent says that it did while it reasoned (02, "What an agent may add to its flow")."""
+    """What an agent says that it did while it reasoned."""
 
     PROMPT = "prompt"
     RETRIEVAL = "retrieval"

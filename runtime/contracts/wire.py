@@ -1,4 +1,4 @@
-"""Bodies of the agent API (design 03). Fields are only ever appended, with a default."""
+"""Bodies of the agent API. Fields are only ever appended, with a default."""
 
 import re
 from datetime import UTC, datetime

@@ -1,6 +1,7 @@
 """When to try again: exponential, with jitter from a random number that the caller gives."""
 
-FIRST_S = 0.5
+# Three waits come to some five seconds: a target that restarts is waited for, and a person is not called.
+FIRST_S = 1.0
 LONGEST_S = 60.0
 _GROWTH = 2.0
 

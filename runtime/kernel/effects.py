@@ -1,4 +1,4 @@
-"""The effect sentence: what will happen, in the runtime's words around the agent's values (design 04).
+"""The effect sentence: what will happen, in the runtime's words around the agent's values.
 
 A template is text with `{name}` or `{name|filter}`; names are the kind's parameters. The result is a tuple
 of segments, so that a page can isolate each value; a value can never look like the sentence around it.

@@ -1,4 +1,4 @@
-"""From the result of a call to the one thing that follows (02, "Execution"); time and chance are given."""
+"""From the result of a call to the one thing that follows; time and chance are given."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

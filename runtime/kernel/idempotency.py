@@ -1,4 +1,4 @@
-"""The key that makes a repeated call one effect at the target (10, "Bytes, numbers, determinism")."""
+"""The key that makes a repeated call one effect at the target."""
 
 from enum import StrEnum
 from uuid import UUID

@@ -2,10 +2,12 @@
 
 import uuid
 
+RANDOM_BYTES = 10
+
 
 def uuid7(now_ms: int, random_bytes: bytes) -> uuid.UUID:
     """A UUIDv7 of the Unix time `now_ms` (milliseconds) and ten random bytes."""
-    if len(random_bytes) != 10:
+    if len(random_bytes) != RANDOM_BYTES:
         raise ValueError("a UUIDv7 takes ten random bytes")
     noise = int.from_bytes(random_bytes)
     value = (now_ms & (2**48 - 1)) << 80

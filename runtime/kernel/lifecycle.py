@@ -1,4 +1,4 @@
-"""The lifecycle of a flow as one table of allowed moves (DIR paper, 4.3 and 9.1; 02, "Lifecycle of a flow")."""
+"""The lifecycle of a flow as one table of allowed moves (DIR paper, 4.3 and 9.1)."""
 
 from runtime.contracts.states import FlowState
 

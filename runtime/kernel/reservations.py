@@ -1,4 +1,4 @@
-"""Claims against capacities (02, "Budgets, reservations"): what is wanted, and why it does not fit."""
+"""Claims against capacities: what is wanted, and why it does not fit."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Unreadable:
 
 
 def wanted(kind: PolicyKind, names: Mapping[str, Any]) -> tuple[ResourceClaim | Unreadable, ...]:
-    """The kind's claims by resource, in the order of names: the order in which rows are locked (10).
+    """The kind's claims by resource, in the order of names: the order in which rows are locked.
 
     Claims on the same resource add up, and one of nothing is left out.
     """

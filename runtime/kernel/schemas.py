@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 for parameters and constraints (design 03 and 07).
+"""JSON Schema 2020-12 for parameters and constraints.
 
 Remote references are off, formats are asserted, and patterns run on an engine of linear time, which
 knows neither lookaround nor backreferences. Violations carry codes, pointers and words of our own: they

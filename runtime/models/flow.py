@@ -83,7 +83,7 @@ class Flow(models.Model):
 
 
 class Feedback(models.Model):
-    """One event for the agent, in the order of its flow (03, "Feedback types")."""
+    """One event for the agent, in the order of its flow."""
 
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="feedback")
     seq = models.PositiveIntegerField()

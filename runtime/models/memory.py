@@ -1,4 +1,4 @@
-"""The memory and artifact layers of a context (DIR paper, 8; 02, "Context and state")."""
+"""The memory and artifact layers of a context (DIR paper, 8)."""
 
 from django.db import models
 from django.db.models import Q
@@ -29,9 +29,7 @@ class MemoryItem(models.Model):
     class Meta:
         ordering = ("scope", "key", "version")
         constraints = (
-            models.UniqueConstraint(
-                fields=("tenant", "scope", "key", "version"), name="memory_version_once"
-            ),
+            models.UniqueConstraint(fields=("tenant", "scope", "key", "version"), name="memory_version_once"),
             models.UniqueConstraint(
                 fields=("tenant", "scope", "key"), condition=Q(current=True), name="memory_current_once"
             ),

@@ -1,4 +1,4 @@
-"""Policy kinds, packs and targets: the rules as rows (02)."""
+"""Policy kinds, packs and targets: the rules as rows."""
 
 from django.db import models
 from django.db.models import Q

@@ -61,7 +61,7 @@ class Verdict(models.Model):
 
 
 class Answer(models.Model):
-    """The stored answer to a call with an Idempotency-Key: scope is agent, path and key (10)."""
+    """The stored answer to a call with an Idempotency-Key: scope is agent, path and key."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     path = models.CharField(max_length=200)

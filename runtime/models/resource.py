@@ -1,4 +1,4 @@
-"""What can run out, and who holds how much of it (DIR paper, 7; 02, "Budgets, reservations")."""
+"""What can run out, and who holds how much of it (DIR paper, 7)."""
 
 from django.db import models
 from django.db.models import F, Q

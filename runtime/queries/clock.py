@@ -1,4 +1,4 @@
-"""The one port of time (10): database time where many processes write, the process clock where one does."""
+"""The one port of time: database time where many processes write, the process clock where one does."""
 
 from datetime import UTC, datetime
 

@@ -1,6 +1,6 @@
 """The one bridge into the gate: everything `judge` may know, read in the transaction that will write.
 
-Few round trips on purpose (08): world, history and snapshot are one query each, and most cases need two.
+Few round trips on purpose: world, history and snapshot are one query each, and most cases need two.
 """
 
 from collections.abc import Iterable

@@ -32,10 +32,10 @@ class Standing:
     held_by: str | None
 
 
-def get_standing(*, flow: Flow) -> Standing:
-    """Whether a stop or the agent's status keeps calls of `flow` back, and why. One query, never cached."""
+def get_standing(*, agent_pk: int) -> Standing:
+    """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
-    row = Agent.objects.annotate(all_stopped=Exists(in_force)).get(pk=flow.agent_id)
+    row = Agent.objects.annotate(all_stopped=Exists(in_force)).get(pk=agent_pk)
     held_by = None
     if row.all_stopped:
         held_by = SYSTEM_STOPPED

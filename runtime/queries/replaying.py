@@ -1,4 +1,4 @@
-"""Replay: judge every stored verdict again from its stored input and compare the bytes (05, "Replay")."""
+"""Replay: judge every stored verdict again from its stored input and compare the bytes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from runtime.queries import schemas
 def selectors(*, agent: Agent, kinds: Iterable[PolicyKind]) -> tuple[str, ...]:
     """Exact paths and namespaces (`price.`) that the agent needs to know; `kinds` are those granted to it.
 
-    Those its manifest subscribes to; without any, those that its granted kinds depend on (10).
+    Those its manifest subscribes to; without any, those that its granted kinds depend on.
     """
     manifest = schemas.manifest_of(agent)
     if manifest is not None and manifest.subscribes:

@@ -1,4 +1,4 @@
-"""The agent's own stream of events: made when it is read, numbered, and kept up to a bound (03)."""
+"""The agent's own stream of events: made when it is read, numbered, and kept up to a bound."""
 
 from datetime import timedelta
 

@@ -114,7 +114,7 @@ def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
 
 
 def answer(*, judged: Judged, flow: Flow, follow: Follow) -> dict[str, Any]:
-    """The verdict as the agent reads it (03, "Verdict")."""
+    """The verdict as the agent reads it."""
     body: dict[str, Any] = {
         "dfid": str(flow.dfid),
         "proposal_id": str(judged.proposal.proposal_id),
@@ -182,9 +182,10 @@ def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
 
 
 def _demote(journal: Journal, agent: Agent) -> None:
-    """An agent that asks for more people than its budget holds may only read until an admin restores it."""
-    if agent.status != AgentStatus.ACTIVE:
-        return
+    """An agent that asks for more people than its budget holds may only read until an admin restores it.
+
+    It is ACTIVE: the gate asks the bucket of no other.
+    """
     agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
     agent.save(update_fields=["status", "status_reason"])
     ledger.append_to(

@@ -1,4 +1,4 @@
-"""State writes: each is a new immutable version; the current row moves by compare-and-swap (02)."""
+"""State writes: each is a new immutable version; the current row moves by compare-and-swap."""
 
 import re
 from dataclasses import dataclass

@@ -62,7 +62,7 @@ def open_flow(
 
 
 def cancel(*, agent: Agent, dfid: UUID, reason: str) -> wire.FlowState | Problem:
-    """Withdraw a flow: allowed until a worker has claimed its intent, then 409 (10, "Locks and races")."""
+    """Withdraw a flow: allowed until a worker has claimed its intent, then 409."""
 
     def work() -> wire.FlowState | Problem:
         flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)

@@ -1,4 +1,4 @@
-"""Intake: the whole story of a proposal on one page (01, "One way through").
+"""Intake: the whole story of a proposal on one page.
 
 Lock the flow and the agent, judge, write what follows from the verdict, append to the ledger, commit, ring.
 """

@@ -18,7 +18,7 @@ from runtime.services import flow_ending, races, reservations
 class Journal:
     """Collects while the use case runs; `write()` is the transaction's last act.
 
-    `flow` must be locked by the caller. `at` is never earlier than the flow's last update (10, "Bytes").
+    `flow` must be locked by the caller. `at` is never earlier than the flow's last update.
     """
 
     flow: Flow

@@ -92,7 +92,7 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         now_ms=moments.to_ms(at),
         rules_digest=canonical.digest(rules_body),
     ).to_bytes()
-    # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw (10).
+    # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw.
     answer = pipeline.judge_bytes(judgement, rules_body)
     return _rows(
         flow=flow, agent=agent, claim=claim, asked=asked, judgement=judgement, answer=answer, rules=rules
@@ -153,7 +153,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
 
     Its window starts anew and the live facts count as seen; what the agent has left of attempts, tokens and
     rate says nothing about the proposal, so it is left out. A PASSIVE agent counts as ACTIVE: what was
-    granted before its bucket ran dry stays open (02, "Budgets, reservations").
+    granted before its bucket ran dry stays open.
     """
     stored = JudgedProposal.from_bytes(bytes(proposal.body))
     window_ms = stored.valid_until_ms - stored.received_at_ms

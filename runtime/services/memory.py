@@ -1,4 +1,4 @@
-"""Memory behind its firewall: who may write which scope, from which source, for how long (02).
+"""Memory behind its firewall: who may write which scope, from which source, for how long.
 
 What comes from a source that the runtime cannot vouch for is kept apart until an admin has looked at it:
 text from outside that lands in a later context is the oldest way to steer an agent.

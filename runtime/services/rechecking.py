@@ -1,4 +1,4 @@
-"""Reads what the second look needs and takes it (02, "Execution")."""
+"""Reads what the second look needs and takes it."""
 
 from datetime import datetime
 

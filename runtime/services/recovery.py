@@ -1,4 +1,4 @@
-"""What a person decides about an intent in doubt, or one that failed too often (02, "Execution").
+"""What a person decides about an intent in doubt, or one that failed too often.
 
 Each function collects in the caller's journal and writes rows; the caller holds the locks and writes the
 journal last.

@@ -1,4 +1,4 @@
-"""Steps: what an agent claims about its own reasoning (02, "What an agent may add to its flow"). Never proof.
+"""Steps: what an agent claims about its own reasoning. Never proof.
 
 The gate does not read them: a claim that could move a verdict would be worth forging.
 """

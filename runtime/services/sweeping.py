@@ -25,8 +25,11 @@ from runtime.services.journal import Journal
 
 BATCH = 100
 # A due intent is rung at once and then every few seconds: a full queue must not be filled again each second.
+# Two seconds of each ten, since a sweep may come late; ten times as many as other items, since a lost queue
+# must be refilled before the windows end.
 _FRESH_S = 2
 _REPEAT_S = 10
+_RING_BATCH = 1000
 _ACTOR = "system"
 
 _log = logging.getLogger(__name__)
@@ -128,8 +131,8 @@ def _abort_idle(dfid: UUID) -> bool:
 def _ring_due(at: datetime) -> int:
     due = [
         item.intent_id
-        for item in intents.list_due(at=at, limit=BATCH)
-        if (late_s := int((at - item.next_at).total_seconds())) < _FRESH_S or late_s % _REPEAT_S == 0
+        for item in intents.list_due(at=at, limit=_RING_BATCH)
+        if int((at - item.next_at).total_seconds()) % _REPEAT_S < _FRESH_S
     ]
     if due:
         ports.ring(due)

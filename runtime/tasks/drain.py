@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper (10, "Workers and live").
+"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper.
 
 Rows are the truth; the bell only shortens the wait. Other processes cannot ring it, so the finder also looks
 by itself, at most a second apart.
@@ -71,7 +71,13 @@ class Drain:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _begin(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=f"drain-{name}", daemon=True)
+        def run() -> None:
+            try:
+                target()
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=run, name=f"drain-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -84,9 +90,9 @@ class Drain:
                 wait_s = self._hand_out()
             except Exception:
                 _log.exception("the finder failed")
-                wait_s = _AFTER_ERROR_S
-            finally:
                 connection.close()
+                wait_s = _AFTER_ERROR_S
+            execution.give_back_connection()
 
     def _hand_out(self) -> float:
         """Give due intents to the attempt threads; seconds until it is worth looking again."""
@@ -129,8 +135,8 @@ class Drain:
                 sweeping.sweep()
             except Exception:
                 _log.exception("the sweeper failed")
-            finally:
                 connection.close()
+            execution.give_back_connection()
 
 
 def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
@@ -142,7 +148,8 @@ def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
         return False
     except Exception:
         _log.exception("the attempt of intent %s failed", intent_id)
+        connection.close()
         return False
     finally:
-        connection.close()
+        execution.give_back_connection()
     return True

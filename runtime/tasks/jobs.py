@@ -1,4 +1,4 @@
-"""The production work queue: Celery carries intent ids, the rows decide (07, traps 5 and 6).
+"""The production work queue: Celery carries intent ids, the rows decide.
 
 No countdown and no retry of Celery's own: a redelivered message would run twice. Retry times live in the
 row; the sweeper rings again for whatever a lost message left behind.

@@ -12,7 +12,7 @@ from runtime.contracts import states
 from runtime.models import Agent
 from runtime.queries import clock
 from runtime.queries.pages import agents, paging, people
-from runtime.views import budgets, manifests, presenters
+from runtime.views import budgets, manifests, presenters, reading
 
 
 @require_safe
@@ -22,7 +22,7 @@ def index(request: HttpRequest) -> HttpResponse:
     tenant = tenant_of(request.user)
     status = request.GET.get("status", "")
     status = status if status in states.AgentStatus.values() else ""
-    page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status=status)
+    page = agents.list_agents(tenant=tenant, after=reading.text(request.GET.get("after", "")), status=status)
     context = {
         "rows": [
             {"agent": agent, "status": _status(agent), "tokens": budgets.tokens(agent, now=clock.now())}

@@ -24,15 +24,15 @@ FULL_ID = 36
 def search(request: HttpRequest) -> HttpResponse:
     """Flows by id, agent, kind, state, reason and time, newest first."""
     tenant = tenant_of(request.user)
-    text = request.GET.get("dfid", "").strip()
-    if len(text) == FULL_ID and (whole := reading.uuid(text)) and flows.get_flow(tenant=tenant, dfid=whole):
+    dfid = reading.text(request.GET.get("dfid", ""))
+    if len(dfid) == FULL_ID and (whole := reading.uuid(dfid)) and flows.get_flow(tenant=tenant, dfid=whole):
         return redirect(f"/flows/{whole}/")
     wanted = flows.Filter(
-        dfid=text[:FULL_ID],
-        agent=request.GET.get("agent", "").strip()[:128],
-        kind=request.GET.get("kind", "")[:128],
+        dfid=dfid[:FULL_ID],
+        agent=reading.text(request.GET.get("agent", "")),
+        kind=reading.text(request.GET.get("kind", "")),
         state=request.GET.get("state", "") if request.GET.get("state") in states.FlowState.values() else "",
-        reason=request.GET.get("reason", "").strip()[:64],
+        reason=reading.text(request.GET.get("reason", "")),
         since=reading.moment(request.GET.get("since", "")),
         until=reading.moment(request.GET.get("until", "")),
     )

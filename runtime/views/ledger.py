@@ -18,7 +18,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Entries newest first, by stream and kind; rows alone for a live update (`HX-Request`)."""
     before = request.GET.get("before", "")
     kind = request.GET.get("kind", "") if request.GET.get("kind") in set(Kind) else ""
-    stream = request.GET.get("stream", "").strip()[:200]
+    stream = reading.text(request.GET.get("stream", ""), longest=200)
     rows = activity.list_latest_entries(
         tenant=tenant_of(request.user),
         before=reading.whole(before),

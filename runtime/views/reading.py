@@ -1,11 +1,17 @@
 """What an address says: a wrong value asks nothing, it never fails."""
 
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
 
 _MOST_DIGITS = 18  # fits a signed 64-bit column
+
+
+def text(given: str, *, longest: int = 128) -> str:
+    """Text to look for: trimmed, cut, and without NUL, which PostgreSQL refuses to compare."""
+    return given.replace("\x00", "").strip()[:longest]
 
 
 def is_whole(text: str) -> bool:
@@ -24,6 +30,14 @@ def uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def page_path(address: str) -> str:
+    """The path of the page that a fragment belongs to, as htmx names it."""
+    try:
+        return urlsplit(address).path or "/"
+    except ValueError:
+        return "/"
 
 
 def moment(text: str) -> datetime | None:

@@ -1,7 +1,7 @@
 """The kill switches: everything, or one agent. Operators may stop; seniors and admins may resume too."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
@@ -9,7 +9,9 @@ from django.views.decorators.http import require_POST, require_safe
 from audit.permissions import Role, require, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.models import Agent
+from runtime.queries.pages import agents
 from runtime.services import stops
+from runtime.views import reading
 
 LONGEST = 500
 
@@ -28,7 +30,9 @@ def stop_all(request: HttpRequest) -> HttpResponse:
 @signed_in
 def state(request: HttpRequest) -> HttpResponse:
     """The banner of a stop in force, for pages that are open; empty otherwise."""
-    return render(request, "components/stop_banner.html")
+    # The form in the banner leads back to the page around it, not to this fragment.
+    page_path = reading.page_path(request.headers.get("HX-Current-URL", "/"))
+    return render(request, "components/stop_banner.html", {"page_path": page_path})
 
 
 @require_POST
@@ -43,6 +47,8 @@ def resume_all(request: HttpRequest) -> HttpResponse:
 @require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
 def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Stop one agent."""
+    if agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id) is None:
+        raise Http404
     if (reason := _reason(request)) is None:
         return _no_reason(request)
     answer = stops.stop_agent(
@@ -55,6 +61,8 @@ def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.SENIOR, Role.ADMIN)
 def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Let one agent run again."""
+    if agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id) is None:
+        raise Http404
     answer = stops.resume_agent(tenant=tenant_of(request.user), agent_id=agent_id, actor=_actor(request))
     return _answer(request, answer, f"{agent_id} runs again.")
 

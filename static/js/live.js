@@ -3,6 +3,7 @@
   "use strict";
   const POLL_MS = 15_000;
   const DEBOUNCE_MS = 250;
+  const LEAST_GAP_MS = 1000; // a burst of hints costs each region one request a second
   const STALE_MS = 40_000;
   const LONGEST_WAIT_MS = 30_000;
   const pending = new Map();
@@ -113,15 +114,25 @@
     }
   };
   const timers = new Map();
+  const askedAt = new WeakMap();
   const soon = (region) => {
-    if (!timers.has(region)) timers.set(region, setTimeout(() => { timers.delete(region); if (region.isConnected) void refresh(region); }, DEBOUNCE_MS));
+    if (timers.has(region)) return;
+    const since = Date.now() - (askedAt.get(region) ?? 0);
+    const ask = () => {
+      timers.delete(region);
+      askedAt.set(region, Date.now());
+      if (region.isConnected) void refresh(region);
+    };
+    timers.set(region, setTimeout(ask, Math.max(DEBOUNCE_MS, LEAST_GAP_MS - since)));
   };
   const refreshAll = () => regions().forEach(soon);
 
   const hint = (message) => {
     lastGood = Date.now();
+    const isTick = String(message.stream).startsWith("feed:"); // a price: only the ledger's page lists it
     for (const region of regions()) {
-      if (region.dataset.live === "*" || region.dataset.live === message.stream) soon(region);
+      const wanted = region.dataset.live;
+      if (wanted === message.stream || (wanted === "*" && (!isTick || "liveFeeds" in region.dataset))) soon(region);
     }
   };
 

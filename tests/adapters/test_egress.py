@@ -1,4 +1,4 @@
-"""Where a call may go (09, "Execution"): what leads anywhere but to the open internet is refused."""
+"""Where a call may go: what leads anywhere but to the open internet is refused."""
 
 from collections.abc import Sequence
 

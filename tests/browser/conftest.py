@@ -111,13 +111,15 @@ def stop(process: subprocess.Popen[str]) -> None:
         process.stderr.close()
 
 
-def greeting(process: subprocess.Popen[str], lines: list[str]) -> re.Match[str]:
-    """Address and password as the first start prints them."""
+def greeting(process: subprocess.Popen[str], lines: list[str]) -> tuple[str, str]:
+    """Address and password as the first start prints them, in whichever order."""
 
-    def said() -> re.Match[str] | None:
+    def said() -> tuple[str, str] | None:
         if process.poll() is not None:
             raise AssertionError("the console ended: " + "".join(lines))
-        return re.search(r"running at (\S+)/\n.*?with the password (\S+)", "".join(lines), re.DOTALL)
+        text = "".join(lines)
+        url, password = re.search(r"running at (\S+)/\n", text), re.search(r"with the password (\S+)", text)
+        return (url[1], password[1]) if url and password else None
 
     found = waiting.until(said, timeout_s=60)
     assert found is not None
@@ -130,8 +132,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     folder = tmp_path_factory.mktemp("console")
     process, lines = started(folder, "--demo")
     try:
-        found = greeting(process, lines)
-        yield Console(url=found[1], user="operator", password=found[2], folder=folder)
+        url, password = greeting(process, lines)
+        yield Console(url=url, user="operator", password=password, folder=folder)
     finally:
         stop(process)
 
@@ -163,9 +165,11 @@ def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
 
 
 @pytest.fixture(scope="session")
-def agent(console: Console) -> Client:
+def agent(console: Console) -> Iterator[Client]:
     """The agent that asks for too much, in the test's own hands."""
-    return console.agent("ambitious-trader")
+    client = console.agent("ambitious-trader")
+    yield client
+    client.wire.close()
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         process, lines = conftest.started(Path(folder), "--demo")
         try:
-            found = conftest.greeting(process, lines)
-            console = Console(url=found[1], user="operator", password=found[2], folder=Path(folder))
+            url, password = conftest.greeting(process, lines)
+            console = Console(url=url, user="operator", password=password, folder=Path(folder))
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
                     executable_path=conftest.CHROMIUM, args=list(conftest.QUIET)
@@ -44,6 +44,7 @@ def look(browser: Browser, console: Console) -> None:
     console.sign_in(page)
     override(page, f"{console.url}/escalations/{done.escalation_id}/")
     waiting = [conftest.escalate(agent, symbol=symbol, cents=cents) for symbol, cents in ORDERS]
+    agent.wire.close()
     state = page.context.storage_state()
     addresses = {
         "overview": "/",

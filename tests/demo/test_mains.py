@@ -28,8 +28,14 @@ def _own_signals() -> Iterator[None]:
 
 
 def _end_when(true: Callable[[], object]) -> threading.Thread:
+    former = signal.getsignal(signal.SIGTERM)
+
+    def taken_over() -> bool:
+        # Before the program has its own handler in place, the signal would end the test run itself.
+        return signal.getsignal(signal.SIGTERM) is not former
+
     def wait() -> None:
-        until(true, timeout_s=10)
+        until(lambda: taken_over() and true(), timeout_s=10)
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=wait)

@@ -1,4 +1,4 @@
-"""What you saw is what you signed (01, invariant 6): a decision holds for one revision, once."""
+"""What you saw is what you signed: a decision holds for one revision, once."""
 
 from dataclasses import replace
 from typing import Any
@@ -161,6 +161,18 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
     factories.write("price.AAPL", price)
     assert isinstance(send(escalation, olivia, wish), deciding.Decided)
     assert revisions(escalation) == ["opened"]
+
+
+def test_a_tick_that_makes_it_weigh_more_is_shown_before_it_is_decided(olivia: User) -> None:
+    kind = builders.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate()
+    wish = factories.wish(escalation)
+    factories.write("price.AAPL", 19_010)
+    assert ground.refused(send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert revisions(escalation)[-1] == "the impact is another"
+    assert Escalation.objects.get().impact == "HIGH_IMPACT"
+    stale = factories.person(olivia, confirmed_at_ms=None)
+    assert ground.refused(factories.decide(escalation, olivia, who=stale)) == (401, "STEP_UP")
 
 
 def test_many_small_moves_add_up_against_what_was_shown(desk: factories.Desk, olivia: User) -> None:

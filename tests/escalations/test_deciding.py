@@ -143,6 +143,12 @@ def test_an_admin_or_auditor_does_not_decide(desk: factories.Desk, role: str) ->
     held_back(desk.escalate(), factories.user("ada", role), Action.ABORT, expected=(403, "ROLE_MISSING"))
 
 
+def test_who_may_not_decide_does_not_even_revise_what_has_drifted(desk: factories.Desk) -> None:
+    escalation = desk.escalate()
+    factories.write("price.AAPL", 99_999)
+    held_back(escalation, factories.user("ada", "auditor"), expected=(403, "ROLE_MISSING"))
+
+
 @pytest.mark.parametrize("age_s", [301, 10_000])
 def test_a_password_given_too_long_ago_is_asked_for_again(
     desk: factories.Desk, olivia: User, age_s: int
@@ -254,6 +260,20 @@ def test_a_modify_beyond_what_was_shown_is_refused(
 ) -> None:
     params = {**factories.OVER_LIMIT, **change}
     held_back(desk.escalate(), olivia, Action.MODIFY, params=params, expected=(409, "GATE_REFUSED"))
+
+
+def test_a_modify_does_not_weigh_more_than_what_was_shown(olivia: User) -> None:
+    # A sale is of low impact here and a purchase of high: a fresh password was never asked for.
+    kind = builders.kind(impact="params.action == 'BUY' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
+    held_back(escalation, olivia, Action.MODIFY, params=builders.PARAMS, expected=(409, "IMPACT_RAISED"))
+
+
+def test_a_modify_may_weigh_less_than_what_was_shown(olivia: User) -> None:
+    kind = builders.kind(impact="params.action == 'SELL' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
+    answer = factories.decide(escalation, olivia, Action.MODIFY, params=builders.PARAMS)
+    assert isinstance(answer, deciding.Decided)
 
 
 def test_the_refusal_of_the_gate_says_why(desk: factories.Desk, olivia: User) -> None:

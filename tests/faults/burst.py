@@ -11,7 +11,7 @@ from typing import Any
 from tests.faults.processes import ROOT, clean_environment, python
 
 PROPOSALS = int(os.environ.get("DIR_FAULTS_PROPOSALS", "120"))
-AGENTS = 4
+AGENTS = int(os.environ.get("DIR_FAULTS_AGENTS", "4"))
 # A bigger burst, asked for by the variable, gets longer in proportion.
 PATIENCE = max(1.0, PROPOSALS / 120)
 

@@ -15,7 +15,7 @@ def test_a_delay_is_positive_and_capped(failures: int, jitter: float, retry_afte
 
 def test_delays_double() -> None:
     delays = [backoff.delay_s(failures=failures, jitter=0.0) for failures in (1, 2, 3)]
-    assert delays == [0.25, 0.5, 1.0]
+    assert delays == [0.5, 1.0, 2.0]
 
 
 def test_jitter_spreads_the_upper_half() -> None:
@@ -25,7 +25,7 @@ def test_jitter_spreads_the_upper_half() -> None:
 
 def test_the_targets_own_wait_is_kept() -> None:
     assert backoff.delay_s(failures=1, jitter=0.0, retry_after_s=7.0) == 7.0
-    assert backoff.delay_s(failures=1, jitter=0.0, retry_after_s=0.0) == 0.25
+    assert backoff.delay_s(failures=1, jitter=0.0, retry_after_s=0.0) == 0.5
 
 
 @pytest.mark.parametrize(("failures", "jitter"), [(0, 0.5), (1, 1.0), (1, -0.1)])

@@ -33,7 +33,7 @@ def test_a_receipt_succeeds(in_doubt: bool) -> None:
 
 
 def test_a_transient_failure_is_tried_again_later() -> None:
-    assert decide(failure(FailureClass.TRANSIENT)) == RetryAt(at=AT + timedelta(milliseconds=250), failures=1)
+    assert decide(failure(FailureClass.TRANSIENT)) == RetryAt(at=AT + timedelta(milliseconds=500), failures=1)
 
 
 def test_a_targets_wait_is_kept() -> None:

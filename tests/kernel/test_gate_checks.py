@@ -387,3 +387,13 @@ def test_an_empty_bucket_pays_for_no_person(tokens: int, by_person: bool, is_emp
         facts=builders.facts(escalation_tokens=tokens),
     )
     assert answers == ([("ESCALATION_BUDGET_EXHAUSTED", FAIL)] if is_empty else [])
+
+
+def test_a_count_that_is_one_too_many_is_shown_with_its_limit() -> None:
+    in_force = builders.rules(manifest=builders.manifest(proposals_per_minute=2))
+    (sent,) = rate.check(builders.case(rules=in_force, facts=builders.facts(history={"proposals_1m": 2})))
+    (used,) = retries.check(builders.case(facts=builders.facts(attempts_used=3)))
+    (asked,) = escalation_budget.check(builders.case(facts=builders.facts(escalation_tokens=0)))
+    assert (sent.proposed_value, sent.limit) == ("3", "2")
+    assert (used.proposed_value, used.limit) == ("4", "3")
+    assert (asked.proposed_value, asked.limit) == ("1", "0")

@@ -158,6 +158,8 @@ def test_expressions_see_every_name_of_the_table() -> None:
     for root in ("flow", "agent", "budget", "time", "manifest", "context"):
         assert set(asked.names[root]) == names.FIELDS[root]
     assert asked.names["flow"]["age_s"] == 5
+    assert asked.names["history"] == {"proposals_1m": 1}
+    assert builders.case().names["history"] == {}
     assert asked.names["context"]["facts"]["price"]["AAPL"] == 18950
 
 

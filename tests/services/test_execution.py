@@ -1,4 +1,4 @@
-"""One attempt: claim, second look, call, record (02, "Execution"). Real targets on the loopback address."""
+"""One attempt: claim, second look, call, record. Real targets on the loopback address."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -214,8 +214,8 @@ def test_a_stop_between_claim_and_call_gives_the_claim_back(
     looks = iter([None, intents.SYSTEM_STOPPED])
     standing = intents.get_standing
 
-    def look(*, flow: Any) -> intents.Standing:
-        return intents.Standing(status=standing(flow=flow).status, held_by=next(looks, None))
+    def look(*, agent_pk: int) -> intents.Standing:
+        return intents.Standing(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
 
     monkeypatch.setattr(intents, "get_standing", look)
     assert attempt(intent_id) == execution.AttemptResult(
@@ -237,7 +237,7 @@ def test_a_retry_that_is_held_stays_in_execution(calls: list[Any], monkeypatch: 
     monkeypatch.setattr(
         intents,
         "get_standing",
-        lambda *, flow: intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
+        lambda *, agent_pk: intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
     )
     assert attempt(intent_id).status is Status.HELD
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.EXECUTING)
@@ -449,8 +449,8 @@ def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch:
     intent_id = trade.open_desk().accept()
     looks: list[Any] = []
 
-    def look(*, flow: Any) -> intents.Standing:
-        looks.append(flow)
+    def look(*, agent_pk: int) -> intents.Standing:
+        looks.append(agent_pk)
         if len(looks) == 1:
             return intents.Standing(status=AgentStatus.ACTIVE, held_by=None)
         sweeping.expire_all_leases()

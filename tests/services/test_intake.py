@@ -106,8 +106,11 @@ def test_a_reject_spends_an_attempt_and_the_third_aborts_the_flow(desk: factorie
     assert desk.again().status == "ACTIVE"
 
 
-def test_a_proposal_without_context_costs_an_attempt_and_says_what_to_do(desk: factories.Desk) -> None:
-    (reason,) = desk.propose(desk.open(), context_ref="f" * 64)["reasons"]
+@pytest.mark.parametrize("context_ref", [None, "f" * 64])
+def test_a_proposal_without_context_costs_an_attempt_and_says_what_to_do(
+    desk: factories.Desk, context_ref: str | None
+) -> None:
+    (reason,) = desk.propose(desk.open(), context_ref=context_ref)["reasons"]
     assert reason["code"] == "CONTEXT_UNKNOWN"
     assert "Ask for a context first" in reason["message"]
 

@@ -142,7 +142,9 @@ def test_calls_that_the_last_stop_cut_off_go_to_people(folder: Path, started: St
 def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings: Settings) -> None:
     assert "http://127.0.0.2:" in up("--no-demo", "--host", "127.0.0.2")
     assert settings.ALLOWED_HOSTS == ["localhost", "127.0.0.2"]
-    assert "http://127.0.0.1:" in up("--no-demo", "--host", "0.0.0.0")  # noqa: S104  # what is tested
+    said = up("--no-demo", "--host", "0.0.0.0")  # noqa: S104  # what is tested
+    assert "http://127.0.0.1:" in said
+    assert "Add others in DIR_ALLOWED_HOSTS" in said
     assert "http://[::1]:" in up("--no-demo", "--host", "::1")
     assert len(settings.ALLOWED_HOSTS) == 2
 
@@ -212,7 +214,7 @@ def test_the_server_works_while_it_runs_and_ends_what_it_started(real_db: str, s
         assert ready.wait(20)
         with targets.stand_in(targets.answer(200)) as target:
             intent_id = trade.open_desk(base_url=target.base_url).accept()
-            until(lambda: trade.states(intent_id)[0] is IntentState.DONE)
+            until(lambda: trade.states(intent_id)[0] is IntentState.DONE, timeout_s=30)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=5) as answer:
             assert answer.status == 200
         assert not ended.is_set()

@@ -44,7 +44,7 @@ def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     ids = [uuid4() for _ in range(3)]
     jobs.ring(ids)
     jobs.ring([])
-    until(lambda: sent == [str(one) for one in ids])
+    until(lambda: sent == [str(one) for one in ids], timeout_s=30)
 
 
 def test_a_full_queue_drops_and_does_not_wait(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_failing_broker_is_left_alone_for_a_while(sent: list[str], monkeypatch
 
     monkeypatch.setattr(jobs.attempt, "apply_async", fail)
     jobs.ring([uuid4() for _ in range(10)])
-    until(lambda: jobs.this_ringer().is_pausing)
+    until(lambda: jobs.this_ringer().is_pausing, timeout_s=30)
     jobs.ring([uuid4()])
     assert len(tries) == 1
 

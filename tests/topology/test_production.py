@@ -26,7 +26,8 @@ from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.services import trade
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+# One at a time: they share a Redis database, and empty it.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("topology")]
 ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("DIR_TEST_REDIS", "redis://127.0.0.1:6379/13")
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -184,6 +185,7 @@ def test_a_proposal_goes_all_the_way(
         until(lambda dfid=dfid: agent.flow(dfid)["state"] == "CLOSED", timeout_s=30)  # type: ignore[misc]
     keys = [seen.headers["Idempotency-Key"] for seen in target.seen]
     assert len(keys) == len(set(keys)) == 5
+    assert "cannot be rung" not in installation.processes["web"].log.read_text()
     installation.manage("verify_ledger")
 
 

@@ -123,7 +123,7 @@ def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_p
     second = refused("--port", str(free_port()), "--data", str(folder))
     assert f"Another console is running on {folder}" in second
     assert stop(process, signal.SIGTERM) < STOP_S
-    until(lambda: not children_of(session))
+    until(lambda: not children_of(session), timeout_s=30)
     assert not rows(folder, "SELECT 1 FROM runtime_intent WHERE state = 'CLAIMED'")
 
     keys = json.loads((folder / "demo" / "issued_keys.json").read_text())
@@ -158,7 +158,7 @@ def test_a_killed_server_leaves_no_child_and_its_folder_free(up: Up, tmp_path: P
     wait_ready(process, port)
     assert process.running is not None
     session = process.running.pid
-    until(lambda: len(children_of(session)) == 3)
+    until(lambda: len(children_of(session)) == 3, timeout_s=30)
     os.kill(session, signal.SIGKILL)
     process.running.wait(timeout=10)
     until(lambda: not children_of(session), timeout_s=10)

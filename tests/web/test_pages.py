@@ -221,7 +221,13 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None
         "/kinds/ADJUST_POSITION/?version=1.0.0",
     ):
         assert client.get(path).status_code == 200, path
-    for path in ("/kinds/NONE/", "/kinds/ADJUST_POSITION/?version=9", "/agents/nobody/", "/nothing/"):
+    for path in (
+        "/kinds/NONE/",
+        "/kinds/ADJUST_POSITION/?version=9",
+        "/agents/nobody/",
+        "/agents/%00/",
+        "/nothing/",
+    ):
         assert client.get(path).status_code == 404, path
 
 

@@ -30,7 +30,9 @@ def test_only_seniors_and_admins_resume() -> None:
     operator.post("/stop/", {"reason": "Prices look wrong"})
     assert operator.post("/resume/").status_code == 403
     assert "Everything is stopped" in text_of(operator, "/")
-    assert "Prices look wrong" in text_of(operator, "/stop/state/")
+    swapped = {"HX-Request": "true", "HX-Current-URL": "http://testserver/flows/?state=CLOSED"}
+    assert "Prices look wrong" in text_of(operator, "/stop/state/", **swapped)
+    assert 'name="next" value="/flows/"' in text_of(senior, "/stop/state/", **swapped)
     assert "Prices look wrong" in text_of(operator, "/")
     assert 'id="resume-all"' not in text_of(operator, "/")
     assert 'id="resume-all"' in text_of(senior, "/")

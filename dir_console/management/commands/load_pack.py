@@ -1,4 +1,4 @@
-"""`manage.py load_pack FILE [--activate]`: validate, lint and register a pack (design 03, "Commands")."""
+"""`manage.py load_pack FILE [--activate]`: validate, lint and register a pack."""
 
 from argparse import ArgumentParser
 from pathlib import Path

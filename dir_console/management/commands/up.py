@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole console in one process, on SQLite, with its demo (01, "Two topologies")."""
+"""`manage.py up`: the whole console in one process, on SQLite, with its demo."""
 
 import argparse
 import os
@@ -82,12 +82,18 @@ class Command(BaseCommand):
         def on_ready() -> None:
             if prepared is not None:
                 stops.append(prepared.start(base_url=url).stop)
-            self._greet(url, folder, is_new=is_new, rescued=rescued, has_demo=prepared is not None)
+            has_demo = prepared is not None
+            self._greet(url, folder, host=host, is_new=is_new, rescued=rescued, has_demo=has_demo)
 
         embedded.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
 
-    def _greet(self, url: str, folder: Path, *, is_new: bool, rescued: int, has_demo: bool) -> None:
+    def _greet(
+        self, url: str, folder: Path, *, host: str, is_new: bool, rescued: int, has_demo: bool
+    ) -> None:
         self._say(f"DIR Console is running at {url}/")
+        if host in ANY_ADDRESS:
+            names = ", ".join(settings.ALLOWED_HOSTS)
+            self._say(f"It answers to these names only: {names}. Add others in DIR_ALLOWED_HOSTS.")
         self._say(f"Data folder: {folder}")
         if has_demo:
             self._say("The demo runs: a paper broker and five agents. Leave it out with --no-demo.")

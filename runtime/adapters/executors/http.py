@@ -1,4 +1,4 @@
-"""The `http` executor: one signed JSON call with an idempotency key (03, "Pack"; 02, "Execution").
+"""The `http` executor: one signed JSON call with an idempotency key.
 
 A 2xx answer with a JSON object is the receipt. Redirects are not followed, proxies of the environment are
 not used, and at most MAX_ANSWER_BYTES of an answer are read.

@@ -55,7 +55,7 @@ def predicted(case: Case) -> tuple[Difference, ...]:
 
 
 def steps(case: Case) -> tuple[StepRequest, ...]:
-    """Every call of the intent, rendered once: CEL map order differs from process to process (10).
+    """Every call of the intent, rendered once: CEL map order differs from process to process.
 
     Raises:
         ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.

@@ -166,7 +166,7 @@ def judge_freshness(
 ) -> tuple[Freshness, ...]:
     """Every dependency of the kind: has the fact moved materially since it was seen?
 
-    `seen` and `current` map fact paths to values. Anything not in `FRESH` is stale (design 02).
+    `seen` and `current` map fact paths to values. Anything not in `FRESH` is stale.
     """
     names = language.shared({"params": params, "constraints": constraints})
     return tuple(_freshness(dependency, names, seen, current) for dependency in kind.depends_on)

@@ -1,4 +1,4 @@
-"""CEL, compiled once and evaluated on JSON values (design 02, "Policy kinds are data").
+"""CEL, compiled once and evaluated on JSON values.
 
 The rest of the runtime sees plain JSON in, plain JSON out, and one exception with words of our own:
 the library's texts change with its versions, and a stored verdict must not.

@@ -1,4 +1,4 @@
-"""What an expression may be, checked at save (design 02): known names and fields, bounded size and cost.
+"""What an expression may be, checked at save: known names and fields, bounded size and cost.
 
 The library shows no tree, so this reads tokens. It errs on the strict side: what it cannot follow it
 refuses, in a sentence that says what to write instead.

@@ -1,4 +1,4 @@
-"""The one table of names that expressions may use (design 02 and 10).
+"""The one table of names that expressions may use.
 
 Who builds the values (`runtime.queries.facts`) and who checks the expressions (`linter`) both read it here.
 `params` and `constraints` have the fields of the kind's schemas; `context.facts` the facts by namespace.

@@ -1,4 +1,4 @@
-"""The requests of a kind's steps, rendered once at ACCEPT (design 10: CEL map order is not stable)."""
+"""The requests of a kind's steps, rendered once at ACCEPT: CEL map order is not stable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

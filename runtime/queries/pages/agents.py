@@ -21,7 +21,9 @@ def list_agents(*, tenant: str, after: str, status: str) -> paging.Page[Agent]:
 
 
 def get_agent(*, tenant: str, agent_id: str) -> Agent | None:
-    """The agent with its active manifest, or None."""
+    """The agent with its active manifest, or None. PostgreSQL cannot even compare a text that has a NUL."""
+    if "\x00" in agent_id:
+        return None
     return Agent.objects.of(tenant).select_related("active_manifest").filter(agent_id=agent_id).first()
 
 
@@ -61,4 +63,6 @@ def list_kinds(*, tenant: str) -> Sequence[PolicyKind]:
 
 def list_kind_versions(*, tenant: str, kind: str) -> Sequence[PolicyKind]:
     """Every version of a kind, the active one first."""
+    if "\x00" in kind:
+        return []
     return list(PolicyKind.objects.of(tenant).filter(kind=kind).order_by("-active", "-id")[:50])

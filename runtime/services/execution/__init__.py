@@ -1,10 +1,18 @@
-"""Execution: the only road to a side effect (02, "Execution").
+"""Execution: the only road to a side effect.
 
 `attempt` claims an intent, calls its target once, and records what came of it. Every ending is written by
 `endings`, which `recovery` and `sweeping` share.
 """
 
-from runtime.services.execution.attempting import AttemptResult, Status, attempt
+from runtime.services.execution.attempting import AttemptResult, Status, attempt, give_back_connection
 from runtime.services.execution.probing import TargetCheck, check_target, list_targets
 
-__all__ = ["AttemptResult", "Status", "TargetCheck", "attempt", "check_target", "list_targets"]
+__all__ = [
+    "AttemptResult",
+    "Status",
+    "TargetCheck",
+    "attempt",
+    "check_target",
+    "give_back_connection",
+    "list_targets",
+]

@@ -14,7 +14,6 @@ from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
-from runtime.models import Flow
 from runtime.queries import intents
 from runtime.services import races
 from runtime.services.execution import calling, claiming, recording
@@ -65,7 +64,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
     # The kill switch may have been pressed since the claim was committed.
-    held_by = intents.get_standing(flow=Flow(agent_id=claim.agent_pk, tenant=claim.tenant)).held_by
+    held_by = intents.get_standing(agent_pk=claim.agent_pk).held_by
     if held_by is not None:
         _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)
@@ -73,9 +72,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
 
 
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
-    # A slow target must not keep a database connection: the pool would run dry for the web.
-    if not connection.in_atomic_block:
-        connection.close()
+    give_back_connection()
     try:
         lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
         return calling.call(claim, lease_left_s=lease_left_s)
@@ -104,6 +101,16 @@ def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
                 connection.close()
             time.sleep(wait_s)
     return races.run(write)
+
+
+def give_back_connection() -> None:
+    """Between two uses: a slow target must not keep a connection of the pool, or it runs dry for others.
+
+    SQLite has no pool, and whoever closes its last connection folds the whole log back into the file, which
+    takes longer than an attempt: there a thread keeps its connection.
+    """
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close()
 
 
 def _told(recorded: recording.Recorded) -> AttemptResult:

@@ -34,7 +34,6 @@ class Claimed:
     """An intent that is ours until `lease_until`; all that the call needs, so that it reads nothing."""
 
     intent_id: UUID
-    tenant: str
     agent_pk: int
     owner: str
     number: int
@@ -62,7 +61,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
         return Refused(status="NOT_DUE", detail=intent.state)
     if journal.at >= intent.valid_until:
         return _end(journal, intent, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED)
-    standing = intents.get_standing(flow=flow)
+    standing = intents.get_standing(agent_pk=flow.agent_id)
     if standing.held_by is not None:
         return Refused(status="HELD", detail=standing.held_by)
     if standing.status is AgentStatus.RETIRED:
@@ -111,7 +110,6 @@ def _take(journal: Journal, intent: Intent, *, step: StepRequest, owner: str) ->
     journal.write()
     return Claimed(
         intent_id=intent.pk,
-        tenant=flow.tenant,
         agent_pk=flow.agent_id,
         owner=owner,
         number=number,

@@ -82,7 +82,7 @@ def extend(intent: Intent, *, next_at: datetime, valid_until: datetime) -> None:
 
 
 def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: int) -> None:
-    """Open an operational escalation; no deadline resolves it and no escalation token is spent (10)."""
+    """Open an operational escalation; no deadline resolves it and no escalation token is spent."""
     in_doubt = reason is Reason.IN_DOUBT
     state = IntentState.IN_DOUBT if in_doubt else IntentState.WITH_PERSON
     _change(intent, state=state, failures=failures)

@@ -88,7 +88,17 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
     # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
     state, _ = _ending(result)
     if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
-        journal.add(events.AttemptReportedLate(intent_id=str(intent.pk), number=attempt.number, result=state))
+        # Kept outside the chain like any receipt: it is what the person who decides was looking for.
+        kept = (
+            ledger.commit_payload(tenant=intent.tenant, body=result.body)
+            if isinstance(result, Receipt)
+            else None
+        )
+        journal.add(
+            events.AttemptReportedLate(
+                intent_id=str(intent.pk), number=attempt.number, result=state, receipt_commitment=kept
+            )
+        )
         journal.write()
     return Late()
 

@@ -1,4 +1,4 @@
-"""Do the conditions hold that a person attached to the decision? (02: conditions are obligations)"""
+"""Do the conditions hold that a person attached to the decision?"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Is the agent within its manifest's rate limit? Without one there is none (10)."""
+"""Is the agent within its manifest's rate limit? Without one there is none."""
 
 from collections.abc import Iterable
 

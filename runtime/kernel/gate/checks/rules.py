@@ -13,7 +13,7 @@ NAME = "rules"
 
 
 def check(case: Case) -> Iterable[Finding]:
-    """One finding a broken rule; a rule that errors is a Fail, whatever its `on_fail` says (10)."""
+    """One finding a broken rule; a rule that errors is a Fail, whatever its `on_fail` says."""
     for condition in evaluate.judge_rules(case.kind, case.names):
         if condition.status is not Status.PASSED:
             yield findings.by_rule(

@@ -1,0 +1,78 @@
+"""Decision forms with anything in them: a person's browser is no more trusted than an agent."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import QueryDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from audit import canonical
+from escalations import forms
+from escalations.contracts import Action
+from escalations.models import Decision, Escalation
+from escalations.services import deciding, dry_running, revising
+from runtime.contracts.problem import Problem
+from runtime.models import Agent, Intent
+from runtime.queries import replaying
+from tests import builders, factories
+from tests.properties import hostile
+
+pytestmark = pytest.mark.django_db
+
+stored = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fields = st.fixed_dictionaries(
+    {
+        "action": st.sampled_from([*Action, Action.MODIFY, Action.MODIFY]),
+        "justification": st.one_of(st.just(factories.JUSTIFICATION), hostile.texts),
+        "conditions": st.one_of(st.just(""), st.just("params.quantity >= 1"), hostile.texts),
+    },
+    optional={
+        "params": hostile.params.map(lambda found: canonical.encode(found).decode()),
+        "param:quantity": hostile.texts,
+        "param:symbol": hostile.texts,
+        "receipt": hostile.texts,
+        "evidence_hash": hostile.texts,
+        "impact": hostile.texts,
+    },
+)
+
+
+@pytest.fixture
+def desk() -> factories.Desk:
+    return factories.desk(manifest=builders.manifest(escalations_per_hour=3600))
+
+
+@pytest.fixture
+def olivia() -> User:
+    return factories.user("olivia")
+
+
+@stored
+@given(typed=fields)
+def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
+    desk: factories.Desk, olivia: User, typed: dict[str, Any]
+) -> None:
+    Agent.objects.update(bucket_at=None)
+    escalation = desk.escalate()
+    row = Escalation.objects.get(pk=escalation.pk)
+    plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
+    schema = revising.get_shown(row)["kind"]["params_schema"]
+    wish = forms.read_wish(QueryDict(urlencode({**plain, **typed})), params_schema=schema)
+    if isinstance(wish, Problem):
+        assert wish.status == 400
+        return
+    who = factories.person(olivia)
+    named: dict[str, Any] = {"tenant": "default", "escalation_id": row.pk, "person": who, "wish": wish}
+    assert dry_running.dry_run(**named) is not None
+    answer = deciding.decide(user=olivia, **named)
+    intents = Intent.objects.filter(flow_id=row.flow_id)
+    assert Decision.objects.filter(escalation=row).exists() is isinstance(answer, deciding.Decided)
+    assert intents.exists() is (isinstance(answer, deciding.Decided) and wish.action is not Action.ABORT)
+    for intent in intents:
+        ran = canonical.decode(bytes(intent.proposal.body))["params"]
+        assert ran["notional_cents"] <= 150_000
+        assert set(ran) == set(builders.PARAMS)
+    assert isinstance(replaying.replay(dfid=row.flow_id), replaying.Equal)

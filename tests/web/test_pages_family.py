@@ -6,8 +6,8 @@ from audit import canonical
 from audit.permissions import Role
 from runtime.contracts.problem import Problem
 from runtime.models import Snapshot
-from runtime.services import flows
-from tests import factories
+from runtime.services import flows, memory
+from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +46,18 @@ def test_a_context_is_shown_byte_for_byte() -> None:
     assert raw["Content-Type"] == "application/json"
     assert canonical.digest(raw.content) == flow.context_ref
     assert raw.content == bytes(Snapshot.objects.get().body)
+
+
+def test_a_context_shows_what_had_happened_and_what_was_remembered() -> None:
+    scopes = [{"scope": "desk", "access": "READ_WRITE"}]
+    desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes))
+    memory.write(agent=desk.agent, scope="desk", key="k", value="<i>slowly</i>", source="agent", ttl_s=None)
+    flow = desk.open()
+    desk.propose(flow, context_ref="unknown")
+    again = desk.look(flow.dfid)
+    page = text_of(sign_in(Role.AUDITOR), f"/flows/{flow.dfid}/contexts/{again.context_ref}/")
+    for words in ("VALIDATION_FEEDBACK", "desk/k", "&lt;i&gt;slowly&lt;/i&gt;"):
+        assert words in page
 
 
 def test_bytes_that_were_changed_are_not_called_whole() -> None:

@@ -160,9 +160,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             _says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
         ),
         Kind.VERDICT_GIVEN: Presenter("shield", Lane.VALIDATION, "Verdict given", _verdict),
-        Kind.REVIEW_FLAGGED: Presenter(
-            "high", Lane.VALIDATION, "Flagged for review", _says("Soft guard {guard} says {code}.")
-        ),
         Kind.ESCALATION_OPENED: Presenter("refer", Lane.ESCALATION, "Escalation opened", _opened),
         Kind.ESCALATION_REVISED: Presenter(
             "edit", Lane.ESCALATION, "Evidence revised", _says("Revision {revision}: {why}.")
@@ -187,12 +184,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.ESCALATION_WITHDRAWN: Presenter(
             "clock", Lane.ESCALATION, "Escalation withdrawn", _says("The flow ended: nobody needs to decide.")
-        ),
-        Kind.INFORMATION_REQUESTED: Presenter(
-            "ask", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
-        ),
-        Kind.INFORMATION_ANSWERED: Presenter(
-            "send", Lane.REASONING, "Information answered", _says("The agent answered the question.")
         ),
         Kind.INTENT_CREATED: Presenter("bolt", Lane.EXECUTION, "Intent created", _intent),
         Kind.INTENT_CANCELLED: Presenter(
@@ -295,10 +286,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "cross", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
         ),
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", _roles),
-        Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Roles changed", _roles),
-        Kind.USER_DEACTIVATED: Presenter(
-            "user", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
-        ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")
         ),

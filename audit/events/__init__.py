@@ -19,8 +19,6 @@ from audit.events.escalations import (
     EscalationReleased,
     EscalationRevised,
     EscalationWithdrawn,
-    InformationAnswered,
-    InformationRequested,
 )
 from audit.events.execution import (
     AttemptFinished,
@@ -46,7 +44,6 @@ from audit.events.flows import (
     FlowOpened,
     ProposalSubmitted,
     Reason,
-    ReviewFlagged,
     StepReported,
     UsageReported,
     VerdictGiven,
@@ -78,7 +75,6 @@ from audit.events.registry import (
     TargetConfigured,
     UserAdded,
     UserDeactivated,
-    UserRolesChanged,
 )
 
 __all__ = [
@@ -107,8 +103,6 @@ __all__ = [
     "FactWritten",
     "FlowMoved",
     "FlowOpened",
-    "InformationAnswered",
-    "InformationRequested",
     "IntentBlocked",
     "IntentCancelled",
     "IntentCreated",
@@ -136,7 +130,6 @@ __all__ = [
     "ResourcePinned",
     "ResourceReleased",
     "ResourceReserved",
-    "ReviewFlagged",
     "SessionOpened",
     "StepReported",
     "SystemResumed",
@@ -145,7 +138,6 @@ __all__ = [
     "UsageReported",
     "UserAdded",
     "UserDeactivated",
-    "UserRolesChanged",
     "VerdictGiven",
     "read",
 ]

@@ -88,10 +88,3 @@ class VerdictGiven(Event):
     policy_bundle_hash: str
     gate_version: str
     impact: Text
-
-
-class ReviewFlagged(Event):
-    kind = Kind.REVIEW_FLAGGED
-    proposal_id: Id
-    guard: str
-    code: Text

@@ -172,12 +172,6 @@ class UserAdded(Event):
     roles: Names
 
 
-class UserRolesChanged(Event):
-    kind = Kind.USER_ROLES_CHANGED
-    user_id: int
-    roles: Names
-
-
 class UserDeactivated(Event):
     kind = Kind.USER_DEACTIVATED
     user_id: int

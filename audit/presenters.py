@@ -286,6 +286,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "cross", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
         ),
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", _roles),
+        Kind.USER_DEACTIVATED: Presenter(
+            "user", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
+        ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")
         ),

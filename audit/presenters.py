@@ -70,9 +70,25 @@ def _compiled(payload: Mapping[str, Any]) -> str:
     )
 
 
+def _step(payload: Mapping[str, Any]) -> str:
+    labels = ", ".join(payload.get("source_labels") or ())
+    return f"The agent claims a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
+
+
+def _memory(payload: Mapping[str, Any]) -> str:
+    held = " In quarantine." if payload["quarantined"] else ""
+    return (
+        f"{payload['scope']}/{payload['key']} version {payload['version']}, from {payload['source']}.{held}"
+    )
+
+
 def _usage(payload: Mapping[str, Any]) -> str:
-    cost = f" and {payload['cost_usd']} USD" if payload["cost_usd"] else ""
-    return f"The agent reports {_count(payload['tokens'], 'token')}{cost}."
+    parts = [_count(payload["tokens"], "token")]
+    if payload["cost_usd"]:
+        parts.append(f"{payload['cost_usd']} USD")
+    if payload.get("tool_calls"):
+        parts.append(_count(payload["tool_calls"], "tool call"))
+    return f"The agent reports {' and '.join(parts)}."
 
 
 def _opened(payload: Mapping[str, Any]) -> str:
@@ -131,10 +147,11 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
     {
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", _says("Opened by {agent_id}.")),
         Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", _moved),
-        Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", _compiled),
-        Kind.STEP_REPORTED: Presenter(
-            "thought", Lane.REASONING, "Step reported", _says("The agent claims a step: {step_type}.")
+        Kind.CHILD_OPENED: Presenter(
+            "flow", Lane.REASONING, "Child flow opened", _says("{agent_id} acts for it in a flow of its own.")
         ),
+        Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", _compiled),
+        Kind.STEP_REPORTED: Presenter("thought", Lane.REASONING, "Step reported", _step),
         Kind.USAGE_REPORTED: Presenter("budget", Lane.REASONING, "Usage reported", _usage),
         Kind.PROPOSAL_SUBMITTED: Presenter(
             "send",
@@ -143,9 +160,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             _says("{author} proposes {policy_kind} {policy_version}, valid until {valid_until}."),
         ),
         Kind.VERDICT_GIVEN: Presenter("shield", Lane.VALIDATION, "Verdict given", _verdict),
-        Kind.REVIEW_FLAGGED: Presenter(
-            "high", Lane.VALIDATION, "Flagged for review", _says("Soft guard {guard} says {code}.")
-        ),
         Kind.ESCALATION_OPENED: Presenter("refer", Lane.ESCALATION, "Escalation opened", _opened),
         Kind.ESCALATION_REVISED: Presenter(
             "edit", Lane.ESCALATION, "Evidence revised", _says("Revision {revision}: {why}.")
@@ -170,12 +184,6 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.ESCALATION_WITHDRAWN: Presenter(
             "clock", Lane.ESCALATION, "Escalation withdrawn", _says("The flow ended: nobody needs to decide.")
-        ),
-        Kind.INFORMATION_REQUESTED: Presenter(
-            "ask", Lane.ESCALATION, "Information requested", _says("A question went to the agent.")
-        ),
-        Kind.INFORMATION_ANSWERED: Presenter(
-            "send", Lane.REASONING, "Information answered", _says("The agent answered the question.")
         ),
         Kind.INTENT_CREATED: Presenter("bolt", Lane.EXECUTION, "Intent created", _intent),
         Kind.INTENT_CANCELLED: Presenter(
@@ -208,6 +216,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "lock", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")
         ),
         Kind.RESOURCE_RESERVED: Presenter("lock", Lane.VALIDATION, "Resource reserved", _reserved),
+        Kind.RESOURCE_PINNED: Presenter(
+            "lock", Lane.EXECUTION, "Reservation pinned", _says("{amount} of {resource} kept for the call.")
+        ),
         Kind.RESOURCE_COMMITTED: Presenter(
             "lock", Lane.EXECUTION, "Resource used", _says("{amount} of {resource} used.")
         ),
@@ -255,14 +266,26 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.FACT_WRITTEN: Presenter(
             "layers", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")
         ),
+        Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", _memory),
+        Kind.MEMORY_RELEASED: Presenter(
+            "layers", Lane.CONTEXT, "Memory released", _says("{scope}/{key} version {version} may be read.")
+        ),
+        Kind.MEMORY_DISCARDED: Presenter(
+            "cross", Lane.CONTEXT, "Memory discarded", _says("{scope}/{key} version {version} stays out.")
+        ),
+        Kind.ARTIFACT_REGISTERED: Presenter(
+            "record", Lane.CONTEXT, "Artifact registered", _says("{media_type}, {size_bytes} bytes.")
+        ),
         Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", _tokens),
+        Kind.BUDGET_REFILLED: Presenter(
+            "budget", Lane.SYSTEM, "Budget refilled", _says("{tokens} escalation tokens again: {reason}.")
+        ),
         Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", _says("{reason}.")),
         Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", _resumed),
         Kind.REQUEST_REFUSED: Presenter(
             "cross", Lane.SYSTEM, "Request refused", _says("{path} was refused: {code}.")
         ),
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", _roles),
-        Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Roles changed", _roles),
         Kind.USER_DEACTIVATED: Presenter(
             "user", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
         ),

@@ -4,7 +4,20 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
 from dir_console import problems
-from runtime.api import docs, facts, feedback, flows, handshakes, proposals, schemas
+from runtime.api import (
+    artifacts,
+    docs,
+    events,
+    facts,
+    feedback,
+    flows,
+    handshakes,
+    memory,
+    proposals,
+    schemas,
+    steps,
+    usage,
+)
 from runtime.contracts import wire
 
 api = NinjaAPI(
@@ -19,5 +32,17 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (handshakes, schemas, flows, proposals, feedback, facts):
+for router in (
+    handshakes,
+    schemas,
+    flows,
+    proposals,
+    feedback,
+    usage,
+    steps,
+    events,
+    memory,
+    artifacts,
+    facts,
+):
     api.add_router("", router.router)

@@ -17,7 +17,7 @@ from audit import consumers, live
 from dir_console import static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
-from runtime.api import feedback_stream
+from runtime.api import event_stream, feedback_stream
 
 __all__ = ["application", "celery_app"]
 
@@ -36,7 +36,8 @@ application = BodyLimit(
         {
             "http": URLRouter(
                 [
-                    re_path(feedback_stream.PATTERN, feedback_stream.FeedbackConsumer.as_asgi()),
+                    re_path(feedback_stream.PATTERN, feedback_stream.application),
+                    re_path(event_stream.PATTERN, event_stream.application),
                     re_path(r"", static_files.served(django_application)),  # Channels takes any ASGI app
                 ]
             ),

@@ -75,7 +75,10 @@ def respond(problem: Problem) -> HttpResponse:
     )
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response["WWW-Authenticate"] = "Bearer"
-    if problem.status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
+    if problem.retriable and problem.status in {
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }:
         response["Retry-After"] = "1"
     return response
 

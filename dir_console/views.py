@@ -36,6 +36,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("Agents", "/agents/", "agent"),
             ("Budgets", "/budgets/", "budget"),
+            ("Memory", "/memory/", "layers"),
             ("Policy kinds", "/kinds/", "kind"),
         ),
     ),

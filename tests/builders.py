@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, SnapshotFacts
+from runtime.contracts.facts import AgentFacts, ComputeFacts, Facts, FlowFacts, Lift, SnapshotFacts
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.proposal import Proposal
@@ -163,6 +163,22 @@ def facts(**fields: Any) -> Facts:
             "snapshot": SnapshotFacts(facts=dict(seen), expires_at_ms=NOW_MS + 900_000),
             "history": None,
             "escalation_tokens": 3,
+            **fields,
+        }
+    )
+
+
+def compute(**fields: Any) -> ComputeFacts:
+    """A compute budget with every cap, of which nothing is used."""
+    return ComputeFacts(
+        **{
+            "tokens_cap": 1_000,
+            "tokens_used": 0,
+            "cost_cap_micros": 500_000,
+            "cost_used_micros": 0,
+            "tool_calls_cap": 10,
+            "tool_calls_used": 0,
+            "ends_at_ms": NOW_MS + 60_000,
             **fields,
         }
     )

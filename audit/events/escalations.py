@@ -61,16 +61,3 @@ class EscalationWithdrawn(Event):
 
     kind = Kind.ESCALATION_WITHDRAWN
     escalation_id: Id
-
-
-class InformationRequested(Event):
-    kind = Kind.INFORMATION_REQUESTED
-    escalation_id: Id
-    question_commitment: str
-
-
-class InformationAnswered(Event):
-    kind = Kind.INFORMATION_ANSWERED
-    escalation_id: Id
-    answer_commitment: str
-    payload_ref: str | None = None

@@ -99,6 +99,15 @@ class ResourceReserved(Event):
     lease_until: At | None = None
 
 
+class ResourcePinned(Event):
+    """A worker's claim keeps the reservation until the flow ends; `again`: its lease had ended before."""
+
+    kind = Kind.RESOURCE_PINNED
+    resource: str
+    amount: int
+    again: bool = False
+
+
 class ResourceCommitted(Event):
     kind = Kind.RESOURCE_COMMITTED
     resource: str

@@ -31,6 +31,14 @@ class FlowMoved(Event):
     reason: Text
 
 
+class ChildOpened(Event):
+    """Stands in the parent's stream: who acts for it, in which flow."""
+
+    kind = Kind.CHILD_OPENED
+    child_dfid: Id
+    agent_id: str
+
+
 class ContextCompiled(Event):
     kind = Kind.CONTEXT_COMPILED
     context_ref: str
@@ -55,6 +63,7 @@ class UsageReported(Event):
     kind = Kind.USAGE_REPORTED
     tokens: int
     cost_usd: str | None = None
+    tool_calls: int | None = None
 
 
 class ProposalSubmitted(Event):
@@ -79,10 +88,3 @@ class VerdictGiven(Event):
     policy_bundle_hash: str
     gate_version: str
     impact: Text
-
-
-class ReviewFlagged(Event):
-    kind = Kind.REVIEW_FLAGGED
-    proposal_id: Id
-    guard: str
-    code: Text

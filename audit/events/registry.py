@@ -99,12 +99,54 @@ class FactWritten(Event):
     writer: str
 
 
+class MemoryWritten(Event):
+    """`quarantined`: nobody reads it until an admin releases it."""
+
+    kind = Kind.MEMORY_WRITTEN
+    scope: str
+    key: str
+    version: int
+    digest: str
+    source: Text
+    quarantined: bool
+
+
+class MemoryReleased(Event):
+    kind = Kind.MEMORY_RELEASED
+    scope: str
+    key: str
+    version: int
+
+
+class MemoryDiscarded(Event):
+    kind = Kind.MEMORY_DISCARDED
+    scope: str
+    key: str
+    version: int
+
+
+class ArtifactRegistered(Event):
+    kind = Kind.ARTIFACT_REGISTERED
+    digest: str
+    media_type: Text
+    size_bytes: int
+
+
 class BudgetSpent(Event):
     """Escalation tokens left, in thousandths of a token."""
 
     kind = Kind.BUDGET_SPENT
     agent_id: str
     tokens_left_milli: int
+
+
+class BudgetRefilled(Event):
+    """A person filled the agent's escalation bucket."""
+
+    kind = Kind.BUDGET_REFILLED
+    agent_id: str
+    tokens: int
+    reason: Text
 
 
 class SystemStopped(Event):
@@ -126,12 +168,6 @@ class RequestRefused(Event):
 
 class UserAdded(Event):
     kind = Kind.USER_ADDED
-    user_id: int
-    roles: Names
-
-
-class UserRolesChanged(Event):
-    kind = Kind.USER_ROLES_CHANGED
     user_id: int
     roles: Names
 

@@ -1,4 +1,4 @@
-"""The demo agents: ``python -m dir_console.demo.agents --base URL --keys FILE``, four threads in one process.
+"""The demo agents: ``python -m dir_console.demo.agents --base URL --keys FILE``, five threads in one process.
 
 Keys come from the file (JSON, agent id to key, readable by its owner only) or from variables such as
 ``DIR_AGENT_KEY_MOMENTUM_TRADER``.
@@ -21,13 +21,17 @@ from dir_console.demo import lifeline
 from dir_console.demo.client import Client
 from dir_console.demo.persona import Persona
 from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
+from dir_console.demo.strategy import Strategist
 
 CAST: Final[Mapping[str, type[Persona]]] = {
     "momentum-trader": Steady,
     "ambitious-trader": Ambitious,
     "unsure-analyst": Unsure,
     "confused-trader": Confused,
+    "sleeve-strategist": Strategist,
 }
+# Whom the strategist lets act under its flows; its manifest says the same.
+DESKS: Final = ("momentum-trader", "unsure-analyst")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _LEAVE_S: Final = 3.0
 
@@ -44,20 +48,24 @@ def read_keys(*, file: Path | None, environ: Mapping[str, str]) -> dict[str, str
 
 def cast(*, base_url: str, keys: Mapping[str, str], seed: int, stop: threading.Event) -> list[Persona]:
     """A persona for each agent that has a key."""
-    return [
-        persona(
+    personas = {
+        agent: persona(
             client=Client(base_url=base_url, agent_id=agent, key=keys[agent], stop=stop),
             rng=random.Random(f"{seed}:{agent}"),
             stop=stop,
         )
         for agent, persona in CAST.items()
         if agent in keys
-    ]
+    }
+    for persona in personas.values():
+        if isinstance(persona, Strategist):
+            persona.desks = [personas[agent] for agent in DESKS if agent in personas]
+    return list(personas.values())
 
 
 def main(argv: list[str]) -> int:
     """Run until SIGTERM, SIGINT or the parent's end."""
-    parser = argparse.ArgumentParser(prog="dir_console.demo.agents", description="Four agents for trials.")
+    parser = argparse.ArgumentParser(prog="dir_console.demo.agents", description="Five agents for trials.")
     parser.add_argument("--base", required=True, metavar="URL")
     parser.add_argument("--keys", type=Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=7)

@@ -1,5 +1,6 @@
 """A small typed client of the agent API, for one agent in one thread. Standard library only."""
 
+import hashlib
 import threading
 import time
 import uuid
@@ -12,6 +13,7 @@ from dir_console.demo.wire import Answer, Refused, Wire
 API: Final = "/api/v1"
 PROTOCOL_VERSION: Final = "1.0.0"
 LONGEST_WAIT_S: Final = 30
+_REMEMBER_S: Final = 86_400
 _UNAUTHENTICATED: Final = 401
 
 
@@ -97,9 +99,11 @@ class Client:
         self._token = str(answer.body["session_token"])
         return answer.body
 
-    def open_flow(self, *, trigger: str) -> str:
-        """Start a flow and return its DFID."""
-        return str(self._call("POST", "/flows", {"trigger": trigger}).body["dfid"])
+    def open_flow(self, *, trigger: str, parent_dfid: str | None = None) -> str:
+        """Start a flow, under a parent or alone, and return its DFID."""
+        body = {"trigger": trigger, "parent_dfid": parent_dfid}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return str(self._call("POST", "/flows", body, headers).body["dfid"])
 
     def flow(self, dfid: str) -> Mapping[str, Any]:
         """The flow's state, attempts left and budget."""
@@ -114,6 +118,14 @@ class Client:
         """Submit a claim; whatever happens on the way, it is judged once under its key."""
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return _verdict(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
+
+    def report_usage(
+        self, dfid: str, *, tokens: int, cost_usd: str, tool_calls: int = 0
+    ) -> Mapping[str, Any]:
+        """Report what thinking has used; ``Refused`` with BUDGET_EXCEEDED when it was too much."""
+        body = {"tokens": tokens, "cost_usd": cost_usd, "tool_calls": tool_calls}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._call("POST", f"/flows/{dfid}/usage", body, headers).body
 
     def feedback(self, dfid: str, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
         """Events past ``after`` and the cursor to go on from; waits up to ``wait_s`` for the first."""
@@ -131,6 +143,26 @@ class Client:
         while (left_s := deadline - time.monotonic()) > 0:
             events, after = self.feedback(dfid, after=after, wait_s=max(1, min(int(left_s), LONGEST_WAIT_S)))
             yield from events
+
+    def report_step(self, dfid: str, *, step_type: str, words: str) -> None:
+        """Say what was done while reasoning: a claim for the flow's Reasoning lane."""
+        digest = hashlib.sha256(words.encode()).hexdigest()
+        self._call(
+            "POST", f"/flows/{dfid}/steps", {"step_type": step_type, "digest": digest, "summary": words}
+        )
+
+    def remember(self, *, scope: str, key: str, value: Any, source: str) -> None:
+        """Keep a value for later contexts of whoever may read the scope."""
+        self._call("PUT", f"/memory/{scope}/{key}", {"value": value, "source": source, "ttl_s": _REMEMBER_S})
+
+    def events(self, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
+        """What concerns the agent itself past ``after``; waits up to ``wait_s`` for the first."""
+        body = self._call("GET", f"/events?after={after}&wait={wait_s}", timeout_s=wait_s + 15).body
+        events = [
+            Event(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
+            for row in body["events"]
+        ]
+        return events, int(body["next"])
 
     def close_flow(self, dfid: str, *, reason: str) -> None:
         """End a flow that has nothing left to do."""

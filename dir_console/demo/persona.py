@@ -5,6 +5,8 @@ import random
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
 from dir_console.demo.client import Client, Context, Event, Verdict
@@ -16,6 +18,7 @@ MAX_OPEN: Final = 6
 # Asking without a token would make the agent PASSIVE: leave some to be safe.
 _SPARE_TOKENS: Final = 2
 _TROUBLE_S: Final = 10.0
+_MICROS_PER_TOKEN: Final = 8
 
 _ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
 _STOPPED = frozenset({"AGENT_PASSIVE", "AGENT_LOCKED", "AGENT_SUSPENDED", "AGENT_RETIRED", "UNAUTHORIZED"})
@@ -29,6 +32,11 @@ class Persona:
     rng: random.Random
     stop: threading.Event
     open_escalations: dict[str, int] = field(default_factory=dict)
+    # Flows under which a strategist wants this one to act.
+    orders: SimpleQueue[str] = field(default_factory=SimpleQueue)
+    # Apart from `rng`, so that what an agent thinks does not change what it does.
+    thoughts: random.Random = field(default_factory=random.Random)
+    turns: int = 0
 
     pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
     outcome_s: ClassVar[float] = 12.0
@@ -57,8 +65,35 @@ class Persona:
 
     def begin(self, *, trigger: str) -> tuple[str, Context]:
         """Open a flow and read its context."""
-        dfid = self.client.open_flow(trigger=trigger)
-        return dfid, self.client.context(dfid)
+        self.turns += 1
+        dfid = self._open_under_order() or self.client.open_flow(trigger=trigger)
+        context = self.client.context(dfid)
+        self.think(dfid, tokens=self.thoughts.randint(300, 1400))
+        return dfid, context
+
+    def _open_under_order(self) -> str | None:
+        """A flow under one that a strategist has named; None without an order that still stands."""
+        while not self.orders.empty():
+            try:
+                return self.client.open_flow(
+                    trigger="order: of the strategist", parent_dfid=self.orders.get()
+                )
+            except Refused as refusal:
+                log.info("%s: the order has passed: %s", self.client.agent_id, refusal)
+        return None
+
+    def think(self, dfid: str, *, tokens: int) -> bool:
+        """Report what a thought has used; False when that was more than the flow may use."""
+        cost_usd = str(Decimal(tokens * _MICROS_PER_TOKEN) / 1_000_000)
+        try:
+            self.client.report_usage(dfid, tokens=tokens, cost_usd=cost_usd, tool_calls=1)
+        except Refused as refusal:
+            if refusal.code != "BUDGET_EXCEEDED":
+                raise
+            log.info("%s: %s", self.client.agent_id, refusal)
+            return False
+        self.client.report_step(dfid, step_type="reasoning", words=f"A thought of {tokens} tokens.")
+        return True
 
     def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:
         """Submit and take the first consequence of the answer."""

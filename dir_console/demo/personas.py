@@ -11,6 +11,10 @@ _LARGE_SHARE: Final = 0.35
 _TRANSFER_SHARE: Final = 0.15
 _CONFIDENT_SHARE: Final = 0.55
 _ATTEMPTS: Final = 3
+_BEYOND_EVERY: Final = 15
+# Every third turn from the second on it thinks in circles, until its flow's compute budget is used up.
+_CIRCLES_EVERY, _CIRCLES_FROM = 3, 2
+_THOUGHT_TOKENS, _CIRCLE_TOKENS = 900, 4_000
 _LIMIT_CENTS: Final = 100_000  # what its manifest allows without a person
 
 
@@ -36,10 +40,12 @@ class Ambitious(Persona):
     pace_s = (8.0, 13.0)
 
     def turn(self) -> None:
-        """A small step, a large one, or a transfer."""
+        """A small step, a large one, a transfer, or now and then more than the desk has."""
         dfid, context = self.begin(trigger="signal: momentum")
         draw = self.rng.random()
-        if draw < _LARGE_SHARE and self.may_escalate(dfid):
+        if self.turns % _BEYOND_EVERY == 0:
+            body = proposals.beyond(context=context, rng=self.thoughts)
+        elif draw < _LARGE_SHARE and self.may_escalate(dfid):
             body = proposals.large(context=context, rng=self.rng, above_cents=_LIMIT_CENTS)
         elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate(dfid):
             body = proposals.transfer(context=context, rng=self.rng)
@@ -71,7 +77,10 @@ class Confused(Persona):
     def turn(self) -> None:
         """Three attempts, a few seconds apart, each wrong in its own way."""
         dfid, context = self.begin(trigger="retry: earlier idea")
+        in_circles = self.turns % _CIRCLES_EVERY == _CIRCLES_FROM
         for attempt in range(_ATTEMPTS):
+            if not self.think(dfid, tokens=_CIRCLE_TOKENS if in_circles else _THOUGHT_TOKENS):
+                return
             symbol = self._moved(dfid, context)
             body = proposals.muddled(context=context, rng=self.rng, symbol=symbol, attempt=attempt)
             verdict = self.propose(dfid, body)

@@ -10,6 +10,7 @@ from dir_console.demo.market import BASE_CENTS
 # One coin is worth more than any of these agents may spend.
 SYMBOLS: Final = tuple(symbol for symbol in BASE_CENTS if symbol != "BTC-USD")
 ACCOUNTS: Final = ("operations", "settlement", "reserve")
+_BEYOND_CENTS: Final = 240_000_000  # more than the pack's cash:USD
 
 _SMALL = (
     "{symbol} has held its range since the morning; {quantity} shares keep it near its target weight.",
@@ -112,6 +113,18 @@ def large(*, context: Context, rng: random.Random, above_cents: int) -> dict[str
     return adjust(
         context=context, rng=rng, symbol=symbol, notional_cents=notional, explain=rng.choice(_LARGE)
     )
+
+
+def beyond(*, context: Context, rng: random.Random) -> dict[str, Any]:
+    """A purchase that is larger than all that the desk may spend."""
+    body = adjust(
+        context=context,
+        rng=rng,
+        symbol="MSFT",
+        notional_cents=_BEYOND_CENTS,
+        explain="The signal is so strong that {quantity} shares of {symbol} are not too many.",
+    )
+    return {**body, "params": {**body["params"], "action": "BUY"}}
 
 
 def doubtful(*, context: Context, rng: random.Random, confident: bool) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from ninja import Router
 from runtime.api import auth, documents, envelopes, headers
 from runtime.api.replies import reply
 from runtime.contracts import wire
-from runtime.contracts.problem import Problem, ProblemError, Violation
-from runtime.queries import feedback
+from runtime.contracts.problem import ProblemError
+from runtime.queries import children, clock, feedback, usage
 from runtime.services import contexts, flows
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
@@ -24,18 +24,13 @@ router = Router(tags=["Flows"], auth=auth.SessionToken())
     ),
 )
 def open_flow(request: HttpRequest) -> HttpResponse:
-    """Open a decision flow; everything that follows carries its DFID."""
+    """Open a decision flow; everything that follows carries its DFID. With `parent_dfid` it is a child.
+
+    A child belongs to the agent that opens it. It needs an open parent whose agent may delegate to it, or is
+    the same one, and it ends with its parent at the latest.
+    """
     key = headers.idempotency_key(request)
     body, checked = envelopes.read(request, wire.FlowRequest)
-    if body.parent_dfid is not None:
-        raise ProblemError(
-            Problem(
-                status=422,
-                code="INVALID_REQUEST",
-                detail="Hierarchical flows are not available. Open the flow without parent_dfid.",
-                violations=(Violation(pointer="/parent_dfid", message="must be null or left out"),),
-            )
-        )
     repeatable = (
         flows.Repeatable(key=key, path=request.path, body=checked.canonical) if key is not None else None
     )
@@ -43,6 +38,7 @@ def open_flow(request: HttpRequest) -> HttpResponse:
         agent=auth.session_of(request).agent,
         trigger=checked.value["trigger"],
         traceparent=headers.traceparent(request),
+        parent_dfid=None if body.parent_dfid is None else UUID(body.parent_dfid),
         repeatable=repeatable,
     )
     return reply(opened, status=HTTPStatus.CREATED)
@@ -61,9 +57,11 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
             state=flow.state,
             reason=flow.reason or None,
             attempts_left=flow.attempts_allowed - flow.attempts_used,
-            parent_dfid=None,
-            children=(),
-            budget=wire.FlowBudget(escalation_tokens=feedback.escalation_tokens(agent)),
+            parent_dfid=str(flow.parent_id) if flow.parent_id else None,
+            children=children.ids_of(flow),
+            budget=wire.FlowBudget(
+                escalation_tokens=feedback.escalation_tokens(agent), **usage.left_in(flow, at=clock.now())
+            ),
         )
     )
 

@@ -33,11 +33,46 @@ class ContextBudget(BaseModel):
     escalation_tokens: int
 
 
+class Remembered(BaseModel):
+    """A remembered value with where it comes from: a claim of its writer, not a fact."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    scope: str
+    key: str
+    version: int
+    value: JsonValue
+    source: str
+    writer: str
+    written_at: str
+    expires_at: str | None
+
+
+class ArtifactRef(BaseModel):
+    """A reference to content that is kept elsewhere, by its SHA-256."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    digest: str
+    media_type: str
+    size_bytes: int
+    location: str
+    title: str
+
+
+class Trimmed(BaseModel):
+    """How many items of a layer the token budget left out."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    layer: str
+    left_out: int
+
+
 class WorkingContext(BaseModel):
     """The four layers: session (`recent_history`), state (`facts`), memory and artifacts.
 
-    `facts` is nested by namespace and name; `versions` has the version of each by its dotted path. Memory
-    and artifacts have no store yet, so they are empty.
+    `facts` is nested by namespace and name; `versions` has the version of each by its dotted path.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -46,7 +81,8 @@ class WorkingContext(BaseModel):
     versions: dict[str, int]
     recent_history: tuple[dict[str, JsonValue], ...]
     mission: str
-    memory: tuple[JsonValue, ...] = ()
-    artifacts: tuple[JsonValue, ...] = ()
+    memory: tuple[Remembered, ...] = ()
+    artifacts: tuple[ArtifactRef, ...] = ()
     schemas: tuple[SchemaRef, ...]
     budget: ContextBudget
+    trimmed: tuple[Trimmed, ...] = ()

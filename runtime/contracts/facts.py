@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from runtime.contracts.policy_kind import Contract
+from pydantic import Field
+
+from runtime.contracts.policy_kind import Contract, is_none
 from runtime.contracts.states import AgentRole, AgentStatus
 
 
@@ -41,8 +43,33 @@ class Lift(Contract):
     proposed_value: str | None
 
 
+class ComputeFacts(Contract):
+    """Caps and use of the flow's compute budget; None bounds nothing. Money in micro-dollars, time in ms."""
+
+    tokens_cap: int | None
+    tokens_used: int
+    cost_cap_micros: int | None
+    cost_used_micros: int
+    tool_calls_cap: int | None
+    tool_calls_used: int
+    ends_at_ms: int | None
+
+
+class ResourceFacts(Contract):
+    """A resource that the kind claims. `reserved` is what other flows hold, `committed` what is used up."""
+
+    name: str
+    unit: str
+    capacity: int
+    reserved: int
+    committed: int
+
+
 class Facts(Contract):
-    """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it."""
+    """`world` is the live facts by path; `history` is loaded only where a rule or a rate limit reads it.
+
+    `resources` are those that the kind claims, loaded only where it claims any.
+    """
 
     agent: AgentFacts
     session_valid: bool
@@ -52,3 +79,6 @@ class Facts(Contract):
     history: dict[str, int] | None
     escalation_tokens: int
     lifts: tuple[Lift, ...] = ()
+    # Appended: left out where it is not there, so that what was stored before is written back as it was.
+    compute: ComputeFacts | None = Field(default=None, exclude_if=is_none)
+    resources: tuple[ResourceFacts, ...] | None = Field(default=None, exclude_if=is_none)

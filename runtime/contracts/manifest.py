@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 
-from runtime.contracts.policy_kind import Contract, Id, KindName, SemVer, Slug
+from runtime.contracts.policy_kind import Contract, Id, KindName, SemVer, Slug, is_none
 
 Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$")]
 AgentId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -65,10 +65,12 @@ class Hours(Contract):
 
 
 class Compute(Contract):
-    """Caps per flow: tokens, and cost as a decimal string."""
+    """Caps per flow: tokens, cost as a decimal string, tool calls, and seconds since its opening."""
 
-    tokens: Annotated[int, Field(ge=0)] | None = None
+    tokens: Annotated[int, Field(ge=0, le=1_000_000_000_000)] | None = None
     cost_usd: Decimal | None = None
+    tool_calls: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = Field(default=None, exclude_if=is_none)
+    wall_clock_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = Field(default=None, exclude_if=is_none)
 
 
 class MemoryScope(Contract):

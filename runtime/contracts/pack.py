@@ -22,7 +22,7 @@ class Resource(Contract):
     """Something that can run out; `capacity` is an integer in `unit`."""
 
     name: Words
-    capacity: Annotated[int, Field(ge=0)]
+    capacity: Annotated[int, Field(ge=0, le=2**53 - 1)]
     unit: Words
 
 

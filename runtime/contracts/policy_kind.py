@@ -39,6 +39,16 @@ Template = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESS
 JsonSchema = dict[str, JsonValue]
 
 
+def is_none(value: Any) -> bool:
+    """For `Field(exclude_if=...)` of an appended field: without a value, the bytes are those of before."""
+    return value is None
+
+
+def is_empty(value: Any) -> bool:
+    """The same for an appended list."""
+    return not value
+
+
 class Contract(BaseModel):
     """Base of the stored documents: frozen, strict, no unknown fields."""
 

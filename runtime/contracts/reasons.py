@@ -22,11 +22,16 @@ class Reason(StrEnum):
     CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
     CONDITION_FAILED = "CONDITION_FAILED"
     RATE_LIMITED = "RATE_LIMITED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
     ESCALATION_BUDGET_EXHAUSTED = "ESCALATION_BUDGET_EXHAUSTED"
+    CLAIM_FAILED = "CLAIM_FAILED"
+    INSUFFICIENT_LIQUIDITY = "INSUFFICIENT_LIQUIDITY"
+    RESOURCE_CONTENTION = "RESOURCE_CONTENTION"
+    LEASE_ENDED = "LEASE_ENDED"
     RENDERING_FAILED = "RENDERING_FAILED"
     IN_DOUBT = "IN_DOUBT"
     REPEATED_FAILURE = "REPEATED_FAILURE"
@@ -35,6 +40,7 @@ class Reason(StrEnum):
     ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     IDLE_TOO_LONG = "IDLE_TOO_LONG"
+    PARENT_ENDED = "PARENT_ENDED"
 
 
 MEANINGS: dict[Reason, str] = {
@@ -54,11 +60,16 @@ MEANINGS: dict[Reason, str] = {
     Reason.CONSTRAINT_VIOLATED: "One of the agent's own bounds does not hold now.",
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision does not hold now.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
+    Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
     Reason.LOW_CONFIDENCE: "The confidence is under the threshold, or none was given where one is needed.",
     Reason.REVIEW_REQUESTED: "The agent asked for a person.",
     Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",
     Reason.ESCALATION_BUDGET_EXHAUSTED: "The agent has no escalation token left and becomes PASSIVE.",
+    Reason.CLAIM_FAILED: "A claim on a resource could not be worked out, or there is no such resource.",
+    Reason.INSUFFICIENT_LIQUIDITY: "The claim would not fit even if every reservation were free.",
+    Reason.RESOURCE_CONTENTION: "The claim would fit if the reservations of other flows were free.",
+    Reason.LEASE_ENDED: "The flow waited longer than its lease on a resource lasts.",
     Reason.RENDERING_FAILED: "The policy kind's request could not be made from these parameters.",
     Reason.IN_DOUBT: "It is not known whether the call took effect.",
     Reason.REPEATED_FAILURE: "The target failed four times.",
@@ -67,4 +78,5 @@ MEANINGS: dict[Reason, str] = {
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow was idle longer than flows may be.",
+    Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
 }

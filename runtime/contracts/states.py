@@ -107,6 +107,18 @@ class OutcomeStatus(Choice):
     CANCELLED = "CANCELLED"
 
 
+class ReservationState(Choice):
+    """A reservation is held with a lease, pinned by a worker's claim, and ends once."""
+
+    HELD = "HELD"
+    PINNED = "PINNED"
+    COMMITTED = "COMMITTED"
+    RELEASED = "RELEASED"
+
+
+STANDING = (ReservationState.HELD.value, ReservationState.PINNED.value)
+
+
 class FeedbackType(Choice):
     """Events an agent reads by its flow's feedback."""
 
@@ -116,3 +128,26 @@ class FeedbackType(Choice):
     EXECUTION_OUTCOME = "EXECUTION_OUTCOME"
     FLOW_ABORTED = "FLOW_ABORTED"
     FLOW_CLOSED = "FLOW_CLOSED"
+
+
+class AgentEventType(Choice):
+    """Events an agent reads about itself (03, `GET /events`)."""
+
+    FACT_CHANGED = "FACT_CHANGED"
+    BUDGET_CHANGED = "BUDGET_CHANGED"
+    STATUS_CHANGED = "STATUS_CHANGED"
+    MANIFEST_ACTIVATED = "MANIFEST_ACTIVATED"
+    STOPPED = "STOPPED"
+    RESUMED = "RESUMED"
+    CHILD_ENDED = "CHILD_ENDED"
+    TIMER = "TIMER"
+
+
+class StepType(Choice):
+    """What an agent says that it did while it reasoned."""
+
+    PROMPT = "prompt"
+    RETRIEVAL = "retrieval"
+    REASONING = "reasoning"
+    INSTRUCTION = "instruction"
+    SELF_CHECK = "self_check"

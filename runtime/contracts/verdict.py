@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Any
 
-from runtime.contracts.policy_kind import Contract
+from pydantic import Field
+
+from runtime.contracts.policy_kind import Contract, is_empty
 from runtime.contracts.states import Decision, Impact
 
 
@@ -59,6 +61,13 @@ class StepRequest(Contract):
     timeout_s: int
 
 
+class ResourceClaim(Contract):
+    """An amount of a resource that an accepted proposal takes, in the resource's unit; never nothing."""
+
+    resource: str
+    amount: int
+
+
 class Verdict(Contract):
     """The whole answer of the gate; byte-identical for identical input."""
 
@@ -71,6 +80,7 @@ class Verdict(Contract):
     steps: tuple[StepRequest, ...]
     attempts_left: int
     exhausted: bool
+    claims: tuple[ResourceClaim, ...] = Field(default=(), exclude_if=is_empty)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

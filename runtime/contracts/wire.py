@@ -1,7 +1,9 @@
 """Bodies of the agent API. Fields are only ever appended, with a default."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import (
     AwareDatetime,
@@ -13,13 +15,19 @@ from pydantic import (
     StringConstraints,
 )
 
+from runtime.contracts.states import StepType
+
 BASE = "/api/v1"
 PROTOCOL_VERSION = "1.0.0"
 RUNTIME_VERSION = "0.1.0"
 MAX_WAIT_S = 30
 FACT_PATH = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]+$"
 FACT_PREFIX = r"^[a-z0-9_]+\.[A-Za-z0-9_\-:]*$"
+DFID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 MAX_FACT_PATH_CHARS = 200
+MAX_TTL_S = 315_360_000
+MAX_TIMER_S = 2_592_000
+MAX_USAGE = 1_000_000_000_000
 
 
 def iso(moment: datetime) -> str:
@@ -32,6 +40,13 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+CostUsd = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$")]
+Dfid = Annotated[
+    str,
+    StringConstraints(pattern=DFID),
+]
+Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@#-]*$", max_length=128)]
 Trigger = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -99,7 +114,7 @@ class FlowRequest(Body):
     """What started the flow: a sentence or an object."""
 
     trigger: Trigger | dict[str, JsonValue]
-    parent_dfid: str | None = None
+    parent_dfid: Dfid | None = None
 
 
 class FlowState(Body):
@@ -109,8 +124,31 @@ class FlowState(Body):
     state: str
 
 
-class FlowBudget(Body):
-    """What is left of the agent's budgets."""
+class UsageRequest(Body):
+    """What the agent's reasoning has used since its last report: deltas, cost as a decimal string."""
+
+    tokens: Annotated[int, Field(ge=0, le=MAX_USAGE)]
+    cost_usd: CostUsd | None = None
+    tool_calls: Annotated[int, Field(ge=0, le=MAX_USAGE)] | None = None
+
+
+class ComputeLeft(Body):
+    """What is left of the flow's compute budget; null where nothing bounds it."""
+
+    tokens_left: int | None = None
+    cost_left_usd: str | None = None
+    tool_calls_left: int | None = None
+    wall_clock_left_s: int | None = None
+
+
+class UsageAnswer(ComputeLeft):
+    """What is left after a report, and how the flow stands."""
+
+    state: str
+
+
+class FlowBudget(ComputeLeft):
+    """What is left of the agent's escalation tokens and of the flow's compute budget."""
 
     escalation_tokens: int
 
@@ -125,6 +163,22 @@ class FlowView(Body):
     parent_dfid: str | None
     children: tuple[str, ...]
     budget: FlowBudget
+
+
+class StepRequest(Body):
+    """A claim of the agent about its own reasoning; `digest` is the SHA-256 of what it stands for, in hex."""
+
+    step_type: StepType
+    digest: Digest
+    payload_ref: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)] | None = None
+    source_labels: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+
+
+class StepAnswer(Body):
+    """The number of the step's entry in the flow's stream."""
+
+    seq: int
 
 
 class ReasonRequest(Body):
@@ -159,6 +213,78 @@ class FeedbackAnswer(Body):
 
     events: tuple[FeedbackEvent, ...]
     next: int
+
+
+class AgentEventsAnswer(FeedbackAnswer):
+    """Events of the agent itself. `gap`: some past `after` are no longer kept, so look at everything anew."""
+
+    gap: bool
+
+
+class TimerRequest(Body):
+    """When to wake the agent, and a word that comes back with the event."""
+
+    after_s: Annotated[int, Field(ge=1, le=MAX_TIMER_S)]
+    label: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class TimerAnswer(Body):
+    """A timer that runs."""
+
+    timer_id: str
+    due_at: At
+
+
+class MemoryRequest(Body):
+    """A value to remember: any JSON value, where it comes from, and for how long it is worth keeping."""
+
+    value: JsonValue
+    source: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(:[!-~]+)?$", max_length=200)]
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_TTL_S)] | None = None
+
+
+class MemoryAnswer(Body):
+    """A version that was just written; `quarantined`: it reaches no context until an admin releases it."""
+
+    scope: str
+    key: str
+    version: int
+    digest: str
+    quarantined: bool
+    expires_at: At | None
+
+
+class MemoryView(Body):
+    """What is in force under a key."""
+
+    scope: str
+    key: str
+    version: int
+    value: JsonValue
+    source: str
+    writer: str
+    written_at: str
+    expires_at: str | None
+
+
+class ArtifactRequest(Body):
+    """A reference to content that is kept elsewhere."""
+
+    digest: Digest
+    media_type: Annotated[
+        str,
+        StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=128),
+    ]
+    size_bytes: Annotated[int, Field(ge=0, le=MAX_USAGE)]
+    location: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class ArtifactAnswer(Body):
+    """A reference that is registered."""
+
+    digest: str
+    registered_at: At
 
 
 class FactRequest(Body):
@@ -225,6 +351,11 @@ class ProblemDocument(BaseModel):
     retriable: bool
     dfid: str | None = None
     supported: str | None = None
+
+
+def uuid_of(text: str) -> UUID | None:
+    """The id that a text names in its one usual form; None for any other text."""
+    return UUID(text) if re.fullmatch(DFID, text, re.ASCII) else None
 
 
 def schema_url(kind: str, version: str) -> str:

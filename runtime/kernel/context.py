@@ -1,18 +1,34 @@
 """The context compiler (DIR paper, 8.2): pure, so that the same inputs give the same bytes and the same name.
 
-The name of a context is the digest of its content: `context_ref` cannot point to anything else.
+Snapshot, time window, need-to-know, then the token budget. The name of a context is the digest of its
+content: `context_ref` cannot point to anything else.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from audit import canonical
-from runtime.contracts.context import ContextBudget, SchemaRef, SeenFact, WorkingContext
+from runtime.contracts.context import (
+    ArtifactRef,
+    ContextBudget,
+    Remembered,
+    SchemaRef,
+    SeenFact,
+    Trimmed,
+    WorkingContext,
+)
 from runtime.kernel.rules import templates
 
 RECENT_EVENTS = 10
+MAX_REMEMBERED = 100
+MAX_ARTIFACTS = 20
+# Tokenizers differ; four bytes of JSON to a token is near enough for a bound, and never changes.
+BYTES_PER_TOKEN = 4
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +39,14 @@ class Compiled:
     context_ref: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The oldest moment of the session that is shown (RFC 3339, UTC, milliseconds), and the token budget."""
+
+    since: str
+    tokens: int
+
+
 def compile_context(
     *,
     selected: Sequence[str],
@@ -31,27 +55,79 @@ def compile_context(
     mission: str,
     schemas: Iterable[SchemaRef],
     budget: ContextBudget,
+    bounds: Bounds,
+    memory: Iterable[Remembered] = (),
+    artifacts: Sequence[ArtifactRef] = (),
 ) -> Compiled:
     """Freeze what an agent may see.
 
     `selected` holds exact fact paths and namespaces (`price.`): a fact under none of them is left out, so
-    that need-to-know does not rest on the query alone. Of `history` the last RECENT_EVENTS are kept.
+    that need-to-know does not rest on the query alone. `history` and `artifacts` come oldest first; the last
+    RECENT_EVENTS and MAX_ARTIFACTS are kept. What does not fit the token budget is left out in a fixed order:
+    artifacts, memory, history, of each the oldest first. Facts stay whole: nobody should decide on a state
+    with holes that he cannot see.
     """
     seen = sorted(
         (fact for fact in facts if any(templates.selects(selector, fact.path) for selector in selected)),
         key=lambda fact: fact.path,
     )
+    recent = [event for event in history if str(event["at"]) >= bounds.since]
+    remembered = sorted(memory, key=lambda item: (item.written_at, item.scope, item.key))
+    whole = WorkingContext(
+        facts=_nested(seen),
+        versions={fact.path: fact.version for fact in seen},
+        recent_history=tuple(recent[-RECENT_EVENTS:]),
+        mission=mission,
+        memory=tuple(remembered[-MAX_REMEMBERED:]),
+        artifacts=tuple(artifacts[-MAX_ARTIFACTS:]),
+        schemas=tuple(sorted(schemas, key=lambda ref: (ref.kind, ref.version))),
+        budget=budget,
+    )
+    body = canonical.encode(_trimmed(whole, tokens=bounds.tokens).model_dump(mode="json"))
+    return Compiled(body=body, context_ref=canonical.digest(body))
+
+
+def _nested(seen: Iterable[SeenFact]) -> dict[str, dict[str, JsonValue]]:
     nested: dict[str, dict[str, JsonValue]] = {}
     for fact in seen:
         namespace, _, name = fact.path.partition(".")
         nested.setdefault(namespace, {})[name] = fact.value
-    context = WorkingContext(
-        facts=nested,
-        versions={fact.path: fact.version for fact in seen},
-        recent_history=tuple(history[-RECENT_EVENTS:]),
-        mission=mission,
-        schemas=tuple(sorted(schemas, key=lambda ref: (ref.kind, ref.version))),
-        budget=budget,
+    return nested
+
+
+def tokens_of(body: bytes) -> int:
+    """The estimate that the budget is kept by."""
+    return -(-len(body) // BYTES_PER_TOKEN)
+
+
+def _trimmed(whole: WorkingContext, *, tokens: int) -> WorkingContext:
+    size = len(canonical.encode(whole.model_dump(mode="json")))
+    over = size - tokens * BYTES_PER_TOKEN
+    artifacts, over = _fitting(whole.artifacts, over)
+    memory, over = _fitting(whole.memory, over)
+    history, over = _fitting(whole.recent_history, over)
+    cuts = (
+        Trimmed(layer="artifacts", left_out=len(whole.artifacts) - len(artifacts)),
+        Trimmed(layer="memory", left_out=len(whole.memory) - len(memory)),
+        Trimmed(layer="recent_history", left_out=len(whole.recent_history) - len(history)),
     )
-    body = canonical.encode(context.model_dump(mode="json"))
-    return Compiled(body=body, context_ref=canonical.digest(body))
+    return whole.model_copy(
+        update={
+            "artifacts": artifacts,
+            # Trimmed by age, shown by name.
+            "memory": tuple(sorted(memory, key=lambda item: (item.scope, item.key))),
+            "recent_history": history,
+            "trimmed": tuple(cut for cut in cuts if cut.left_out),
+        }
+    )
+
+
+def _fitting(items: tuple[Item, ...], over: int) -> tuple[tuple[Item, ...], int]:
+    """The items without the first ones, so many that `over` bytes are saved, and what is still over."""
+    kept = 0
+    while over > 0 and kept < len(items):
+        item = items[kept]
+        plain = item.model_dump(mode="json") if isinstance(item, BaseModel) else item
+        over -= len(canonical.encode(plain)) + 1
+        kept += 1
+    return items[kept:], over

@@ -1,32 +1,45 @@
 """Thin rows, one file per noun; the database states every rule that a row must keep."""
 
 from runtime.models.agent import Agent, Manifest
+from runtime.models.agent_event import AgentEvent, Inbox, Timer
 from runtime.models.credential import Key, Session
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
 from runtime.models.intent import Attempt, Intent, Outcome, Stop
+from runtime.models.memory import Artifact, MemoryItem
 from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
 from runtime.models.proposal import Answer, Proposal, Verdict
+from runtime.models.resource import Reservation, Resource
+from runtime.models.usage import ComputeBudget, UsageReport
 
 __all__ = [
     "Agent",
+    "AgentEvent",
     "Answer",
+    "Artifact",
     "Attempt",
     "Bundle",
+    "ComputeBudget",
     "Fact",
     "FactVersion",
     "Feedback",
     "Flow",
+    "Inbox",
     "Intent",
     "Key",
     "Manifest",
+    "MemoryItem",
     "Outcome",
     "Pack",
     "PolicyKind",
     "Proposal",
+    "Reservation",
+    "Resource",
     "Session",
     "Snapshot",
     "Stop",
     "Target",
+    "Timer",
+    "UsageReport",
     "Verdict",
 ]

@@ -15,6 +15,19 @@ class Flow(models.Model):
     dfid = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="flows")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
+    # The flow without a parent at the top of the family; its row is the lock that counts the family.
+    root = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="family")
+    depth = models.PositiveSmallIntegerField(default=0)
+    # The parent's agent, who is told of the end in its own events.
+    delegator = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="delegated_flows"
+    )
+    # How many children were ever opened: most flows have none, and are locked without a look for them.
+    children_opened = models.PositiveIntegerField(default=0)
+    end_told = models.BooleanField(default=False)
     state = models.CharField(
         max_length=24, choices=states.FlowState.pairs(), default=states.FlowState.CREATED
     )
@@ -26,6 +39,7 @@ class Flow(models.Model):
     attempts_used = models.PositiveSmallIntegerField(default=0)
     attempts_allowed = models.PositiveSmallIntegerField(default=3)
     feedback_seq = models.PositiveIntegerField(default=0)
+    steps_reported = models.PositiveSmallIntegerField(default=0)
     head_seq = models.PositiveBigIntegerField(default=0)
     head_hash = models.BinaryField(max_length=32, default=b"\x00" * 32)
     opened_at = models.DateTimeField()
@@ -47,11 +61,21 @@ class Flow(models.Model):
                 | (~Q(state__in=states.ENDED) & Q(ended_at__isnull=True)),
                 name="flow_ended_at_goes_with_its_state",
             ),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True, root__isnull=True, depth=0)
+                | Q(parent__isnull=False, root__isnull=False, depth__gte=1),
+                name="flow_depth_goes_with_its_parent",
+            ),
         )
         indexes = (
             models.Index(fields=("tenant", "state", "-dfid"), name="flow_by_state"),
             models.Index(fields=("agent", "-dfid"), name="flow_by_agent"),
             models.Index(fields=("tenant", "policy_kind", "-dfid"), name="flow_by_kind"),
+            models.Index(
+                fields=("delegator", "ended_at"),
+                condition=Q(end_told=False, ended_at__isnull=False),
+                name="flow_end_to_be_told",
+            ),
         )
 
     def __str__(self) -> str:

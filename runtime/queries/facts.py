@@ -11,7 +11,15 @@ from typing import Any
 from django.db.models import Count, Q
 
 from audit import canonical
-from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, SnapshotFacts
+from runtime.contracts.facts import (
+    AgentFacts,
+    ComputeFacts,
+    Facts,
+    FlowFacts,
+    Lift,
+    ResourceFacts,
+    SnapshotFacts,
+)
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
@@ -19,7 +27,8 @@ from runtime.kernel import budgets, moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate, ranges, templates, tokens
 from runtime.kernel.rules.language import ExpressionError
-from runtime.models import Agent, Fact, Flow, PolicyKind, Proposal, Snapshot
+from runtime.models import Agent, ComputeBudget, Fact, Flow, PolicyKind, Proposal, Snapshot
+from runtime.queries import resources
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -70,7 +79,38 @@ def get_facts(
         history=_history(agent, rules, conditions, at),
         escalation_tokens=budgets.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
+        compute=get_compute(flow),
+        resources=get_resources(flow=flow, rules=rules),
     )
+
+
+def get_compute(flow: Flow) -> ComputeFacts | None:
+    """The compute budget of a flow; None where its manifest set none and nothing was reported."""
+    row = ComputeBudget.objects.filter(flow=flow).first()
+    return None if row is None else compute_of(row)
+
+
+def compute_of(row: ComputeBudget) -> ComputeFacts:
+    """A compute budget as the gate sees it."""
+    return ComputeFacts(
+        tokens_cap=row.tokens_cap,
+        tokens_used=row.tokens_used,
+        cost_cap_micros=row.cost_cap_micros,
+        cost_used_micros=row.cost_used_micros,
+        tool_calls_cap=row.tool_calls_cap,
+        tool_calls_used=row.tool_calls_used,
+        ends_at_ms=None if row.ends_at is None else moments.to_ms(row.ends_at),
+    )
+
+
+def get_resources(*, flow: Flow, rules: Rules) -> tuple[ResourceFacts, ...] | None:
+    """The resources that the kind claims, by name, without what this flow itself holds of them.
+
+    None where it claims none.
+    """
+    if rules.kind is None or not rules.kind.claims:
+        return None
+    return resources.list_facts(flow=flow, names={claim.resource for claim in rules.kind.claims})
 
 
 def escalation_millitokens(*, agent: Agent, rules: Rules, at: datetime) -> int:
@@ -138,6 +178,7 @@ def _sources(kind: PolicyKindContract) -> Iterable[str]:
     yield from (constraint.require for constraint in kind.constraints)
     for prediction in kind.predicts:
         yield prediction.value
+    yield from (claim.amount for claim in kind.claims)
     for step in kind.steps:
         if step.request is not None:
             yield from _expressions_of(step.request.path)

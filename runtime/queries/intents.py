@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
+from runtime.contracts.states import ENDED, AgentStatus, AttemptState, FlowState, IntentState
 from runtime.models import Agent, Attempt, Flow, Intent, Stop
 
 HOLDING_STATUSES = (AgentStatus.SUSPENDED.value, AgentStatus.LOCKED.value)
@@ -92,7 +92,18 @@ def list_orphans(*, at: datetime | None, limit: int) -> list[UUID]:
 def list_idle_flows(*, at: datetime, idle_s: int, limit: int) -> list[UUID]:
     """Open flows in which nothing has happened for `idle_s` seconds: the agent has gone away."""
     idle_since = at - timedelta(seconds=idle_s)
-    rows = Flow.objects.filter(
-        state__in=(FlowState.CREATED, FlowState.ACTIVE), updated_at__lt=idle_since
-    ).order_by("updated_at")
+    rows = (
+        Flow.objects.filter(state__in=(FlowState.CREATED, FlowState.ACTIVE), updated_at__lt=idle_since)
+        .exclude(Exists(_stirring(OuterRef("pk"), idle_since)))
+        .order_by("updated_at")
+    )
     return list(rows.values_list("dfid", flat=True)[:limit])
+
+
+def has_stirring_children(*, flow: Flow, since: datetime) -> bool:
+    """Whether a flow has children that are open, or that moved after `since`: then it is not idle itself."""
+    return _stirring(flow.pk, since).exists()
+
+
+def _stirring(parent: UUID | OuterRef, since: datetime) -> QuerySet[Flow]:
+    return Flow.objects.filter(parent=parent).filter(~Q(state__in=ENDED) | Q(updated_at__gte=since))

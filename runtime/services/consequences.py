@@ -14,6 +14,7 @@ from runtime.contracts.verdict import Finding
 from runtime.kernel import budgets, moments
 from runtime.models import Agent, Flow, Intent
 from runtime.queries import facts as fact_queries
+from runtime.services import reservations
 from runtime.services.journal import Journal
 from runtime.services.judging import Judged
 
@@ -31,6 +32,8 @@ def accept(*, journal: Journal, judged: Judged) -> Follow:
     """Write the intent (the outbox row) and ring after the commit; a kind without steps closes at once."""
     flow = journal.flow
     _tell_verdict(journal, judged)
+    claims = judged.verdict.claims
+    journal.add(*reservations.reserve(flow=flow, proposal=judged.proposal, claims=claims, at=journal.at))
     journal.move(FlowState.ACCEPTED)
     if not judged.verdict.steps:
         journal.move(FlowState.CLOSED)
@@ -74,6 +77,8 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
         _demote(journal, agent)
         _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
+    elif any(finding.code == Reason.BUDGET_EXCEEDED for finding in judged.verdict.reasons):
+        _abort(journal, Reason.BUDGET_EXCEEDED)
     elif judged.verdict.exhausted:
         _abort(journal, Reason.REASONING_EXHAUSTION)
     else:

@@ -1,6 +1,6 @@
 """Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -12,7 +12,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import ENDED, FlowState
 from runtime.kernel import context
 from runtime.models import Agent, Flow, Snapshot
-from runtime.queries import clock, feedback, schemas, world
+from runtime.queries import clock, feedback, memory, schemas, world
 from runtime.services import flows, locks, races
 from runtime.services.journal import Journal
 
@@ -40,8 +40,8 @@ def compile_context(*, agent: Agent, dfid: UUID) -> wire.ContextAnswer | Problem
 
 
 def _freeze(flow: Flow, agent: Agent) -> wire.ContextAnswer:
-    compiled = _compile(flow, agent)
     journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+    compiled = _compile(flow, agent, journal.at)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.
     snapshot = Snapshot(
@@ -73,7 +73,8 @@ def _freeze(flow: Flow, agent: Agent) -> wire.ContextAnswer:
     )
 
 
-def _compile(flow: Flow, agent: Agent) -> context.Compiled:
+def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
+    since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
     kinds = schemas.list_active(tenant=agent.tenant, names=schemas.granted(agent))
     selected = world.selectors(agent=agent, kinds=kinds)
     return context.compile_context(
@@ -94,4 +95,7 @@ def _compile(flow: Flow, agent: Agent) -> context.Compiled:
             attempts_left=flow.attempts_allowed - flow.attempts_used,
             escalation_tokens=feedback.escalation_tokens(agent),
         ),
+        bounds=context.Bounds(since=wire.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
+        memory=memory.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
+        artifacts=memory.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
     )

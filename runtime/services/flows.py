@@ -5,22 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from audit import canonical, events, ledger
-from runtime import ports
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import (
-    ENDED,
-    LIVE_INTENTS,
-    OPEN_TO_PROPOSALS,
-    AttemptState,
-    FeedbackType,
-    FlowState,
-    IntentState,
-)
-from runtime.models import Agent, Answer, Flow, Intent
+from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
+from runtime.models import Agent, Answer, Flow
 from runtime.queries import clock, schemas
-from runtime.services import locks, races
+from runtime.services import budgets, delegation, flow_ending, locks, races
 from runtime.services.journal import Journal
 
 DEFAULT_ATTEMPTS = 3
@@ -35,34 +26,39 @@ class Repeatable:
     body: bytes
 
 
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """One call of `POST /flows`, parsed and authenticated."""
+
+    agent: Agent
+    trigger: Any
+    traceparent: str
+    parent_dfid: UUID | None
+    repeatable: Repeatable | None
+
+
 def open_flow(
-    *, agent: Agent, trigger: Any, traceparent: str = "", repeatable: Repeatable | None = None
+    *,
+    agent: Agent,
+    trigger: Any,
+    traceparent: str = "",
+    parent_dfid: UUID | None = None,
+    repeatable: Repeatable | None = None,
 ) -> wire.FlowState | Problem:
     """Open a flow of `agent`. `trigger` is plain JSON; the ledger holds a commitment to it.
 
+    With `parent_dfid` it is a child, which ends with its parent at the latest: 404 where the parent's agent
+    does not delegate to this one, 409 where the parent has ended or the family is as large as it may be.
     With `repeatable`, a repeat of the call gets the same flow, and another body under the same key 422.
     """
-
-    def work() -> wire.FlowState | Problem:
-        if repeatable is None:
-            return _open(agent, trigger, traceparent)
-        # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
-        locks.lock_agent(pk=agent.pk)
-        stored = Answer.objects.filter(agent=agent, path=repeatable.path, key=repeatable.key).first()
-        if stored is not None:
-            return _repeat(stored, repeatable)
-        opened = _open(agent, trigger, traceparent)
-        Answer.objects.create(
-            agent=agent,
-            path=repeatable.path,
-            key=repeatable.key,
-            request_digest=canonical.digest(repeatable.body),
-            body=canonical.encode(wire.plain(opened)),
-            answered_at=clock.now(),
-        )
-        return opened
-
-    return races.run(work)
+    call = Opening(
+        agent=agent,
+        trigger=trigger,
+        traceparent=traceparent,
+        parent_dfid=parent_dfid,
+        repeatable=repeatable,
+    )
+    return races.run(lambda: _answer(call))
 
 
 def cancel(*, agent: Agent, dfid: UUID, reason: str) -> wire.FlowState | Problem:
@@ -73,18 +69,16 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> wire.FlowState | Problem
         refusal = _not_open(flow, agent)
         if refusal is not None or flow is None:
             return refusal or not_found()
-        intent = Intent.objects.select_for_update().filter(flow=flow, state__in=LIVE_INTENTS).first()
-        if intent is not None and _is_claimed(intent):
+        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+        taken_back = flow_ending.take_back(flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at)
+        if taken_back is None:
             return Problem(
                 status=409,
                 code="ALREADY_CLAIMED",
                 detail="The intent is already being carried out. Read the feedback for its outcome.",
                 dfid=str(dfid),
             )
-        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
-        if intent is not None:
-            _cancel_intent(intent, journal)
-        journal.add(*ports.close_escalations(flow=flow, at=journal.at))
+        journal.add(*taken_back)
         journal.move(FlowState.ABORTED, reason=Reason.CANCELLED_BY_AGENT)
         journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.CANCELLED_BY_AGENT, "detail": reason})
         journal.write()
@@ -122,29 +116,72 @@ def not_found() -> Problem:
     return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
 
 
-def _open(agent: Agent, trigger: Any, traceparent: str) -> wire.FlowState:
-    at = clock.now()
-    body = canonical.encode(trigger)
-    manifest = schemas.manifest_of(agent)
-    flow = Flow.objects.create(
-        tenant=agent.tenant,
+def _answer(call: Opening) -> wire.FlowState | Problem:
+    agent, repeatable = call.agent, call.repeatable
+    parent = None
+    if call.parent_dfid is not None:
+        # Flows before agents, in the order of locks.
+        parent = delegation.hold_parent(dfid=call.parent_dfid, tenant=agent.tenant)
+    if repeatable is None:
+        return _open(call, parent)
+    # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
+    locks.lock_agent(pk=agent.pk)
+    stored = Answer.objects.filter(agent=agent, path=repeatable.path, key=repeatable.key).first()
+    if stored is not None:
+        return _repeat(stored, repeatable)
+    opened = _open(call, parent)
+    if isinstance(opened, Problem):
+        return opened
+    Answer.objects.create(
         agent=agent,
-        trigger=body,
-        traceparent=traceparent,
-        attempts_allowed=DEFAULT_ATTEMPTS if manifest is None else manifest.max_intent_retries,
-        opened_at=at,
-        updated_at=at,
+        path=repeatable.path,
+        key=repeatable.key,
+        request_digest=canonical.digest(repeatable.body),
+        body=canonical.encode(wire.plain(opened)),
+        answered_at=clock.now(),
     )
-    journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=at)
+    return opened
+
+
+def _open(call: Opening, parent: Flow | None) -> wire.FlowState | Problem:
+    refusal = delegation.refuse(parent=parent, agent=call.agent) if call.parent_dfid is not None else None
+    if refusal is not None:
+        return refusal
+    manifest = schemas.manifest_of(call.agent)
+    flow = _create(
+        call, parent, attempts_allowed=manifest.max_intent_retries if manifest else DEFAULT_ATTEMPTS
+    )
+    budgets.open_for(flow=flow, manifest=manifest)
+    journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=flow.opened_at)
     journal.add(
         events.FlowOpened(
-            agent_id=agent.agent_id,
-            trigger_commitment=ledger.commit_payload(tenant=agent.tenant, body=body),
-            traceparent=traceparent or None,
+            agent_id=call.agent.agent_id,
+            trigger_commitment=ledger.commit_payload(tenant=flow.tenant, body=bytes(flow.trigger)),
+            parent_dfid=None if parent is None else str(parent.pk),
+            traceparent=call.traceparent or None,
         )
     )
     journal.write()
+    if parent is not None:
+        delegation.record(parent=parent, child=flow)
     return _state(flow)
+
+
+def _create(call: Opening, parent: Flow | None, *, attempts_allowed: int) -> Flow:
+    at = clock.now()
+    return Flow.objects.create(
+        tenant=call.agent.tenant,
+        agent=call.agent,
+        parent=parent,
+        root_id=None if parent is None else parent.root_id or parent.pk,
+        delegator_id=None if parent is None else parent.agent_id,
+        depth=0 if parent is None else parent.depth + 1,
+        trigger=canonical.encode(call.trigger),
+        traceparent=call.traceparent,
+        attempts_allowed=attempts_allowed,
+        opened_at=at,
+        updated_at=at,
+    )
 
 
 def _repeat(stored: Answer, repeatable: Repeatable) -> wire.FlowState | Problem:
@@ -168,19 +205,6 @@ def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:
             dfid=str(flow.dfid),
         )
     return None
-
-
-def _is_claimed(intent: Intent) -> bool:
-    if intent.state != IntentState.PENDING:
-        return True
-    # Waiting for its next try counts as claimed; an attempt that was only held never left the house.
-    return intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
-
-
-def _cancel_intent(intent: Intent, journal: Journal) -> None:
-    intent.state, intent.finished_at = IntentState.CANCELLED, journal.at
-    intent.save(update_fields=["state", "finished_at"])
-    journal.add(events.IntentCancelled(intent_id=str(intent.intent_id), reason=Reason.CANCELLED_BY_AGENT))
 
 
 def _state(flow: Flow) -> wire.FlowState:

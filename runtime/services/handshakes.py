@@ -14,7 +14,7 @@ from runtime.contracts.states import AgentStatus
 from runtime.kernel import versions
 from runtime.models import Agent, Key, PolicyKind, Session
 from runtime.queries import clock, schemas
-from runtime.services import credentials, races
+from runtime.services import agent_events, credentials, races
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +118,7 @@ def _open(key: Key, agent: Agent, request: wire.HandshakeRequest, agreed: Agreed
         manifest_version=agreed.manifest_version,
         protocol_version=agreed.protocol_version,
     )
+    agent_events.begin(agent=agent)
     stream = f"agent:{agent.agent_id}"
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[opened])
     return wire.HandshakeAnswer(

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from audit import canonical, events, ledger
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
 from runtime.kernel import lifecycle
 from runtime.models import Feedback, Flow
-from runtime.services import races
+from runtime.queries import children
+from runtime.services import flow_ending, races, reservations
 
 
 @dataclass(kw_only=True)
@@ -60,6 +62,10 @@ class Journal:
 
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
+        if self.flow.state in ENDED:
+            # Whatever the way out, a flow that ends holds nothing any more, and stops what works for it.
+            self._stop_children(self.flow)
+            self.add(*reservations.settle(flow=self.flow, at=self.at))
         Feedback.objects.bulk_create(self.feedback)
         head = ledger.append(
             tenant=self.flow.tenant,
@@ -88,3 +94,25 @@ class Journal:
         )
         if changed != 1:
             raise races.LostRaceError
+
+    def _stop_children(self, parent: Flow) -> None:
+        """Abort the open descendants, which `locks.lock_flow` has locked with their ancestor.
+
+        One whose intent is under way is left to its outcome, or to its people: aborting it would say that
+        nothing happened. What stands below it is stopped.
+        """
+        if not parent.children_opened:
+            return
+        for child in children.open_below([parent.pk]):
+            branch = Journal(flow=child, actor=self.actor, at=self.at)
+            entries = flow_ending.take_back(flow=child, reason=Reason.PARENT_ENDED, at=branch.at)
+            if entries is None:
+                self._stop_children(child)
+                continue
+            branch.add(*entries)
+            branch.move(FlowState.ABORTED, reason=Reason.PARENT_ENDED)
+            branch.tell(
+                FeedbackType.FLOW_ABORTED,
+                {"reason": Reason.PARENT_ENDED.value, "parent_dfid": str(child.parent_id)},
+            )
+            branch.write()

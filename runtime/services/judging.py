@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from audit import canonical, events, ledger
-from runtime.contracts.facts import Lift, SnapshotFacts
+from runtime.contracts.facts import ComputeFacts, Lift, ResourceFacts, SnapshotFacts
 from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Verdict as VerdictContract
@@ -178,12 +178,28 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
             "agent": known.agent.model_copy(update={"status": _heard_status(known.agent.status)}),
             "flow": known.flow.model_copy(update={"attempts_used": 0}),
             "history": None if known.history is None else {**known.history, "proposals_1m": 0},
+            "compute": _unspent(known.compute),
+            # What others hold just now comes and goes; only what is used up says something.
+            "resources": _unreserved(known.resources),
         }
     )
     judgement = pipeline.Judgement(
         proposal=asked, facts=known, now_ms=now_ms, rules_digest=canonical.digest(rules.to_bytes())
     )
     return Reconsidered(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
+
+
+def _unspent(known: ComputeFacts | None) -> ComputeFacts | None:
+    if known is None:
+        return None
+    nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
+    return known.model_copy(update=nothing)
+
+
+def _unreserved(known: tuple[ResourceFacts, ...] | None) -> tuple[ResourceFacts, ...] | None:
+    if known is None:
+        return None
+    return tuple(item.model_copy(update={"reserved": 0}) for item in known)
 
 
 def _heard_status(status: AgentStatus) -> AgentStatus:

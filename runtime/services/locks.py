@@ -1,12 +1,27 @@
-"""Row locks in the one order of 10: flow, agent, state, budgets, intent, escalation, stream heads."""
+"""Row locks in the one order of 10: root flow, children, agent, state, budgets, intent, escalation, heads."""
 
 from uuid import UUID
 
 from runtime.models import Agent, Flow, Intent
+from runtime.queries import children
 
 
 def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
-    """The flow, locked for this transaction; None where there is none (or it is another tenant's)."""
+    """The flow, locked for this transaction; None where there is none (or it is another tenant's).
+
+    Its open descendants are locked after it, level by level: they end with it, and locking them later would
+    be against the order. Nobody locks upward, so flows of one family cannot wait for each other in a ring.
+    """
+    flow = lock_one(dfid=dfid, tenant=tenant)
+    parents = [flow.pk] if flow is not None and flow.children_opened else []
+    while parents:
+        below = children.open_below(parents).select_for_update(of=("self",))
+        parents = [child.pk for child in below if child.children_opened]
+    return flow
+
+
+def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
+    """The flow alone, locked: only for what cannot end it."""
     rows = Flow.objects.select_for_update().filter(dfid=dfid)
     return (rows if tenant is None else rows.filter(tenant=tenant)).first()
 

@@ -11,7 +11,6 @@ from runtime.services.pack_reading import Problem
 
 # Fields that are parsed and stored, but that nothing acts on yet.
 _IDLE_KIND_FIELDS = (
-    "claims",
     "routes",
     "subjects",
     "outputs_schema",
@@ -22,9 +21,6 @@ _IDLE_KIND_FIELDS = (
     "red_lines",
 )
 _IDLE_MANIFEST_FIELDS = (
-    "compute",
-    "memory_scopes",
-    "may_delegate_to",
     "silent_after_s",
     "hours",
     "model_profile",
@@ -52,8 +48,6 @@ def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) ->
 
 def warnings(pack: Pack) -> Iterator[str]:
     """By name, what this version of the runtime does not enforce, and what cannot work as written."""
-    if pack.resources:
-        yield "resources are not enforced yet"
     for kind in pack.policy_kinds:
         for name in _idle_kind_fields(kind):
             yield f"{kind.kind}: {name} is not enforced yet"

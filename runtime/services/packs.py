@@ -18,9 +18,9 @@ from runtime.contracts.pack import PackAgent
 from runtime.contracts.pack import Target as TargetContract
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
-from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Target
+from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
 from runtime.queries import clock
-from runtime.services import pack_checks, pack_reading, races
+from runtime.services import pack_checks, pack_reading, races, resources
 from runtime.services.pack_reading import Problem, Read
 
 _SYSTEM = "system"
@@ -84,12 +84,13 @@ def load(
 
 
 def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Refused:
-    problems = (*_problems(read, tenant), *_changed_versions(read, tenant))
+    problems = (*_problems(read, tenant), *_changed_versions(read, tenant), *_in_use(read, tenant))
     if problems:
         return Refused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
     _store_targets(loading)
     _store_facts(loading)
+    _store_resources(loading)
     kinds = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -138,6 +139,15 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[Problem]:
         if held is not None and not _is_same(agent.manifest, ManifestContract.from_bytes(bytes(held.body))):
             said = f"manifest {version} is registered with other content; give the change a new version"
             yield Problem(("agents", at, "manifest", "version"), said)
+
+
+def _in_use(read: Read, tenant: str) -> Iterator[Problem]:
+    """Resources of which more is in use than the pack would leave."""
+    rows = {row.name: row for row in Resource.objects.of(tenant)}
+    for at, resource in enumerate(read.pack.resources):
+        row = rows.get(resource.name)
+        if row is not None and resource.capacity < row.reserved + row.committed:
+            yield Problem(("resources", at, "capacity"), resources.in_use_words(row))
 
 
 def _is_same(new: Contract, stored: Contract) -> bool:
@@ -196,6 +206,16 @@ def _store_facts(loading: _Loading) -> None:
         loading.entries[_SYSTEM].append(
             events.FactWritten(path=path, version=1, digest=canonical.digest(body), writer=loading.actor)
         )
+
+
+def _store_resources(loading: _Loading) -> None:
+    for given in sorted(loading.read.pack.resources, key=lambda one: one.name):
+        added, warning = resources.store(
+            tenant=loading.tenant, given=given, actor=loading.actor, at=loading.at
+        )
+        if added:
+            loading.entries[_SYSTEM].extend(added)
+        loading.warnings.extend([warning] if warning else [])
 
 
 def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:

@@ -7,7 +7,7 @@ own, so that one bad row stops no other.
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -16,10 +16,10 @@ from audit import events
 from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureCategory
-from runtime.contracts.states import AttemptState, FeedbackType, FlowState, IntentState
+from runtime.contracts.states import OPEN_TO_PROPOSALS, AttemptState, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt
-from runtime.queries import clock, intents
-from runtime.services import locks, races
+from runtime.queries import clock, intents, resources
+from runtime.services import leases, locks, races, usage
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
 
@@ -43,6 +43,8 @@ class Swept:
     rung: int = 0
     escalations: int = 0
     idle_flows: int = 0
+    overdue_flows: int = 0
+    leases: int = 0
     failed: int = 0
 
 
@@ -52,13 +54,18 @@ def sweep() -> Swept:
     orphans, failed = _each(intents.list_orphans(at=at, limit=BATCH), _rescue)
     idle = intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows, idle_failed = _each(idle, _abort_idle)
+    overdue = resources.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
+    overdue_flows, overdue_failed = _each(overdue, usage.stop_overdue)
+    leased, leases_failed = _each(resources.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
     escalations, expiry_failed = _expire_escalations()
     return Swept(
         orphans=orphans,
         rung=_ring_due(at),
         escalations=escalations,
         idle_flows=idle_flows,
-        failed=failed + idle_failed + expiry_failed,
+        overdue_flows=overdue_flows,
+        leases=leased,
+        failed=failed + idle_failed + overdue_failed + leases_failed + expiry_failed,
     )
 
 
@@ -110,8 +117,10 @@ def _abort_idle(dfid: UUID) -> bool:
     if flow is None:
         return False
     journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
-    idle_s = (journal.at - flow.updated_at).total_seconds()
-    if flow.state not in {FlowState.CREATED, FlowState.ACTIVE} or idle_s < settings.DIR_FLOW_TTL_S:
+    idle_since = journal.at - timedelta(seconds=settings.DIR_FLOW_TTL_S)
+    if flow.state not in OPEN_TO_PROPOSALS or flow.updated_at > idle_since:
+        return False
+    if intents.has_stirring_children(flow=flow, since=idle_since):
         return False
     journal.move(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})

@@ -1,22 +1,30 @@
-"""Budgets: escalation tokens of each agent as they stand now, and the caps of its manifest."""
+"""Budgets: escalation tokens, compute, and what is reserved. Everybody reads; an admin refills and sets."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
-from audit import canonical
-from audit.permissions import signed_in, tenant_of
-from runtime.models import Agent
-from runtime.queries import clock
-from runtime.queries.pages import agents, paging
-from runtime.views import presenters, reading
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from runtime.contracts.manifest import Compute
+from runtime.contracts.problem import Problem
+from runtime.kernel import budgets as bucket
+from runtime.kernel import moments
+from runtime.models import Agent, Reservation, Resource
+from runtime.queries import clock, schemas
+from runtime.queries.pages import activity, agents, paging
+from runtime.queries.pages import budgets as figures
+from runtime.services import budgets, resources
+from runtime.views import columns, presenters, reading
 
-TOKEN = 1000  # the row counts thousandths of a token
-HOUR = timedelta(hours=1)
+LONGEST = 200
+PAGE = "/budgets/"
+LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, bucket.MICRO // 100
+NEAR, FULL = 75, 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +34,50 @@ class Tokens:
     left: int
     capacity: int
     next_in: str
+    full_at: datetime | None
     width: int
     tone: str
 
 
 def tokens(agent: Agent, *, now: datetime) -> Tokens | None:
     """The stored level and what has flowed in since; None without a manifest, which sets the capacity."""
-    if agent.active_manifest is None:
+    manifest = schemas.manifest_of(agent)
+    if manifest is None:
         return None
-    capacity = int(canonical.decode(bytes(agent.active_manifest.body)).get("escalations_per_hour", 3))
-    full = capacity * TOKEN
-    since = full if agent.bucket_at is None else int((now - agent.bucket_at) / HOUR * full)
-    level = max(0, min(agent.escalation_millitokens + since, full))
-    missing = TOKEN - level % TOKEN
+    per_hour, now_ms = manifest.escalations_per_hour, moments.to_ms(now)
+    level = bucket.refill(
+        millitokens=agent.escalation_millitokens,
+        filled_at_ms=None if agent.bucket_at is None else moments.to_ms(agent.bucket_at),
+        now_ms=now_ms,
+        per_hour=per_hour,
+    )
+    left, full = bucket.whole_tokens(level), per_hour * bucket.MILLI
+    next_ms = bucket.filled_in_ms(millitokens=level, to=(left + 1) * bucket.MILLI, per_hour=per_hour)
+    full_ms = bucket.filled_in_ms(millitokens=level, to=full, per_hour=per_hour)
     return Tokens(
-        left=level // TOKEN,
-        capacity=capacity,
-        next_in=presenters.span(HOUR * missing / full) if 0 <= level < full else "",
+        left=left,
+        capacity=per_hour,
+        next_in=presenters.span(timedelta(milliseconds=next_ms)) if next_ms and level < full else "",
+        full_at=None if full_ms is None else moments.from_ms(now_ms + full_ms),
         width=level * 100 // full if full else 0,
-        tone="ok" if level >= 2 * TOKEN else "warn" if level >= TOKEN else "danger",
+        tone="ok" if left > 1 else "warn" if left else "danger",
     )
 
 
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Every agent's budgets; those nearest to empty stand out by tone and word."""
-    page = agents.list_agents(
-        tenant=tenant_of(request.user), after=reading.text(request.GET.get("after", "")), status=""
-    )
-    now = clock.now()
+    """Every budget of the tenant and how much of it is left."""
+    tenant, now = tenant_of(request.user), clock.now()
+    page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status="")
+    rows = [_agent(agent, now) for agent in page.rows]
+    use = figures.list_use(tenant=tenant, now=now)
+    # An ESCALATE is a token spent: people's own proposals are never one.
+    asked = activity.list_throughput(tenant=tenant, now=now)
+    near = [_near(item, now) for item in figures.list_near_cap(tenant=tenant)]
+    held = [_resource(row, holders) for row, holders in figures.list_resources(tenant=tenant)]
     context = {
-        "rows": [_row(agent, now) for agent in page.rows],
+        "agents": rows,
         "pager": paging.pager(
             page=page,
             query=request.GET,
@@ -65,19 +85,174 @@ def index(request: HttpRequest) -> HttpResponse:
             last=page.rows[-1].agent_id if page.rows else "",
             order="by name",
         ),
+        "empty_buckets": sum(row["tokens"] is not None and not row["tokens"].left for row in rows),
+        "use": [{"row": item, "escalations": one.escalated} for item, one in zip(use, asked, strict=False)],
+        "escalations": sum(item.escalated for item in asked),
+        "tokens": presenters.number(sum(item.tokens for item in use)),
+        "cost": bucket.dollars(sum(item.cost_micros for item in use)),
+        "charts": _charts(use, [(item.begins_at, item.escalated) for item in asked]),
+        "by_agent": _by_agent(figures.list_use_by_agent(tenant=tenant, now=now)),
+        "near": near,
+        "near_cap": sum(row["percent"] >= NEAR for row in near),
+        "stopped": figures.count_stopped(tenant=tenant, now=now),
+        "resources": held,
+        "tight": sum(row["percent"] >= FULL for row in held),
+        "may_refill": Role.ADMIN in roles_of(request.user),
     }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_budgets.html" if swapped else "runtime/budgets.html", context)
 
 
-def _row(agent: Agent, now: datetime) -> dict[str, Any]:
-    body = canonical.decode(bytes(agent.active_manifest.body)) if agent.active_manifest else {}
-    compute = body.get("compute") or {}
+@require_POST
+@require(Role.ADMIN)
+def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Fill an agent's escalation bucket, and restore it where the empty bucket had made it PASSIVE."""
+    reason = request.POST.get("reason", "").strip()
+    if not 0 < len(reason) <= LONGEST:
+        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
+        return _refused(request, status=400, title="A reason is needed", detail=detail)
+    answer = budgets.refill(
+        tenant=tenant_of(request.user), agent_id=agent_id, actor=f"user:{request.user.pk}", reason=reason
+    )
+    return _answer(request, answer, f"{agent_id} has a full bucket again.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def set_capacity(request: HttpRequest) -> HttpResponse:
+    """Give a resource another capacity, never under what is in use."""
+    name, capacity = request.POST.get("name", ""), reading.whole(request.POST.get("capacity", "").strip())
+    if capacity is None:
+        detail = "A capacity is a whole number in the resource's unit, without separators."
+        return _refused(request, status=400, title="A number is needed", detail=detail)
+    answer = resources.set_capacity(
+        tenant=tenant_of(request.user), name=name, capacity=capacity, actor=f"user:{request.user.pk}"
+    )
+    return _answer(request, answer, f"{name} has a capacity of {presenters.number(capacity)}.")
+
+
+def _agent(agent: Agent, now: datetime) -> dict[str, Any]:
+    manifest = schemas.manifest_of(agent)
+    compute = None if manifest is None else manifest.compute
     return {
         "agent": agent,
         "status": presenters.badge(presenters.AGENT_STATUSES, agent.status),
         "tokens": tokens(agent, now=now),
-        "compute_tokens": compute.get("tokens"),
-        "compute_cost": compute.get("cost_usd"),
-        "per_minute": body.get("proposals_per_minute"),
+        "caps": _caps(compute),
+        "per_minute": None if manifest is None else manifest.proposals_per_minute,
     }
+
+
+def _caps(compute: Compute | None) -> str:
+    """The caps of each flow, in words; empty where nothing bounds it."""
+    if compute is None:
+        return ""
+    caps = (
+        (compute.tokens, "tokens"),
+        (compute.cost_usd, "USD"),
+        (compute.tool_calls, "calls"),
+        (compute.wall_clock_s, "s"),
+    )
+    return ", ".join(f"{presenters.number(value)} {unit}" for value, unit in caps if value is not None)
+
+
+def _by_agent(counted: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    most = max((tokens for _, tokens, _ in counted), default=0) or 1
+    return [
+        {
+            "agent_id": agent_id,
+            "words": f"{presenters.number(tokens)} tokens, {bucket.dollars(micros)} USD",
+            "width": max(2, tokens * 100 // most),
+        }
+        for agent_id, tokens, micros in counted
+    ]
+
+
+def _charts(use: list[figures.Stretch], asked: list[tuple[datetime, int]]) -> list[dict[str, Any]]:
+    most = columns.round_up(max((count for _, count in asked), default=0), least=LEAST_ESCALATIONS)
+    tokens = columns.round_up(max((item.tokens for item in use), default=0), least=LEAST_TOKENS)
+    micros = columns.round_up(max((item.cost_micros for item in use), default=0), least=LEAST_MICROS)
+    return [
+        {
+            "id": "escalations",
+            "title": "Escalation tokens spent by five minutes",
+            "chart": columns.draw(asked, top=most, words=presenters.number(most)),
+        },
+        {
+            "id": "tokens",
+            "title": "Tokens by five minutes",
+            "chart": columns.draw(
+                [(item.begins_at, item.tokens) for item in use], top=tokens, words=presenters.number(tokens)
+            ),
+        },
+        {
+            "id": "cost",
+            "title": "Cost by five minutes",
+            "chart": columns.draw(
+                [(item.begins_at, item.cost_micros) for item in use],
+                top=micros,
+                words=f"{bucket.dollars(micros)} USD",
+            ),
+        },
+    ]
+
+
+def _near(item: figures.Near, now: datetime) -> dict[str, Any]:
+    row, percent = item.row, item.percent
+    return {
+        "flow": row.flow,
+        "state": presenters.badge(presenters.FLOW_STATES, row.flow.state),
+        "tokens": _words(item.tokens),
+        "cost": _words(item.cost, dollars=True),
+        "tool_calls": _words(item.tool_calls),
+        "ends_at": row.ends_at,
+        "is_late": row.ends_at is not None and row.ends_at <= now,
+        "percent": percent,
+        "width": min(100, percent),
+        "tone": "danger" if percent >= FULL else "warn" if percent >= NEAR else "ok",
+    }
+
+
+def _words(share: figures.Share | None, *, dollars: bool = False) -> str:
+    if share is None:
+        return ""
+    used, cap = (
+        (bucket.dollars(share.used), bucket.dollars(share.cap))
+        if dollars
+        else (presenters.number(share.used), presenters.number(share.cap))
+    )
+    return f"{used} of {cap}"
+
+
+def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
+    used = row.committed + row.reserved
+    percent = used * 100 // row.capacity if row.capacity else 100
+    committed = row.committed * 100 // row.capacity if row.capacity else 0
+    return {
+        "row": row,
+        "holders": [
+            {"row": holder, "amount": presenters.number(holder.amount), "state": holder.state}
+            for holder in holders
+        ],
+        "capacity": presenters.number(row.capacity),
+        "committed": presenters.number(row.committed),
+        "reserved": presenters.number(row.reserved),
+        "free": presenters.number(row.capacity - used),
+        "least": used,
+        "percent": percent,
+        "committed_width": committed,
+        "reserved_width": percent - committed,
+        "tone": "danger" if percent >= FULL else "warn" if percent >= NEAR else "accent",
+    }
+
+
+def _answer(request: HttpRequest, answer: Agent | Resource | Problem, done: str) -> HttpResponse:
+    if isinstance(answer, Problem):
+        return _refused(request, status=answer.status, title="Nothing was changed", detail=answer.detail)
+    messages.success(request, done)
+    return redirect(PAGE)
+
+
+def _refused(request: HttpRequest, *, status: int, title: str, detail: str) -> HttpResponse:
+    context = {"status": status, "title": title, "detail": detail, "href": PAGE, "action": "Go back"}
+    return render(request, "error.html", context, status=status)

@@ -12,7 +12,7 @@ from audit import canonical
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
 from runtime.models import Flow
-from runtime.queries import clock
+from runtime.queries import children, clock
 from runtime.queries.pages import flows, paging, people
 from runtime.views import presenters, proposals, reading, strip, timeline
 
@@ -80,7 +80,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     }
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
-    context |= {
+    context |= _family(flow) | {
         "proposals": [
             proposals.shown(proposal, people.names_of([proposal.author]))
             for proposal in flows.list_proposals(dfid=dfid)
@@ -149,6 +149,22 @@ def _head(flow: Flow) -> dict[str, Any]:
         "attempts_left": flow.attempts_allowed - flow.attempts_used,
         "waiting_for": "" if ended else _waiting_for(flow),
     }
+
+
+def _family(flow: Flow) -> dict[str, Any]:
+    """The parent, and the newest children with their states."""
+    below = [_relative(child) for child in children.list_children(flow)]
+    parent = None if flow.parent_id is None else flows.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
+    return {
+        "parent": None if parent is None else _relative(parent),
+        "children": below,
+        "children_open": children.count_open(parent=flow) if below else 0,
+    }
+
+
+def _relative(flow: Flow) -> dict[str, Any]:
+    # The end of a UUIDv7 is the part that tells siblings apart.
+    return _row(flow) | {"short": f"…{str(flow.dfid)[-8:]}"}
 
 
 def _running_since(flow: Flow) -> datetime | None:

@@ -163,8 +163,8 @@ def lines(
                 wait_for=_waited_for(entry.actor) if gap >= least else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,
-                link=_link(entry.kind, payload),
-                link_word="Open the escalation",
+                link=(link := _link(entry.kind, payload, entry.stream))[0],
+                link_word=link[1],
                 flow_url=f"/flows/{entry.stream}/" if _is_flow(entry.stream) else "",
             )
         )
@@ -177,9 +177,17 @@ def _short(sentence: str) -> str:
     return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
 
 
-def _link(kind: str, payload: Mapping[str, Any]) -> str:
-    opened = kind in (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED, Kind.ESCALATION_DECIDED)
-    return f"/escalations/{payload.get('escalation_id')}/" if opened else ""
+def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]:
+    """Where an entry leads, and what the link says; empty where it leads nowhere."""
+    match kind:
+        case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
+            return f"/escalations/{payload.get('escalation_id')}/", "Open the escalation"
+        case Kind.CHILD_OPENED:
+            return f"/flows/{payload.get('child_dfid')}/", "Open the child flow"
+        case Kind.CONTEXT_COMPILED if _is_flow(stream):
+            return f"/flows/{stream}/contexts/{payload.get('context_ref')}/", "What the agent saw"
+        case _:
+            return "", ""
 
 
 def _is_flow(stream: str) -> bool:

@@ -39,6 +39,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/agents/",
         "/agents/momentum-trader/",
         "/budgets/",
+        "/memory/",
         "/kinds/",
         "/kinds/ADJUST_POSITION/",
         "/ledger/",

@@ -1,9 +1,10 @@
-"""The feed and the four agents, one turn at a time against a console that runs as its users start it."""
+"""The feed and the agents, one turn at a time against a console that runs as its users start it."""
 
 import json
 import random
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from dir_console.demo.client import Client, Verdict
 from dir_console.demo.feed import Feed
 from dir_console.demo.persona import Persona
 from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
+from dir_console.demo.strategy import SCOPE, Strategist
 from dir_console.demo.wire import Refused, Wire
 from tests.demo.paper import ThreadBroker
 from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
 from tests.faults.stack import Stack
+from tests.waiting import until
 
 PACK = ROOT / "dir_console" / "demo" / "paper-brokerage.yaml"
 
@@ -102,6 +105,28 @@ def test_the_confused_agent_is_stopped_after_three_attempts(console: Stack) -> N
         ("ABORTED", True),
         ("ACCEPTED", False),
     }
+
+
+def test_the_strategist_lets_others_act_under_its_flow(console: Stack) -> None:
+    keys = json.loads(console.keys.read_text())
+    personas = agents.cast(base_url=console.base_url, keys=keys, seed=1, stop=threading.Event())
+    (strategist,) = (persona for persona in personas if isinstance(persona, Strategist))
+    strategist.plan_s = 12.0  # type: ignore[misc]
+    for desk in strategist.desks:
+        desk.person_s = 0.5  # type: ignore[misc]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        plan = pool.submit(strategist.turn)
+        until(lambda: plan.done() or all(not desk.orders.empty() for desk in strategist.desks), timeout_s=30)
+        for desk in strategist.desks:
+            desk.turn()
+        plan.result(timeout=60)
+    kept = strategist.client._call("GET", f"/memory/{SCOPE}/last-plan").body["value"]
+    flow = strategist.client.flow(kept["dfid"])
+    for persona in personas:
+        persona.client.wire.close()
+    assert flow["state"] == "CLOSED"
+    assert len(flow["children"]) == len(strategist.desks)
+    assert set(kept["ends"]) <= {"CLOSED", "ABORTED"}
 
 
 def test_a_session_that_ended_is_opened_again(console: Stack) -> None:

@@ -6,7 +6,7 @@ A case that was recorded is never changed: its file is judged, not its code here
 from collections.abc import Callable
 from typing import Any
 
-from runtime.contracts.facts import Lift
+from runtime.contracts.facts import Lift, ResourceFacts
 from runtime.contracts.states import AgentStatus
 from runtime.kernel.gate.case import Case
 from tests import builders
@@ -24,6 +24,12 @@ def _status(status: AgentStatus) -> dict[str, Any]:
 
 def _kind(**fields: Any) -> dict[str, Any]:
     return {"rules": builders.rules(kind=builders.kind(**fields))}
+
+
+def _claims(*amounts: str, reserved: int = 0, committed: int = 0) -> dict[str, Any]:
+    claims = [{"resource": "cash", "amount": amount} for amount in amounts]
+    cash = ResourceFacts(name="cash", unit="cents", capacity=100, reserved=reserved, committed=committed)
+    return {**_kind(claims=claims), "facts": builders.facts(resources=(cash,))}
 
 
 def _manifest(**fields: Any) -> dict[str, Any]:
@@ -82,6 +88,8 @@ def _override(**world: Any) -> dict[str, Any]:
 
 _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "accept": dict,
+    "accept-claims": lambda: _claims("60", "params.quantity", reserved=30, committed=5),
+    "accept-compute": lambda: {"facts": builders.facts(compute=builders.compute(tokens_used=1_000))},
     "accept-last-millisecond": lambda: {"now_ms": builders.NOW_MS + builders.WINDOW_MS},
     "accept-numbers-and-text": _numbers,
     "accept-override": _override,
@@ -94,10 +102,15 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-rule": lambda: _params(action="SELL"),
     "escalate-tier": lambda: _kind(risk_tier="T3"),
     "reject-budget": lambda: {**_asked(confidence=0.1), "facts": builders.facts(escalation_tokens=0)},
+    "reject-claim-unreadable": lambda: _claims("-1"),
+    "reject-compute": lambda: {
+        "facts": builders.facts(compute=builders.compute(tokens_used=1_001, ends_at_ms=builders.NOW_MS))
+    },
     "reject-condition": lambda: _override(**{"price.AAPL": 19_010}),
     "reject-constraint": lambda: _asked(
         execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 100}
     ),
+    "reject-contention": lambda: _claims("60", reserved=41),
     "reject-context-expired": lambda: {
         **_asked(valid_until_ms=builders.NOW_MS + 2_000_000),
         "now_ms": builders.NOW_MS + 1_000_000,
@@ -127,6 +140,7 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "reject-schema": lambda: _params(quantity="five", symbol="aapl", colour="red"),
     "reject-scope": lambda: _manifest(scope={"symbol": ["MSFT"]}),
     "reject-session": lambda: {"facts": builders.facts(session_valid=False)},
+    "reject-shortage": lambda: _claims("60", reserved=5, committed=41),
     "reject-stale": lambda: {"facts": builders.facts(world={**builders.WORLD, "price.AAPL": 25_000})},
     "reject-suspended": lambda: _status(AgentStatus.SUSPENDED),
     "reject-version": lambda: _asked(policy_version="2.0.0"),

@@ -15,6 +15,8 @@ from tests.golden import history, record, scenarios
 
 # Given after the gate: by the worker, the sweeper, or a person.
 ELSEWHERE = {
+    Reason.LEASE_ENDED,
+    Reason.PARENT_ENDED,
     Reason.IN_DOUBT,
     Reason.REPEATED_FAILURE,
     Reason.TERMINAL_FAILURE,

@@ -22,7 +22,7 @@ def asking_for_a_person(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
-    verdict = builders.judge()
+    verdict = builders.judge(facts=builders.facts(compute=builders.compute(), resources=()))
     assert verdict.decision is Decision.ACCEPT
     assert [item.check for item in verdict.findings] == NAMES
     assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}
@@ -153,7 +153,7 @@ def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() ->
 
 
 def test_expressions_see_every_name_of_the_table() -> None:
-    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}))
+    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}, compute=builders.compute()))
     assert set(asked.names) == names.JUDGED
     for root in ("flow", "agent", "budget", "time", "manifest", "context"):
         assert set(asked.names[root]) == names.FIELDS[root]

@@ -218,7 +218,7 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     assert checked(text) == []
     found = list(pack_checks.warnings(read(text).pack))
     names = [
-        *("claims", "routes", "subjects", "outputs_schema", "allowed_outcomes", "required_evidence"),
+        *("routes", "subjects", "outputs_schema", "allowed_outcomes", "required_evidence"),
         *(
             "approval_mode",
             "gate_id",
@@ -229,9 +229,8 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
         ),
         *("rules[0].mandatory false", "rules[0].priority"),
     ]
-    of_agent = ["compute", "memory_scopes", "may_delegate_to", "silent_after_s", "hours", "model_profile"]
+    of_agent = ["silent_after_s", "hours", "model_profile"]
     assert found == [
-        "resources are not enforced yet",
         *(f"TRADE: {name} is not enforced yet" for name in names),
         *(f"a: {name} is not enforced yet" for name in [*of_agent, "prompt_bundle_hash", "evaluator_suite"]),
         "a: TRADE reads manifest.limits.most, which is not set; its proposals will be refused",

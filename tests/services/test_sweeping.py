@@ -123,6 +123,35 @@ def test_an_idle_flow_is_aborted(settings: Settings, rung: list[UUID]) -> None:
     assert [row.event_type for row in idle.feedback.all()] == ["FLOW_ABORTED"]
 
 
+def test_a_parent_is_not_idle_while_its_children_stir(settings: Settings, rung: list[UUID]) -> None:
+    settings.DIR_FLOW_TTL_S = 60
+    desk = trade.open_desk()
+    parent = desk.open()
+    child = trade.flow_of(desk.accept(parent=parent)).pk
+    long_ago, just_now = clock.now() - timedelta(seconds=61), clock.now()
+    Flow.objects.filter(pk__in=(parent, child)).update(updated_at=long_ago)
+    assert sweeping.sweep().idle_flows == 0
+    ended = {"state": FlowState.CLOSED, "ended_at": just_now}
+    Flow.objects.filter(pk=child).update(updated_at=just_now, **ended)
+    assert sweeping.sweep().idle_flows == 0
+    Flow.objects.filter(pk=child).update(updated_at=long_ago)
+    assert sweeping.sweep().idle_flows == 1
+    assert Flow.objects.get(pk=parent).reason == "IDLE_TOO_LONG"
+
+
+def test_a_parent_that_got_a_child_since_it_was_chosen_is_left_alone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, rung: list[UUID]
+) -> None:
+    settings.DIR_FLOW_TTL_S = 60
+    desk = trade.open_desk()
+    parent = desk.open()
+    desk.open(parent)
+    Flow.objects.filter(pk=parent).update(updated_at=clock.now() - timedelta(seconds=61))
+    monkeypatch.setattr(intents, "list_idle_flows", lambda **_: [parent])
+    swept = sweeping.sweep()
+    assert (swept.idle_flows, swept.failed) == (0, 0)
+
+
 def test_what_changed_since_it_was_chosen_is_left_alone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, rung: list[UUID]
 ) -> None:

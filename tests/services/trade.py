@@ -56,31 +56,53 @@ class Desk:
     agent: Agent
     session: Session
 
-    def accept(self, *, window_s: int = 60, traceparent: str = "") -> UUID:
+    def open(self, parent: UUID | None = None) -> UUID:
+        """A flow, of its own or under a parent; its DFID."""
+        opened = _good(flows.open_flow(agent=self.agent, trigger={"why": "trial"}, parent_dfid=parent))
+        return UUID(opened.dfid)
+
+    def accept(self, *, window_s: int = 60, traceparent: str = "", parent: UUID | None = None) -> UUID:
         """A flow of its own, its proposal accepted; the id of the waiting intent."""
-        opened = _good(flows.open_flow(agent=self.agent, trigger={"why": "trial"}, traceparent=traceparent))
-        dfid = UUID(str(opened.dfid))
-        context = _good(contexts.compile_context(agent=self.agent, dfid=dfid))
-        asked = {
-            "policy_kind": KIND,
-            "params": {"symbol": "ABC", "quantity": 2},
-            "execution_constraints": {"validity_window_sec": window_s},
-            "context_ref": context.context_ref,
-            "confidence": 0.9,
-        }
-        body = canonical.encode(asked)
-        answered = intake.submit(
-            session=self.session,
-            dfid=dfid,
-            envelope=ProposalEnvelope.model_validate_json(body),
-            body=body,
-            idempotency_key=str(uuid4()),
-            path=f"/flows/{dfid}/proposals",
-        )
-        assert isinstance(answered, intake.Answered), answered
-        verdict = canonical.decode(answered.body)
+        verdict = propose(self, window_s=window_s, traceparent=traceparent, parent=parent)
         assert verdict["verdict"] == "ACCEPT", verdict
         return UUID(verdict["intent_id"])
+
+
+def propose(
+    desk: Desk,
+    *,
+    quantity: int = 2,
+    window_s: int = 60,
+    traceparent: str = "",
+    parent: UUID | None = None,
+) -> dict[str, Any]:
+    """A flow of its own and a proposal in it; the verdict."""
+    opened = _good(
+        flows.open_flow(
+            agent=desk.agent, trigger={"why": "trial"}, traceparent=traceparent, parent_dfid=parent
+        )
+    )
+    dfid = UUID(str(opened.dfid))
+    context = _good(contexts.compile_context(agent=desk.agent, dfid=dfid))
+    asked = {
+        "policy_kind": KIND,
+        "params": {"symbol": "ABC", "quantity": quantity},
+        "execution_constraints": {"validity_window_sec": window_s},
+        "context_ref": context.context_ref,
+        "confidence": 0.9,
+    }
+    body = canonical.encode(asked)
+    answered = intake.submit(
+        session=desk.session,
+        dfid=dfid,
+        envelope=ProposalEnvelope.model_validate_json(body),
+        body=body,
+        idempotency_key=str(uuid4()),
+        path=f"/flows/{dfid}/proposals",
+    )
+    assert isinstance(answered, intake.Answered), answered
+    verdict: dict[str, Any] = canonical.decode(answered.body)
+    return verdict
 
 
 def pack(*, base_url: str, executor: str = "http") -> str:

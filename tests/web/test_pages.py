@@ -22,6 +22,7 @@ PAGES = [
     "/agents/",
     "/agents/ambitious-trader/",
     "/budgets/",
+    "/memory/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/ledger/",

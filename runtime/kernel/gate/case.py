@@ -8,7 +8,7 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import Contract, PolicyKind
 from runtime.contracts.proposal import Proposal
-from runtime.kernel import moments
+from runtime.kernel import budgets, moments
 from runtime.kernel.rules import evaluate, language
 
 
@@ -60,7 +60,10 @@ class Case:
             },
             "agent": agent.model_dump(mode="json"),
             "history": self.facts.history or {},
-            "budget": {"escalation_tokens": self.facts.escalation_tokens},
+            "budget": {
+                "escalation_tokens": self.facts.escalation_tokens,
+                **budgets.left(self.facts.compute),
+            },
             "time": moments.named(self.now_ms),
         }
         return language.Names(values)

@@ -3,7 +3,7 @@
 Pure: no clock, no database, no randomness. The same four arguments give the same bytes, always.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from audit import canonical
@@ -16,6 +16,7 @@ from runtime.kernel.gate import consequence, findings
 from runtime.kernel.gate.case import Case, Rules
 from runtime.kernel.gate.checks import (
     authority,
+    budget,
     conditions,
     confidence,
     constraints,
@@ -23,6 +24,7 @@ from runtime.kernel.gate.checks import (
     escalation_budget,
     limits,
     rate,
+    resources,
     retries,
     rules,
     schema,
@@ -40,6 +42,8 @@ class Stage:
     name: str
     check: findings.Check
     is_integrity: bool
+    # A stage that came later asks only cases that know of it: a stored verdict comes out as it was.
+    applies: Callable[[Case], bool] = lambda case: True
 
 
 STAGES: tuple[Stage, ...] = (
@@ -50,10 +54,12 @@ STAGES: tuple[Stage, ...] = (
     Stage(context_freshness.NAME, context_freshness.check, is_integrity=True),
     Stage(constraints.NAME, constraints.check, is_integrity=False),
     Stage(conditions.NAME, conditions.check, is_integrity=False),
+    Stage(budget.NAME, budget.check, is_integrity=False, applies=budget.applies),
     Stage(rate.NAME, rate.check, is_integrity=False),
     Stage(limits.NAME, limits.check, is_integrity=False),
     Stage(rules.NAME, rules.check, is_integrity=False),
     Stage(confidence.NAME, confidence.check, is_integrity=False),
+    Stage(resources.NAME, resources.check, is_integrity=False, applies=resources.applies),
     Stage(consequence.NAME, consequence.check, is_integrity=False),
 )
 
@@ -90,6 +96,7 @@ def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) 
         steps=consequence.steps(case) if accepted else (),
         attempts_left=max(0, facts.flow.attempts_allowed - used),
         exhausted=exhausted,
+        claims=resources.claims(case) if accepted else (),
     )
 
 
@@ -109,6 +116,8 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
 def _walk(case: Case) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for stage in STAGES:
+        if not stage.applies(case):
+            continue
         answers = list(stage.check(case))
         found.extend(answers or [findings.passed(stage.name)])
         if stage.is_integrity and findings.is_rejected(answers):

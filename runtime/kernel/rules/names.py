@@ -21,7 +21,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "history": frozenset(
             {"proposals_1m", "proposals_1h", "accepted_1h", "accepted_24h", "rejected_24h", "escalated_24h"}
         ),
-        "budget": frozenset({"escalation_tokens"}),
+        "budget": frozenset({"escalation_tokens", "tokens_left", "cost_left_micros", "tool_calls_left"}),
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
     }

@@ -14,7 +14,7 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.contracts.verdict import StepRequest
 from runtime.models import Attempt, Flow, Intent, Target
 from runtime.queries import clock, intents
-from runtime.services import locks, races, rechecking
+from runtime.services import locks, races, rechecking, reservations
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
 
@@ -69,10 +69,22 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     step = _step(intent)
     if step is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
-    findings = rechecking.recheck(flow=flow, intent=intent, at=journal.at)
-    if findings:
-        return _end(journal, intent, status="BLOCKED", code=findings[0].code)
+    obstacle = _obstacle(journal, intent)
+    if obstacle is not None:
+        return _end(journal, intent, status="BLOCKED", code=obstacle)
     return _take(journal, intent, step=step, owner=owner)
+
+
+def _obstacle(journal: Journal, intent: Intent) -> str | None:
+    """What no longer holds, as a reason code; what it claims of resources is pinned when all holds."""
+    findings = rechecking.recheck(flow=journal.flow, intent=intent, at=journal.at)
+    if findings:
+        return findings[0].code
+    pinned = reservations.pin(intent=intent, at=journal.at)
+    if pinned is None:
+        return Reason.RESOURCE_CONTENTION
+    journal.add(*pinned)
+    return None
 
 
 def _take(journal: Journal, intent: Intent, *, step: StepRequest, owner: str) -> Claimed:

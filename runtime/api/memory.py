@@ -1,0 +1,53 @@
+"""`/memory/{scope}/{key}`: what an agent remembers for later contexts, within its manifest's grants."""
+
+from typing import Annotated
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Router
+
+from runtime.api import auth, documents, envelopes
+from runtime.api.replies import reply
+from runtime.contracts import wire
+from runtime.contracts.problem import Problem, ProblemError
+from runtime.queries import clock
+from runtime.queries import memory as queries
+from runtime.services import memory
+
+router = Router(tags=["Memory"], auth=auth.SessionToken())
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
+Scope = Annotated[str, Path(pattern=NAME)]
+Key = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+
+
+@router.put(
+    "/memory/{scope}/{key}",
+    response=wire.MemoryAnswer,
+    openapi_extra=documents.describe(body=wire.MemoryRequest),
+)
+def write_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
+    """Write the next version under a key; from a source that the runtime does not know, into quarantine."""
+    body, checked = envelopes.read(request, wire.MemoryRequest)
+    return reply(
+        memory.write(
+            agent=auth.session_of(request).agent,
+            scope=scope,
+            key=key,
+            value=checked.value["value"],
+            source=body.source,
+            ttl_s=body.ttl_s,
+        )
+    )
+
+
+@router.get("/memory/{scope}/{key}", response=wire.MemoryView, openapi_extra=documents.describe())
+def read_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
+    """What is in force under a key, with its source and writer."""
+    agent = auth.session_of(request).agent
+    if scope not in queries.readable(agent):
+        detail = "The active manifest does not let this agent read this scope. Read one that it grants."
+        raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
+    row = queries.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
+    if row is None:
+        detail = "Nothing is in force under this key: it was not written, has expired, or is in quarantine."
+        raise ProblemError(Problem(status=404, code="NOT_FOUND", detail=detail))
+    return reply(wire.MemoryView.model_validate(queries.remembered(row).model_dump()))

@@ -1,0 +1,70 @@
+"""Can what the action takes be reserved? Decided on facts, then taken in the same transaction (ADR 0010)."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from runtime.contracts.reasons import Reason
+from runtime.contracts.verdict import Finding, ResourceClaim
+from runtime.kernel import reservations
+from runtime.kernel.gate import findings
+from runtime.kernel.gate.case import Case
+from runtime.kernel.reservations import Shortage, Unreadable
+
+NAME = "resources"
+
+
+def applies(case: Case) -> bool:
+    """Only where the kind claims anything and its resources were read."""
+    return case.facts.resources is not None
+
+
+def check(case: Case) -> Iterable[Finding]:
+    """INSUFFICIENT_LIQUIDITY, RESOURCE_CONTENTION, or CLAIM_FAILED; one finding per resource."""
+    known = reservations.by_name(case.facts.resources or ())
+    for item in reservations.wanted(case.kind, case.names):
+        match item:
+            case Unreadable(resource=name, message=message):
+                yield findings.fail(NAME, Reason.CLAIM_FAILED, f"{name}: {message}", subject=name)
+            case ResourceClaim(resource=name) if name not in known:
+                message = f"{name}: there is no such resource"
+                yield findings.fail(NAME, Reason.CLAIM_FAILED, message, subject=name)
+            case ResourceClaim():
+                yield from _fits(case, item)
+            case _:
+                assert_never(item)
+
+
+def claims(case: Case) -> tuple[ResourceClaim, ...]:
+    """What an accepted case takes, in the order of names."""
+    if not applies(case):
+        return ()
+    return tuple(
+        item for item in reservations.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
+    )
+
+
+def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
+    resource = reservations.by_name(case.facts.resources or ())[claim.resource]
+    match reservations.shortage(claim, resource):
+        case Shortage.LIQUIDITY:
+            yield findings.fail(
+                NAME,
+                Reason.INSUFFICIENT_LIQUIDITY,
+                f"{resource.name} does not have this much left. Propose less.",
+                subject=resource.name,
+                proposed_value=claim.amount,
+                limit=reservations.available(resource, even_reserved=True),
+            )
+        case Shortage.CONTENTION:
+            yield findings.fail(
+                NAME,
+                Reason.RESOURCE_CONTENTION,
+                f"{resource.name} is held by other flows just now. Try again later, or propose less.",
+                subject=resource.name,
+                proposed_value=claim.amount,
+                limit=reservations.available(resource),
+            )
+        case None:
+            return
+        case _ as never:
+            assert_never(never)

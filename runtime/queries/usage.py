@@ -1,0 +1,28 @@
+"""What is left of a flow's compute budget."""
+
+from datetime import datetime
+from typing import Any
+
+from runtime.contracts.facts import ComputeFacts
+from runtime.kernel import budgets, moments
+from runtime.models import Flow
+from runtime.queries import facts
+
+
+def left_in(flow: Flow, *, at: datetime) -> dict[str, Any]:
+    """The fields of `wire.ComputeLeft` at `at`; empty where no budget is kept."""
+    compute = facts.get_compute(flow)
+    return {} if compute is None else left_of(compute, at=at)
+
+
+def left_of(compute: ComputeFacts, *, at: datetime) -> dict[str, Any]:
+    """The fields of `wire.ComputeLeft` at `at`: never under nothing, None where nothing bounds it."""
+    left = budgets.left(compute)
+    cost = left.get("cost_left_micros")
+    ends = compute.ends_at_ms
+    return {
+        "tokens_left": left.get("tokens_left"),
+        "cost_left_usd": None if cost is None else budgets.dollars(cost),
+        "tool_calls_left": left.get("tool_calls_left"),
+        "wall_clock_left_s": None if ends is None else max(0, ends - moments.to_ms(at)) // budgets.MILLI,
+    }

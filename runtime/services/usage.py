@@ -1,0 +1,210 @@
+"""Usage: what an agent reports of its reasoning, and the hard stop at the cap (DIR paper, 9.3)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+
+from audit import canonical, events
+from runtime.contracts import wire
+from runtime.contracts.facts import ComputeFacts
+from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import (
+    ENDED,
+    OPEN_TO_PROPOSALS,
+    FeedbackType,
+    FlowState,
+)
+from runtime.kernel import budgets, moments
+from runtime.kernel.budgets import Overspent, Spent
+from runtime.models import Agent, Answer, ComputeBudget, Flow, UsageReport
+from runtime.queries import clock, facts
+from runtime.queries import usage as usage_queries
+from runtime.services import flow_ending, flows, locks, races
+from runtime.services.flows import Repeatable
+from runtime.services.journal import Journal
+
+_ACTOR = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One call of `POST /flows/{dfid}/usage`, parsed and authenticated."""
+
+    agent: Agent
+    dfid: UUID
+    tokens: int
+    cost_micros: int
+    tool_calls: int
+    repeatable: Repeatable | None
+
+
+def report(
+    *, agent: Agent, dfid: UUID, asked: wire.UsageRequest, repeatable: Repeatable | None = None
+) -> wire.UsageAnswer | Problem:
+    """Add deltas to what a flow has used. Past a cap the flow is ABORTED and the answer is 429.
+
+    The deltas that passed the cap are recorded too: they were used. With `repeatable`, a repeat of the call
+    adds nothing and gets the same answer.
+    """
+    call = Report(
+        agent=agent,
+        dfid=dfid,
+        tokens=asked.tokens,
+        cost_micros=budgets.micros(asked.cost_usd or "0"),
+        tool_calls=asked.tool_calls or 0,
+        repeatable=repeatable,
+    )
+    return races.run(lambda: _report(call))
+
+
+def stop_overdue(dfid: UUID) -> bool:
+    """Abort a flow whose agent has run out of time, in the caller's transaction; for the sweeper."""
+    flow = locks.lock_flow(dfid=dfid)
+    if flow is None or flow.state not in OPEN_TO_PROPOSALS:
+        return False
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    compute = facts.get_compute(flow)
+    over = () if compute is None else _passed(flow, compute, journal.at)
+    if not over or not _stop(journal, over):
+        return False
+    journal.write()
+    return True
+
+
+def _report(call: Report) -> wire.UsageAnswer | Problem:
+    flow = locks.lock_flow(dfid=call.dfid, tenant=call.agent.tenant)
+    if flow is None or flow.agent_id != call.agent.pk:
+        return flows.not_found()
+    stored = _stored(call)
+    if stored is not None:
+        return _repeat(stored, call)
+    if flow.state in ENDED:
+        return _ended(flow)
+    journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=clock.now())
+    compute = _spend(call, journal)
+    over = _passed(flow, compute, journal.at)
+    stopped = bool(over) and _stop(journal, over)
+    journal.write()
+    answer = wire.UsageAnswer(state=str(flow.state), **usage_queries.left_of(compute, at=journal.at))
+    refusal = _exceeded(flow, stopped=stopped) if over else None
+    _store(call, answer, refused=refusal is not None, at=journal.at)
+    return refusal or answer
+
+
+def _spend(call: Report, journal: Journal) -> ComputeFacts:
+    flow = journal.flow
+    ComputeBudget.objects.get_or_create(flow=flow)
+    ComputeBudget.objects.filter(flow=flow).update(
+        tokens_used=F("tokens_used") + call.tokens,
+        cost_used_micros=F("cost_used_micros") + call.cost_micros,
+        tool_calls_used=F("tool_calls_used") + call.tool_calls,
+    )
+    UsageReport.objects.create(
+        tenant=flow.tenant,
+        flow=flow,
+        agent=call.agent,
+        tokens=call.tokens,
+        cost_micros=call.cost_micros,
+        tool_calls=call.tool_calls,
+        reported_at=journal.at,
+    )
+    journal.add(
+        events.UsageReported(
+            tokens=call.tokens,
+            cost_usd=budgets.dollars(call.cost_micros) if call.cost_micros else None,
+            tool_calls=call.tool_calls or None,
+        )
+    )
+    return facts.compute_of(ComputeBudget.objects.get(flow=flow))
+
+
+def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
+    """The bounds that are passed. Time is the agent's own: it stands still while others have the flow."""
+    found = budgets.overspent(compute, opened_at_ms=moments.to_ms(flow.opened_at), now_ms=moments.to_ms(at))
+    own_turn = flow.state in OPEN_TO_PROPOSALS
+    return tuple(item for item in found if own_turn or item.what is not Spent.TIME)
+
+
+def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
+    """The hard stop; False where a worker has the intent already: its outcome will end the flow."""
+    taken = flow_ending.take_back(flow=journal.flow, reason=Reason.BUDGET_EXCEEDED, at=journal.at)
+    if taken is None:
+        return False
+    journal.add(*taken)
+    journal.move(FlowState.ABORTED, reason=Reason.BUDGET_EXCEEDED)
+    journal.tell(
+        FeedbackType.FLOW_ABORTED,
+        {
+            "reason": Reason.BUDGET_EXCEEDED.value,
+            "details": [
+                {"bound": item.what.value, "proposed_value": item.used, "limit": item.cap} for item in over
+            ],
+        },
+    )
+    return True
+
+
+def _stored(call: Report) -> Answer | None:
+    asked = call.repeatable
+    if asked is None:
+        return None
+    return Answer.objects.filter(agent=call.agent, path=asked.path, key=asked.key).first()
+
+
+def _store(call: Report, answer: wire.UsageAnswer, *, refused: bool, at: datetime) -> None:
+    asked = call.repeatable
+    if asked is None:
+        return
+    kept: dict[str, Any] = {"refused": refused, "answer": wire.plain(answer)}
+    Answer.objects.create(
+        agent=call.agent,
+        path=asked.path,
+        key=asked.key,
+        request_digest=canonical.digest(asked.body),
+        body=canonical.encode(kept),
+        answered_at=at,
+    )
+
+
+def _repeat(stored: Answer, call: Report) -> wire.UsageAnswer | Problem:
+    asked = call.repeatable
+    if asked is None or stored.request_digest != canonical.digest(asked.body):
+        return Problem(
+            status=422,
+            code="IDEMPOTENCY_KEY_REUSED",
+            detail="This Idempotency-Key was used with another body. Use a new key for a new report.",
+            dfid=str(call.dfid),
+        )
+    kept = canonical.decode(bytes(stored.body))
+    answer = wire.UsageAnswer.model_validate(kept["answer"])
+    if kept["refused"]:
+        return _refusal(str(call.dfid), stopped=answer.state in ENDED)
+    return answer
+
+
+def _ended(flow: Flow) -> Problem:
+    if flow.reason == Reason.BUDGET_EXCEEDED:
+        return _exceeded(flow, stopped=True)
+    return Problem(
+        status=409,
+        code="FLOW_NOT_OPEN",
+        detail=f"The flow is {flow.state}: it uses nothing more. Report to the flow that you work in.",
+        dfid=str(flow.dfid),
+    )
+
+
+def _exceeded(flow: Flow, *, stopped: bool) -> Problem:
+    return _refusal(str(flow.dfid), stopped=stopped)
+
+
+def _refusal(dfid: str, *, stopped: bool) -> Problem:
+    detail = (
+        "The flow has used more than its compute budget and is ABORTED. Open a new flow."
+        if stopped
+        else "The flow has used more than its compute budget. Its call is under way: read its feedback."
+    )
+    return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=dfid)

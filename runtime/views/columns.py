@@ -1,0 +1,61 @@
+"""Geometry of a chart of plain columns over time. Its figures stand beside it as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+WIDTH, HEIGHT, TOP, BASE = 480, 120, 14, 100
+GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One stretch of time, from the base line up."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    begins_at: datetime
+    tick: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The chart. `top` is the value at the upper grid line, in words."""
+
+    columns: Sequence[Column]
+    top: str
+    width: int = WIDTH
+    height: int = HEIGHT
+    base: int = BASE
+    line: int = TOP
+
+
+def draw(values: Sequence[tuple[datetime, int]], *, top: int, words: str) -> Columns:
+    """Columns scaled so that `top` reaches the grid line; `words` say what `top` is."""
+    step = WIDTH / max(1, len(values))
+    columns = []
+    for index, (begins_at, value) in enumerate(values):
+        height = round(value / top * (BASE - TOP), 1) if top else 0.0
+        columns.append(
+            Column(
+                x=round(index * step + GAP / 2, 1),
+                y=round(BASE - height, 1),
+                width=round(step - GAP, 1),
+                height=height,
+                begins_at=begins_at,
+                tick=begins_at.minute % 30 == 0,
+            )
+        )
+    return Columns(columns=columns, top=words)
+
+
+def round_up(value: int, *, least: int) -> int:
+    """The next of 1, 2 and 5 times a power of ten that is not under `value` nor `least`."""
+    scale = 1
+    while True:
+        for step in (1, 2, 5):
+            if step * scale >= max(value, least):
+                return step * scale
+        scale *= 10

@@ -1,0 +1,76 @@
+"""A frozen context as its agent saw it: rendered for people, and byte for byte."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from audit import canonical
+from audit.permissions import signed_in, tenant_of
+from runtime.models import Snapshot
+from runtime.queries.pages import snapshots
+from runtime.views import presenters
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
+    """One snapshot; with `?raw=1` its stored bytes and nothing else."""
+    snapshot = snapshots.get_snapshot(tenant=tenant_of(request.user), dfid=dfid, context_ref=context_ref)
+    if snapshot is None:
+        raise Http404
+    body = bytes(snapshot.body)
+    if "raw" in request.GET:
+        answer = HttpResponse(body, content_type="application/json")
+        answer["Content-Disposition"] = f'attachment; filename="context-{context_ref[:16]}.json"'
+        return answer
+    return render(request, "runtime/context.html", _shown(snapshot, body))
+
+
+def _shown(snapshot: Snapshot, body: bytes) -> dict[str, Any]:
+    content = canonical.decode(body)
+    return {
+        "flow": snapshot.flow,
+        "snapshot": snapshot,
+        "digest": canonical.digest(body),
+        "is_whole": canonical.digest(body) == snapshot.context_ref,
+        "size": len(body),
+        "facts": _facts(content),
+        "history": [_event(event) for event in content["recent_history"]],
+        "memory": [_remembered(item) for item in content["memory"]],
+        "artifacts": content["artifacts"],
+        "schemas": content["schemas"],
+        "budget": sorted(content["budget"].items()),
+        "mission": content["mission"],
+        # Contexts of before the token budget have no such member.
+        "trimmed": content.get("trimmed", []),
+        "raw": body.decode(),
+    }
+
+
+def _facts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    versions = content["versions"]
+    return [
+        {
+            "path": f"{namespace}.{name}",
+            "value": presenters.plain_value(value),
+            "version": versions[f"{namespace}.{name}"],
+        }
+        for namespace, names in content["facts"].items()
+        for name, value in names.items()
+    ]
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "type": str(event["event_type"]),
+        "at": str(event["at"]),
+        "data": presenters.plain_value(event["data"]),
+    }
+
+
+def _remembered(item: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(item) | {"value": presenters.plain_value(item["value"])}

@@ -1,0 +1,63 @@
+"""Memory in quarantine: everybody sees what waits, an admin lets it in or keeps it out."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit import canonical
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.models import MemoryItem
+from runtime.queries import memory as queries
+from runtime.services import memory
+from runtime.views import presenters
+
+PAGE = "/memory/"
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """What waits in quarantine, oldest first, with its source."""
+    context = {
+        "items": [_shown(row) for row in queries.list_quarantined(tenant=tenant_of(request.user))],
+        "may_decide": Role.ADMIN in roles_of(request.user),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_memory.html" if swapped else "runtime/memory.html", context)
+
+
+@require_POST
+@require(Role.ADMIN)
+def release(request: HttpRequest, item: int) -> HttpResponse:
+    """Let an item into contexts."""
+    answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=f"user:{request.user.pk}")
+    return _answer(request, answer, "is in force: agents that may read its scope are given it.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def discard(request: HttpRequest, item: int) -> HttpResponse:
+    """Keep an item out of every context."""
+    answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=f"user:{request.user.pk}")
+    return _answer(request, answer, "stays out for good.")
+
+
+def _shown(row: MemoryItem) -> dict[str, Any]:
+    return {
+        "row": row,
+        "value": presenters.plain_value(canonical.decode(bytes(row.value))),
+        "agent_id": row.writer.agent_id,
+    }
+
+
+def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:
+    if isinstance(answer, Problem):
+        context = {"status": answer.status, "title": "Nothing was changed", "detail": answer.detail}
+        context |= {"href": PAGE, "action": "Go back"}
+        return render(request, "error.html", context, status=answer.status)
+    messages.success(request, f"{answer.scope}/{answer.key} {done}")
+    return redirect(PAGE)

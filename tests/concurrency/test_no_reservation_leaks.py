@@ -1,0 +1,110 @@
+"""Workers, cancels, hard stops and the sweeper at once: whoever wins, no reservation is left behind."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from audit.verification import Whole, verify_database
+from runtime.contracts import wire
+from runtime.contracts.problem import Problem
+from runtime.contracts.receipt import CallResult, FailureClass
+from runtime.contracts.states import ENDED, FlowState, IntentState, ReservationState
+from runtime.models import Flow, Intent, Reservation, Resource
+from runtime.queries import clock
+from runtime.services import execution, flows, sweeping, usage
+from tests.concurrency import racing
+from tests.services import stock, trade
+
+FLOWS = 8
+RESULTS: dict[str, CallResult] = {
+    "done": stock.DONE,
+    "refused": stock.failure(FailureClass.TERMINAL),
+    "doubtful": stock.failure(FailureClass.UNKNOWN),
+}
+ROOMY = "{name: units, capacity: 10000, unit: units}"
+
+
+@pytest.fixture
+def waiting(real_db: str, monkeypatch: pytest.MonkeyPatch) -> tuple[trade.Desk, list[UUID]]:
+    """A desk with accepted proposals whose leases have just ended."""
+    text = stock.pack().replace("{name: units, capacity: 100, unit: units}", ROOMY)
+    monkeypatch.setattr(trade, "PACK", text)
+    desk = trade.open_desk()
+    intents = [desk.accept() for _ in range(FLOWS)]
+    Reservation.objects.update(lease_until=clock.now() - timedelta(seconds=1))
+    return desk, intents
+
+
+def befall(desk: trade.Desk, intents: list[UUID], number: int) -> None:
+    """One of four fates for every flow, begun at another place by each racer."""
+    for intent_id in intents[number % FLOWS :] + intents[: number % FLOWS]:
+        dfid = trade.intent(intent_id).flow_id
+        match number % 4:
+            case 0:
+                execution.attempt(intent_id, owner=f"worker-{number}")
+            case 1:
+                flows.cancel(agent=desk.agent, dfid=dfid, reason="Enough")
+            case 2:
+                usage.report(agent=desk.agent, dfid=dfid, asked=wire.UsageRequest(tokens=600))
+            case _:
+                sweeping.sweep()
+
+
+@pytest.mark.parametrize("ending", RESULTS)
+def test_whoever_wins_nothing_is_left_behind(
+    waiting: tuple[trade.Desk, list[UUID]], ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, intents = waiting
+    stock.answer_with(monkeypatch, RESULTS[ending])
+    racing.race(8, lambda number: befall(desk, intents, number))
+    for intent_id in intents:
+        racing.patiently(lambda of=intent_id: execution.attempt(of, owner="the last"))  # type: ignore[misc]
+    stock.check()
+    assert not Flow.objects.exclude(state__in=[*ENDED, FlowState.ESCALATED]).exists()
+    effects = Intent.objects.filter(state=IntentState.DONE).count()
+    assert Resource.objects.get(name="units").committed == 60 * effects
+    doubtful = Intent.objects.filter(state=IntentState.IN_DOUBT).count()
+    standing = Reservation.objects.filter(state=ReservationState.PINNED, resource__name="units")
+    assert standing.count() == doubtful
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_freed_lease_is_taken_again_by_one_of_two_claims(
+    real_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = stock.open_desk(monkeypatch)
+    stock.answer_with(monkeypatch, stock.DONE)
+    first = desk.accept()
+    Reservation.objects.update(lease_until=clock.now() - timedelta(seconds=1))
+    sweeping.sweep()
+    second = desk.accept()
+    Reservation.objects.filter(proposal__intent=second).update(lease_until=clock.now() - timedelta(seconds=1))
+    sweeping.sweep()
+    both = [first, second]
+    racing.race(8, lambda number: execution.attempt(both[number % 2], owner=f"worker-{number}"))
+    states = sorted(trade.intent(intent_id).state for intent_id in both)
+    assert states == [IntentState.DONE, IntentState.FAILED]
+    assert stock.used() == (0, 60)
+    stock.check()
+
+
+def test_the_hard_stop_and_a_claim_never_both_win(
+    waiting: tuple[trade.Desk, list[UUID]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, intents = waiting
+    stock.answer_with(monkeypatch, stock.DONE)
+
+    def work(number: int) -> bool:
+        intent_id = intents[number // 2]
+        if number % 2:
+            return execution.attempt(intent_id, owner=f"worker-{number}").called
+        asked = wire.UsageRequest(tokens=1_001)
+        answer = usage.report(agent=desk.agent, dfid=trade.intent(intent_id).flow_id, asked=asked)
+        return isinstance(answer, Problem) and answer.code == "BUDGET_EXCEEDED"
+
+    called = racing.race(2 * FLOWS, work)[1::2]
+    for intent_id, was_called in zip(intents, called, strict=True):
+        state = trade.intent(intent_id).state
+        assert state == (IntentState.DONE if was_called else IntentState.CANCELLED)
+    stock.check()

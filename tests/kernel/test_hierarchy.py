@@ -1,0 +1,63 @@
+"""Families of flows: who may open a child, and how large a family gets."""
+
+from typing import Any
+
+import pytest
+
+from runtime.contracts.states import AgentStatus
+from runtime.kernel import hierarchy
+from runtime.kernel.hierarchy import Delegation, Refusal
+
+
+def delegation(**changes: Any) -> Delegation:
+    return Delegation(
+        **{
+            "parent_agent": "strategist",
+            "parent_status": AgentStatus.ACTIVE,
+            "may_delegate_to": ("trader",),
+            "child_agent": "trader",
+            "ancestors_open": True,
+            "parent_depth": 0,
+            "open_children": 0,
+            "open_family": 0,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"child_agent": "strategist", "may_delegate_to": ()},
+        {"parent_status": AgentStatus.PASSIVE},
+        {"parent_depth": hierarchy.MAX_DEPTH - 1},
+        {"open_children": hierarchy.MAX_OPEN_CHILDREN - 1},
+        {"open_family": hierarchy.MAX_OPEN_FAMILY - 1},
+    ],
+)
+def test_a_child_may_be_opened(changes: dict[str, Any]) -> None:
+    assert hierarchy.refuse(delegation(**changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({"child_agent": "stranger"}, Refusal.NOT_DELEGATED),
+        ({"may_delegate_to": ()}, Refusal.NOT_DELEGATED),
+        ({"ancestors_open": False}, Refusal.PARENT_ENDED),
+        ({"parent_status": AgentStatus.LOCKED}, Refusal.DELEGATOR_HELD),
+        ({"parent_status": AgentStatus.SUSPENDED}, Refusal.DELEGATOR_HELD),
+        ({"parent_status": AgentStatus.RETIRED}, Refusal.DELEGATOR_HELD),
+        ({"parent_depth": hierarchy.MAX_DEPTH}, Refusal.TOO_DEEP),
+        ({"open_children": hierarchy.MAX_OPEN_CHILDREN}, Refusal.TOO_MANY_CHILDREN),
+        ({"open_family": hierarchy.MAX_OPEN_FAMILY}, Refusal.TOO_MANY_CHILDREN),
+    ],
+)
+def test_a_child_is_refused(changes: dict[str, Any], refusal: Refusal) -> None:
+    assert hierarchy.refuse(delegation(**changes)) is refusal
+
+
+def test_a_stranger_learns_nothing_but_that_it_may_not() -> None:
+    asked = delegation(child_agent="stranger", ancestors_open=False, parent_depth=99, open_children=99)
+    assert hierarchy.refuse(asked) is Refusal.NOT_DELEGATED

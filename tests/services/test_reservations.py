@@ -1,0 +1,243 @@
+"""Reservations from the verdict to every end: what is held, for how long, and that nothing leaks."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from audit.models import LedgerEntry
+from audit.verification import Whole, verify_database
+from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import FailureClass
+from runtime.contracts.states import FlowState, IntentState
+from runtime.contracts.verdict import ResourceClaim
+from runtime.models import Flow, Intent, Proposal, Reservation, Resource
+from runtime.queries import clock
+from runtime.services import execution, flows, locks, races, recovery, reservations, sweeping
+from runtime.services.execution import Status, claiming
+from runtime.services.journal import Journal
+from tests.services import stock, trade
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> trade.Desk:
+    return stock.open_desk(monkeypatch)
+
+
+def attempt(intent_id: UUID) -> execution.AttemptResult:
+    return execution.attempt(intent_id, owner=trade.OWNER)
+
+
+def lapse() -> None:
+    """The lease of everything that is held ends."""
+    Reservation.objects.filter(lease_until__isnull=False).update(
+        lease_until=clock.now() - timedelta(seconds=1)
+    )
+
+
+def resource_entries(intent_id: UUID) -> list[str]:
+    rows = LedgerEntry.objects.filter(
+        stream=str(trade.intent(intent_id).flow_id), kind__startswith="resource"
+    )
+    return list(rows.order_by("seq").values_list("kind", flat=True))
+
+
+def test_an_accepted_proposal_holds_what_it_claims_on_a_lease(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    assert (stock.used(), stock.used("slots")) == ((60, 0), (1, 0))
+    assert stock.states(intent_id) == {"HELD"}
+    row = Reservation.objects.get(resource__name="units")
+    assert row.lease_until is not None
+    assert timedelta(seconds=50) < row.lease_until - clock.now() <= timedelta(seconds=60)
+    assert resource_entries(intent_id) == ["resource:reserved", "resource:reserved"]
+
+
+def test_success_uses_up_what_was_held(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.answer_with(monkeypatch, stock.DONE)
+    intent_id = desk.accept()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert (stock.used(), stock.used("slots")) == ((0, 60), (0, 1))
+    assert stock.states(intent_id) == {"COMMITTED"}
+    assert resource_entries(intent_id)[2:] == ["resource:pinned"] * 2 + ["resource:committed"] * 2
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_terminal_failure_frees_what_was_held(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.answer_with(monkeypatch, stock.failure(FailureClass.TERMINAL))
+    intent_id = desk.accept()
+    assert attempt(intent_id).status is Status.FAILED
+    assert stock.used() == (0, 0)
+    assert stock.states(intent_id) == {"RELEASED"}
+
+
+def test_a_retry_keeps_what_was_held(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.answer_with(monkeypatch, stock.failure(FailureClass.TRANSIENT))
+    intent_id = desk.accept()
+    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert stock.used() == (60, 0)
+    assert stock.states(intent_id) == {"PINNED"}
+    lapse()
+    assert sweeping.sweep().leases == 0
+
+
+def test_cancelling_frees_what_was_held(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    answer = flows.cancel(agent=desk.agent, dfid=trade.flow_of(intent_id).dfid, reason="Changed my mind")
+    assert not isinstance(answer, Problem)
+    assert stock.used() == (0, 0)
+
+
+def test_a_window_that_ended_in_the_queue_frees_what_was_held(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    Intent.objects.filter(pk=intent_id).update(valid_until=clock.now())
+    assert attempt(intent_id).status is Status.EXPIRED
+    assert stock.used() == (0, 0)
+
+
+def test_a_lease_that_ends_before_the_claim_is_freed_by_the_sweeper(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    assert sweeping.sweep().leases == 0
+    lapse()
+    assert sweeping.sweep().leases == 1
+    assert sweeping.sweep().leases == 0
+    assert stock.used() == (0, 0)
+    assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
+    assert set(Reservation.objects.values_list("reason", flat=True)) == {Reason.LEASE_ENDED}
+
+
+def test_the_claim_takes_again_what_the_sweeper_freed(
+    desk: trade.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock.answer_with(monkeypatch, stock.DONE)
+    intent_id = desk.accept()
+    lapse()
+    sweeping.sweep()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert stock.used() == (0, 60)
+    stock.check()
+
+
+def test_the_claim_blocks_when_somebody_else_has_it_meanwhile(desk: trade.Desk) -> None:
+    late = desk.accept()
+    lapse()
+    sweeping.sweep()
+    quick = desk.accept()
+    blocked = attempt(late)
+    assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
+    assert trade.states(late) == (IntentState.FAILED, FlowState.ABORTED)
+    assert trade.flow_of(late).reason == Reason.RESOURCE_CONTENTION
+    assert stock.states(quick) == {"HELD"}
+    assert (stock.used(), stock.used("slots")) == ((60, 0), (1, 0))
+    stock.check()
+
+
+def test_in_doubt_keeps_it_until_a_person_knows(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.answer_with(monkeypatch, stock.failure(FailureClass.UNKNOWN))
+    intent_id = desk.accept()
+    attempt(intent_id)
+    lapse()
+    sweeping.sweep()
+    assert trade.states(intent_id)[0] == IntentState.IN_DOUBT
+    assert (stock.used(), stock.states(intent_id)) == ((60, 0), {"PINNED"})
+    _decide(intent_id, done=True)
+    assert stock.used() == (0, 60)
+    stock.check()
+
+
+def test_giving_up_what_is_in_doubt_frees_it(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.answer_with(monkeypatch, stock.failure(FailureClass.UNKNOWN))
+    intent_id = desk.accept()
+    attempt(intent_id)
+    _decide(intent_id, done=False)
+    assert stock.used() == (0, 0)
+    stock.check()
+
+
+def test_a_worker_killed_between_claim_and_call_leaks_nothing(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    assert sweeping.expire_all_leases() == 1
+    assert stock.used() == (60, 0)
+    _decide(intent_id, done=False)
+    assert stock.used() == (0, 0)
+    stock.check()
+
+
+def test_a_kind_without_steps_uses_it_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = stock.pack()
+    steps = text[text.index("    steps:") : text.index("targets:")]
+    monkeypatch.setattr(trade, "PACK", text.replace(steps, ""))
+    desk = trade.open_desk()
+    with pytest.raises(KeyError):  # the answer names no intent
+        desk.accept()
+    assert stock.used() == (0, 60)
+    assert Flow.objects.get().state == FlowState.CLOSED
+
+
+def test_a_lost_update_leaves_nothing_behind(desk: trade.Desk) -> None:
+    holder, other = desk.accept(), another_proposal(desk)
+    claims = [ResourceClaim(resource="slots", amount=1), ResourceClaim(resource="units", amount=41)]
+    with pytest.raises(races.LostRaceError), transaction.atomic():
+        reservations.reserve(flow=other.flow, proposal=other, claims=claims, at=clock.now())
+    assert (stock.used(), stock.used("slots")) == ((60, 0), (1, 0))
+    assert stock.states(holder) == {"HELD"}
+
+
+def test_another_proposal_of_the_flow_takes_the_place_of_the_first(desk: trade.Desk) -> None:
+    flow = trade.flow_of(desk.accept())
+    claims = [ResourceClaim(resource="units", amount=90)]
+    with transaction.atomic():
+        added = reservations.reserve(
+            flow=flow, proposal=another_proposal(desk, flow), claims=claims, at=clock.now()
+        )
+    assert [event.kind for event in added] == ["resource:released", "resource:released", "resource:reserved"]
+    assert stock.used() == (90, 0)
+
+
+def test_the_database_refuses_more_than_the_capacity(desk: trade.Desk) -> None:
+    with pytest.raises(IntegrityError, match="resource_never_over_capacity"), transaction.atomic():
+        Resource.objects.filter(name="units").update(reserved=70, committed=31)
+
+
+def another_proposal(desk: trade.Desk, flow: Flow | None = None) -> Proposal:
+    """A proposal's row, of a new flow where none is given."""
+    if flow is None:
+        opened = flows.open_flow(agent=desk.agent, trigger="another")
+        assert not isinstance(opened, Problem)
+        flow = Flow.objects.get(dfid=opened.dfid)
+    return Proposal.objects.create(
+        flow=flow,
+        agent=desk.agent,
+        author="user:1",
+        policy_kind=trade.KIND,
+        policy_version="1.0.0",
+        body=b"{}",
+        digest="0" * 64,
+        received_at=clock.now(),
+        valid_until=clock.now(),
+    )
+
+
+def _decide(intent_id: UUID, *, done: bool) -> None:
+    with transaction.atomic():
+        found = locks.lock_intent(intent_id=intent_id)
+        assert found is not None
+        flow, intent = found
+        journal = Journal(flow=flow, actor="user:1", at=clock.now())
+        if done:
+            recovery.mark_done(
+                journal=journal, intent=intent, receipt={"order": "o1"}, actor="user:1", at=journal.at
+            )
+        else:
+            recovery.give_up(
+                journal=journal,
+                intent=intent,
+                reason=Reason.ABORTED_BY_PERSON,
+                actor="user:1",
+                at=journal.at,
+            )
+        journal.write()

@@ -1,0 +1,75 @@
+"""Claims of a proposal that waits for a person: nothing is held meanwhile, and only a shortage is news."""
+
+import pytest
+from django.db import transaction
+
+from escalations.models import Escalation
+from runtime.contracts import pack, wire
+from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.models import Proposal, Reservation, Resource
+from runtime.queries import clock
+from runtime.queries import resources as resource_queries
+from runtime.services import judging, resources, usage
+from tests import builders, factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def desk() -> factories.Desk:
+    """A desk whose kind claims its amount of 200,000 cents."""
+    with transaction.atomic():
+        given = pack.Resource(name="cash", capacity=200_000, unit="cents")
+        resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
+    claims = [{"resource": "cash", "amount": "params.notional_cents"}]
+    return factories.desk(kind=builders.kind(claims=claims))
+
+
+def reconsidered(escalation: Escalation) -> list[str]:
+    proposal = Proposal.objects.select_related("flow").get(pk=escalation.proposal_id)
+    flow = proposal.flow
+    fresh = judging.reconsider(flow=flow, agent=flow.agent, proposal=proposal, at=clock.now())
+    return builders.codes(fresh.verdict)
+
+
+def test_what_waits_holds_nothing_and_sees_no_contention(desk: factories.Desk) -> None:
+    escalation = desk.escalate()
+    assert not Reservation.objects.exists()
+    before = reconsidered(escalation)
+    assert desk.propose(desk.open())["verdict"] == "ACCEPT"
+    assert desk.propose(desk.open(), params=factories.OVER_LIMIT)["reasons"][0]["code"] == (
+        Reason.RESOURCE_CONTENTION
+    )
+    assert reconsidered(escalation) == before
+    Resource.objects.update(reserved=0, committed=94_750)
+    assert Reason.INSUFFICIENT_LIQUIDITY in reconsidered(escalation)
+
+
+def test_what_the_agent_has_used_meanwhile_is_no_drift() -> None:
+    desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
+    escalation = desk.escalate()
+    asked = wire.UsageRequest(tokens=100)
+    assert not isinstance(usage.report(agent=desk.again(), dfid=escalation.flow_id, asked=asked), Problem)
+    assert not isinstance(factories.decide(escalation, factories.user("ada", "senior", "admin")), Problem)
+
+
+def test_an_override_takes_the_claim_or_is_told_why_not(desk: factories.Desk) -> None:
+    admin = factories.user("ada", "senior", "admin")
+    escalation, other = desk.escalate(), desk.escalate()
+    assert not isinstance(factories.decide(escalation, admin), Problem)
+    assert Reservation.objects.get().amount == 150_000
+    refused = factories.decide(other, admin)
+    assert isinstance(refused, Problem)
+    assert refused.code == "GATE_REFUSED"
+    assert "RESOURCE_CONTENTION" in refused.violations[0].message
+    assert Resource.objects.get().reserved == 150_000
+
+
+def test_what_a_flow_itself_holds_is_not_in_its_way(desk: factories.Desk) -> None:
+    holder, other = desk.open(), desk.open()
+    desk.propose(holder)
+    seen = [
+        resource_queries.list_facts(flow=flow.row(), names=("cash",))[0].reserved for flow in (holder, other)
+    ]
+    assert seen == [0, 94_750]

@@ -128,6 +128,7 @@ def _fitting(items: tuple[Item, ...], over: int) -> tuple[tuple[Item, ...], int]
     while over > 0 and kept < len(items):
         item = items[kept]
         plain = item.model_dump(mode="json") if isinstance(item, BaseModel) else item
-        over -= len(canonical.encode(plain)) + 1
         kept += 1
+        # The comma goes with it, but the last one has none.
+        over -= len(canonical.encode(plain)) + (kept < len(items))
     return items[kept:], over

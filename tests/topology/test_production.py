@@ -26,10 +26,11 @@ from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.services import trade
 from tests.waiting import until
 
-# One at a time: they share a Redis database, and empty it.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("topology")]
 ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
-REDIS_URL = os.environ.get("DIR_TEST_REDIS", "redis://127.0.0.1:6379/13")
+# These tests empty their Redis database, so each worker of a run has one of its own: 10 to 13.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+REDIS_URL = os.environ.get("DIR_TEST_REDIS", f"redis://127.0.0.1:6379/{13 - WORKER % 4}")
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 START_S = 90.0
 BIN = ROOT / ".venv/bin"

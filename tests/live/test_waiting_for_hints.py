@@ -45,7 +45,7 @@ def test_a_lost_hint_costs_no_more_than_the_poll(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(live, "POLL_S", 0.05)
 
     async def story() -> None:
-        assert not await asyncio.wait_for(live.wait("flow-1", 30), 1)
+        assert not await asyncio.wait_for(live.wait("flow-lost", 30), 1)
 
     run(story)
 

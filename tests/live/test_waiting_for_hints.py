@@ -1,6 +1,7 @@
 """Long polls: woken by the hint, and never asleep for longer than they may be."""
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,15 @@ import pytest
 
 from audit import bus, live
 from tests.waiting import until_async
+
+# Names of this run alone: over Redis, another process that tests may tell of streams too.
+OURS, OTHER, AGENT = (f"{name}:{uuid.uuid4()}" for name in ("flow", "other", "agent"))
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process tells itself; between processes a hint also comes back to its sender, later."""
+    monkeypatch.setattr(bus, "is_shared", lambda: False)
 
 
 def run(story: Callable[[], Any]) -> None:
@@ -21,9 +31,9 @@ async def listened_to(stream: str) -> None:
 
 def test_a_hint_from_another_thread_ends_the_wait() -> None:
     async def story() -> None:
-        waiting = asyncio.create_task(live.wait("flow-1", 30))
-        await listened_to("flow-1")
-        await asyncio.to_thread(live.hint, tenant="default", stream="flow-1", seq=1)
+        waiting = asyncio.create_task(live.wait(OURS, 30))
+        await listened_to(OURS)
+        await asyncio.to_thread(live.hint, tenant="default", stream=OURS, seq=1)
         assert await asyncio.wait_for(waiting, 1)
         assert live.this_board().bells == {}
 
@@ -32,10 +42,9 @@ def test_a_hint_from_another_thread_ends_the_wait() -> None:
 
 def test_a_hint_for_another_stream_does_not() -> None:
     async def story() -> None:
-        # Names of its own: over Redis, the hint of the test before may come back to this one.
-        waiting = asyncio.create_task(live.wait("flow-quiet", 0.1))
-        await listened_to("flow-quiet")
-        live.hint(tenant="default", stream="flow-loud", seq=1)
+        waiting = asyncio.create_task(live.wait(OURS, 0.1))
+        await listened_to(OURS)
+        live.hint(tenant="default", stream=OTHER, seq=1)
         assert not await waiting
 
     run(story)
@@ -45,15 +54,15 @@ def test_a_lost_hint_costs_no_more_than_the_poll(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(live, "POLL_S", 0.05)
 
     async def story() -> None:
-        assert not await asyncio.wait_for(live.wait("flow-lost", 30), 1)
+        assert not await asyncio.wait_for(live.wait(OURS, 30), 1)
 
     run(story)
 
 
 def test_a_hint_between_looking_and_waiting_is_not_lost() -> None:
     async def story() -> None:
-        async with live.listening("flow-1", "agent:a") as bell:
-            live.hint(tenant="default", stream="agent:a", seq=1)
+        async with live.listening(OURS, AGENT) as bell:
+            live.hint(tenant="default", stream=AGENT, seq=1)
             assert await live.ring_or_timeout(bell, 1)
             assert not await live.ring_or_timeout(bell, 0.02)
 
@@ -62,9 +71,9 @@ def test_a_hint_between_looking_and_waiting_is_not_lost() -> None:
 
 def test_two_who_wait_for_one_stream_are_both_woken() -> None:
     async def story() -> None:
-        waiting = asyncio.gather(live.wait("flow-1", 30), live.wait("flow-1", 30))
-        await until_async(lambda: len(live.this_board().bells.get("flow-1", ())) == 2)
-        live.hint(tenant="default", stream="flow-1", seq=1)
+        waiting = asyncio.gather(live.wait(OURS, 30), live.wait(OURS, 30))
+        await until_async(lambda: len(live.this_board().bells.get(OURS, ())) == 2)
+        live.hint(tenant="default", stream=OURS, seq=1)
         assert all(await asyncio.wait_for(waiting, 1))
 
     run(story)
@@ -76,12 +85,12 @@ def test_a_loop_that_has_ended_is_forgotten() -> None:
 
     for _ in range(3):
         run(story)
-    live.hint(tenant="default", stream="flow-1", seq=1)
+    live.hint(tenant="default", stream=OURS, seq=1)
     assert len([loop for loop in live._boards if loop.is_closed()]) <= 1
 
 
 def test_a_hint_without_anyone_to_tell_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    live.hint(tenant="default", stream="flow-1", seq=1)
+    live.hint(tenant="default", stream=OURS, seq=1)
     assert caplog.text == ""
 
 
@@ -90,5 +99,5 @@ def test_a_hint_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
         raise OSError
 
     monkeypatch.setattr(bus, "publish", fail)
-    live.hint(tenant="default", stream="flow-1", seq=1)
+    live.hint(tenant="default", stream=OURS, seq=1)
     assert "a live hint was dropped" in caplog.text

@@ -1,6 +1,7 @@
 """Ground of every test: loopback sockets only, and databases that tests with real commits may use."""
 
 import contextlib
+import os
 import shutil
 import socket
 import sqlite3
@@ -9,9 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
+
+# A gate gives one answer to one commit; the search for new examples is for people at their desks.
+hypothesis.settings.register_profile("gate", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("gate")
 
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")

@@ -17,7 +17,7 @@ from escalations.policy import Denied, Person
 from escalations.services import actions, deadlines, holding, revising, situations
 from escalations.services.holding import Held
 from escalations.services.statements import Order, sign_and_store
-from escalations.services.wishes import Wish as Wish
+from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.kernel import moments
 from runtime.services import races

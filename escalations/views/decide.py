@@ -17,6 +17,7 @@ from escalations import forms
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import claiming, deciding, dry_running, revising
+from escalations.services.wishes import Wish
 from escalations.views import detail
 from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
@@ -94,7 +95,7 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _wish(request: HttpRequest, escalation_id: UUID) -> deciding.Wish | Problem:
+def _wish(request: HttpRequest, escalation_id: UUID) -> Wish | Problem:
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
     if row is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")

@@ -95,7 +95,14 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
     # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw.
     answer = pipeline.judge_bytes(judgement, rules_body)
     return _rows(
-        flow=flow, agent=agent, claim=claim, asked=asked, judgement=judgement, answer=answer, rules=rules
+        flow=flow,
+        agent=agent,
+        claim=claim,
+        asked=asked,
+        judgement=judgement,
+        answer=answer,
+        rules=rules,
+        rules_body=rules_body,
     )
 
 
@@ -108,10 +115,10 @@ def _rows(
     judgement: bytes,
     answer: bytes,
     rules: Rules,
+    rules_body: bytes,
 ) -> Judged:
     body = asked.to_bytes()
     verdict = VerdictContract.from_bytes(answer)
-    rules_body = rules.to_bytes()
     judged_at = moments.from_ms(asked.received_at_ms)
     proposal = Proposal(
         proposal_id=asked.proposal_id,

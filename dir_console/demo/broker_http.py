@@ -9,10 +9,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from dir_console.demo import faults
 from dir_console.demo.book import Filing
-from dir_console.demo.exchange import Exchange
+from dir_console.demo.exchange import DeclinedError, Exchange
 from dir_console.demo.faults import Fault, Mode
 
-WORK_PATHS: Final = frozenset({"/orders", "/transfers", "/watchlist"})
+WORK_PATHS: Final = frozenset(
+    {"/orders", "/transfers", "/watchlist", "/baskets/sell", "/baskets/buy", "/baskets/undo"}
+)
 MAX_KEY: Final = 255
 MAX_BODY: Final = 1_000_000
 MAX_ROWS: Final = 5_000
@@ -98,16 +100,22 @@ class BrokerRequest(BaseHTTPRequestHandler):
             self._strike(self.exchange.switch.next(), path, key, body)
 
     def _strike(self, fault: Fault, path: str, key: str, body: Mapping[str, Any]) -> None:
-        if fault.mode in {Mode.FAIL, Mode.GARBAGE}:
+        out_of_order = fault.mode is Mode.FAIL or self.exchange.is_in_care(path=path)
+        if out_of_order or fault.mode is Mode.GARBAGE:
             self.exchange.book.note_call(key=key)
-            if fault.mode is Mode.FAIL:
+            if out_of_order:
                 self._refuse(503, "the broker is out of order")
             else:
                 self._send(200, RUBBISH, content_type="text/html")
             return
         if fault.mode is Mode.SLOW:
             self.exchange.stopping.wait(fault.delay_ms / 1000)
-        filed = self.exchange.carry_out(path=path, key=key, body=body)
+        try:
+            filed = self.exchange.carry_out(path=path, key=key, body=body)
+        except DeclinedError as declined:
+            self.exchange.book.note_call(key=key)
+            self._refuse(422, str(declined))
+            return
         if fault.mode is Mode.SLOW_AFTER:
             self.exchange.stopping.wait(fault.delay_ms / 1000)
         if fault.mode is Mode.DROP_AFTER:

@@ -11,7 +11,11 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from dir_console.demo.book import Book, Filed
 from dir_console.demo.faults import Switch
-from dir_console.demo.market import Schedule, Walk, market_state
+from dir_console.demo.market import Schedule, Walk, in_care, market_state, shut_symbol
+
+
+class DeclinedError(Exception):
+    """The broker will not do this work; nothing is in its book, and the same call may be made again."""
 
 
 @dataclass
@@ -48,8 +52,16 @@ class Exchange:
             return False
         return True
 
+    def is_in_care(self, *, path: str) -> bool:
+        """Whether what stands behind a path is down for maintenance."""
+        return path == "/watchlist" and in_care(schedule=self.schedule, elapsed_s=self.elapsed_s())
+
     def carry_out(self, *, path: str, key: str, body: Mapping[str, Any]) -> Filed:
-        """Do the work of one call once, however often it comes."""
+        """Do the work of one call once, however often it comes.
+
+        Raises:
+            DeclinedError: for a purchase of the symbol that the basket desk does not take now.
+        """
         return self.book.carry_out(
             path=path, key=key, body=body, fill=lambda: self._receipt(path=path, key=key, body=body)
         )
@@ -62,6 +74,10 @@ class Exchange:
             return {**shown, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
         if path == "/watchlist":
             return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
+        if path == "/baskets/undo":
+            return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
+        if path == "/baskets/buy":
+            self._take(str(params.get("symbol")))
         price = self.prices().get(str(params.get("symbol")))
         return {
             **shown,
@@ -70,3 +86,7 @@ class Exchange:
             "price_cents": price,
             "filled_at": at,
         }
+
+    def _take(self, symbol: str) -> None:
+        if symbol == shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s()):
+            raise DeclinedError(f"the basket desk takes no purchases of {symbol} now")

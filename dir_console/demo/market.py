@@ -18,6 +18,11 @@ BASE_CENTS: Final[Mapping[str, int]] = {
 TICK_S: Final = 3.0
 CYCLE_S: Final = 300.0
 CLOSED_S: Final = 20.0
+# The basket desk takes no purchases of one symbol at a time, the next one after each turn.
+SHUT_TURN_S: Final = 40.0
+# The watchlist's own service is being looked after once per cycle, some time before the close.
+CARE_FROM_S: Final = 150.0
+CARE_S: Final = 25.0
 
 _MOVES_SHARE = 0.4
 _JUMP_SHARE = 0.02
@@ -39,6 +44,18 @@ def market_state(*, schedule: Schedule, elapsed_s: float) -> str:
     if schedule is Schedule.CYCLE:
         return "CLOSED" if elapsed_s % CYCLE_S >= CYCLE_S - CLOSED_S else "OPEN"
     return "OPEN" if schedule is Schedule.OPEN else "CLOSED"
+
+
+def shut_symbol(*, schedule: Schedule, elapsed_s: float) -> str | None:
+    """The symbol that the basket desk does not buy now; None outside a cycle, where it buys them all."""
+    if schedule is not Schedule.CYCLE:
+        return None
+    return tuple(BASE_CENTS)[int(elapsed_s / SHUT_TURN_S) % len(BASE_CENTS)]
+
+
+def in_care(*, schedule: Schedule, elapsed_s: float) -> bool:
+    """Whether the watchlist's service is down for maintenance."""
+    return schedule is Schedule.CYCLE and 0 <= elapsed_s % CYCLE_S - CARE_FROM_S < CARE_S
 
 
 @dataclass

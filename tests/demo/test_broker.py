@@ -14,6 +14,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from dir_console.demo.lifeline import PARENT_ENV
+from dir_console.demo.market import CARE_FROM_S, Schedule
 from dir_console.demo.wire import Unreachable, Wire
 from tests.demo.paper import PaperBroker, ThreadBroker, gone
 from tests.waiting import until
@@ -74,6 +75,33 @@ def test_tells_by_key_whether_anything_was_done(broker: ThreadBroker) -> None:
     found = broker.call("GET", "/effects/k%2Fwith%20slash")
     assert (found.status, found.body["dfid"], found.body["receipt"]["status"]) == (200, "d-1", "UPDATED")
     assert broker.call("GET", "/effects/k-2").status == 404
+
+
+def test_declines_what_the_basket_desk_does_not_buy_now_and_keeps_nothing(tmp_path: Path) -> None:
+    paper = ThreadBroker(db=tmp_path / "broker.sqlite3", market=Schedule.CYCLE)
+    try:
+        declined = paper.call("POST", "/baskets/buy", ORDER, key="k-1")  # a cycle begins with AAPL
+        sold = paper.call("POST", "/baskets/sell", ORDER, key="k-2")
+        undone = paper.call("POST", "/baskets/undo", ORDER, key="k-3")
+        paper.exchange.schedule = Schedule.OPEN
+        later = paper.call("POST", "/baskets/buy", ORDER, key="k-1")
+
+        assert (declined.status, sold.status, undone.status, later.status) == (422, 200, 200, 200)
+        assert undone.body["status"] == "UNDONE"
+        assert paper.count()["effects"] == 3
+    finally:
+        paper.stop()
+
+
+def test_is_out_of_order_for_the_watchlist_alone_while_it_is_looked_after(tmp_path: Path) -> None:
+    paper = ThreadBroker(db=tmp_path / "broker.sqlite3", market=Schedule.CYCLE)
+    paper.exchange.started -= CARE_FROM_S + 1
+    try:
+        assert paper.call("POST", "/watchlist", ORDER, key="k-1").status == 503
+        assert paper.call("POST", "/orders", ORDER, key="k-2").status == 200
+        assert paper.count()["effects"] == 1
+    finally:
+        paper.stop()
 
 
 @pytest.mark.parametrize("path", ["/orders", "/transfers", "/watchlist"])

@@ -4,7 +4,20 @@ import itertools
 
 import pytest
 
-from dir_console.demo.market import BASE_CENTS, CLOSED_S, CYCLE_S, TICK_S, Schedule, Walk, market_state
+from dir_console.demo.market import (
+    BASE_CENTS,
+    CARE_FROM_S,
+    CARE_S,
+    CLOSED_S,
+    CYCLE_S,
+    SHUT_TURN_S,
+    TICK_S,
+    Schedule,
+    Walk,
+    in_care,
+    market_state,
+    shut_symbol,
+)
 
 
 def test_walks_the_same_way_for_the_same_seed() -> None:
@@ -43,3 +56,19 @@ def test_moves_a_little_and_jumps_rarely() -> None:
 )
 def test_opens_and_closes_by_its_schedule(schedule: Schedule, elapsed_s: float, state: str) -> None:
     assert market_state(schedule=schedule, elapsed_s=elapsed_s) == state
+
+
+def test_shuts_each_symbol_in_its_turn_and_none_outside_a_cycle() -> None:
+    turns = [shut_symbol(schedule=Schedule.CYCLE, elapsed_s=n * SHUT_TURN_S) for n in range(7)]
+
+    assert turns == [*BASE_CENTS, "AAPL"]
+    assert shut_symbol(schedule=Schedule.OPEN, elapsed_s=0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "down"),
+    [(0.0, False), (CARE_FROM_S, True), (CARE_FROM_S + CARE_S, False), (CYCLE_S + CARE_FROM_S + 1, True)],
+)
+def test_looks_after_the_watchlist_once_per_cycle(elapsed_s: float, down: bool) -> None:
+    assert in_care(schedule=Schedule.CYCLE, elapsed_s=elapsed_s) is down
+    assert in_care(schedule=Schedule.OPEN, elapsed_s=elapsed_s) is False

@@ -98,6 +98,14 @@ class AttemptState(Choice):
     HELD = "HELD"
 
 
+class CircuitState(Choice):
+    """The circuit of a target: closed lets calls through, open lets none, half open lets one try."""
+
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
 class OutcomeStatus(Choice):
     """How an intent ended for the world."""
 

@@ -53,6 +53,11 @@ OUTCOMES: Mapping[str, Badge] = {
     states.OutcomeStatus.EXPIRED: Badge("warn", "clock", "Expired"),
     states.OutcomeStatus.CANCELLED: Badge("idle", "cross", "Cancelled"),
 }
+CIRCUITS: Mapping[str, Badge] = {
+    states.CircuitState.CLOSED: Badge("ok", "check", "Closed", "Calls go through"),
+    states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Nobody calls it for now: it failed too often"),
+    states.CircuitState.HALF_OPEN: Badge("warn", "ask", "Trying", "One call tries whether it works again"),
+}
 MOST_DIGITS = 24
 STOPPED = Badge("danger", "stop", "Stopped")
 

@@ -1,0 +1,150 @@
+"""The circuit breaker of one target (02, Execution): when it is called, when it is left alone, and by whom.
+
+CLOSED lets every call through. So many failures in a row, over all intents, make it OPEN: nobody calls for a
+time that doubles with each opening. After it exactly one claim gets the HALF_OPEN probe, on a lease; what
+comes of that one call closes the circuit or opens it for longer. Time is given; nothing here waits.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import assert_never
+
+from runtime.contracts.receipt import CallResult, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import CircuitState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """`failures` in a row open it, for `first_s` seconds, at most `longest_s`; a probe has `lease_s`."""
+
+    failures: int
+    first_s: float
+    longest_s: float
+    lease_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circuit:
+    """A circuit as it stands. `retry_at` is None while it is CLOSED; `probe` names the claim that holds it."""
+
+    state: CircuitState = CircuitState.CLOSED
+    failures: int = 0
+    openings: int = 0
+    retry_at: datetime | None = None
+    probe: str = ""
+
+
+CLOSED = Circuit()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Call: the circuit is closed."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do not call before `until`."""
+
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Call, as the only one: `circuit` must be taken before, and whoever loses that race must not call."""
+
+    circuit: Circuit
+
+
+Admission = Pass | Wait | Probe
+
+
+class Signal(StrEnum):
+    """What a result says about the target: it works, it fails, or nothing (the call never reached it)."""
+
+    WORKS = "WORKS"
+    FAILS = "FAILS"
+    SILENT = "SILENT"
+
+
+# Our own side of the call: the target was not asked.
+_UNASKED = frozenset(
+    {
+        FailureCategory.TARGET_UNKNOWN,
+        FailureCategory.SECRET_MISSING,
+        FailureCategory.EGRESS_REFUSED,
+        FailureCategory.REQUEST_INVALID,
+        FailureCategory.LEASE_ENDED,
+    }
+)
+
+
+def admit(circuit: Circuit, *, probe: str, at: datetime, bounds: Bounds) -> Admission:
+    """Whether the claim named `probe` may call at `at`. A lost probe is given anew when its lease ends."""
+    if circuit.retry_at is None:
+        return Pass()
+    if at < circuit.retry_at:
+        return Wait(until=circuit.retry_at)
+    lease_until = at + timedelta(seconds=bounds.lease_s)
+    return Probe(replace(circuit, state=CircuitState.HALF_OPEN, retry_at=lease_until, probe=probe))
+
+
+def hear(circuit: Circuit, signal: Signal, *, probe: str, at: datetime, bounds: Bounds) -> Circuit:
+    """The circuit after a call of the claim named `probe`; the same object where nothing is to be written.
+
+    While the circuit is not CLOSED only its own probe is heard: an answer to a call of before says nothing
+    about the target as it is now.
+    """
+    match circuit.state:
+        case CircuitState.CLOSED:
+            return _hear_closed(circuit, signal, at=at, bounds=bounds)
+        case CircuitState.OPEN:
+            return circuit
+        case CircuitState.HALF_OPEN:
+            return circuit if probe != circuit.probe else _hear_probe(circuit, signal, at=at, bounds=bounds)
+        case _:
+            assert_never(circuit.state)
+
+
+def signal_of(result: CallResult) -> Signal:
+    """A refusal for good (a 4xx) is the target at work; refusals for now and unknown results are failures."""
+    if isinstance(result, Receipt):
+        return Signal.WORKS
+    if result.category in _UNASKED:
+        return Signal.SILENT
+    return Signal.WORKS if result.failure_class is FailureClass.TERMINAL else Signal.FAILS
+
+
+def open_s(*, openings: int, bounds: Bounds) -> float:
+    """Seconds of the `openings`-th opening in a row (1 or more)."""
+    # The exponent is bounded as well: 2.0 ** 2000 is an OverflowError, not a long wait.
+    return min(bounds.first_s * 2.0 ** min(openings - 1, 30), bounds.longest_s)
+
+
+def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Bounds) -> Circuit:
+    if signal is Signal.FAILS:
+        counted = replace(circuit, failures=circuit.failures + 1)
+        return _opened(counted, at=at, bounds=bounds) if counted.failures >= bounds.failures else counted
+    if signal is Signal.SILENT or not circuit.failures:
+        return circuit
+    return CLOSED
+
+
+def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Bounds) -> Circuit:
+    match signal:
+        case Signal.WORKS:
+            return CLOSED
+        case Signal.FAILS:
+            return _opened(replace(circuit, failures=circuit.failures + 1), at=at, bounds=bounds)
+        case Signal.SILENT:
+            # The probe did not reach the target: the next claim may try at once.
+            return replace(circuit, state=CircuitState.OPEN, retry_at=at, probe="")
+        case _:
+            assert_never(signal)
+
+
+def _opened(circuit: Circuit, *, at: datetime, bounds: Bounds) -> Circuit:
+    openings = circuit.openings + 1
+    until = at + timedelta(seconds=open_s(openings=openings, bounds=bounds))
+    return replace(circuit, state=CircuitState.OPEN, openings=openings, retry_at=until, probe="")

@@ -152,6 +152,21 @@ def get_world(
     return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
 
 
+def paths_read(kind: PolicyKindContract, params: dict[str, Any]) -> frozenset[str]:
+    """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
+    return _reads_of(kind.to_bytes()).union(evaluate.required_facts(kind, params))
+
+
+def is_namespace(selector: str) -> bool:
+    """Whether an item of `paths_read` stands for more than one path."""
+    return selector == EVERYTHING or selector.endswith(".")
+
+
+def reads_history(kind: PolicyKindContract) -> bool:
+    """Whether an expression of the kind names the counts over the agent's past."""
+    return any("history" in text for text in _sources(kind))
+
+
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Facts by path from facts by namespace and name."""
     return {
@@ -230,7 +245,7 @@ def _history(agent: Agent, rules: Rules, conditions: tuple[str, ...], at: dateti
     manifest, kind = rules.manifest, rules.kind
     if kind is None or manifest is None:
         return None
-    read = any("history" in text for text in (*_sources(kind), *conditions))
+    read = reads_history(kind) or any("history" in text for text in conditions)
     if manifest.proposals_per_minute is None and not read:
         return None
     own = Q(author=f"agent:{agent.agent_id}")

@@ -1,0 +1,198 @@
+"""Dry run: what stored proposals would have been told under other rules. Reads and judges; writes nothing.
+
+The input is the one that the gate saw, with one part of the rules swapped. Facts that only the new rules read
+are taken from the versions of their time; where the past does not hold what they read, the answer is that it
+cannot be told.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.facts import Facts
+from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.states import Decision
+from runtime.contracts.verdict import Finding
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel import versions
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.case import Rules
+from runtime.models import Agent, Fact, FactVersion, Flow, Verdict
+from runtime.queries import facts
+
+MOST = 200
+# One look-up each into the versions of a fact: rules that newly read a whole namespace end here.
+MOST_LOOKUPS = 2_000
+
+Swap = Callable[[Rules], Rules]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A proposal that would have been told something else, and why then and why now."""
+
+    proposal_id: UUID
+    dfid: UUID
+    agent_id: str
+    at: datetime
+    was: Decision
+    now: Decision
+    was_reasons: tuple[Finding, ...]
+    now_reasons: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of `looked_at` stored proposals. `other_reasons`: the same verdict for other reasons.
+
+    `untold` counts, by a sentence that says why, those of which the past does not hold enough.
+    """
+
+    looked_at: int
+    changes: tuple[Change, ...]
+    other_reasons: int
+    untold: tuple[tuple[str, int], ...]
+
+    @property
+    def moves(self) -> tuple[tuple[Decision, Decision, int], ...]:
+        """How many went from which verdict to which, the most first."""
+        counted = Counter((change.was, change.now) for change in self.changes)
+        return tuple((was, now, count) for (was, now), count in counted.most_common())
+
+
+def list_of_kind(*, tenant: str, kind: str, limit: int = MOST) -> list[Verdict]:
+    """Verdicts on agents' newest proposals of a kind, newest first, from its newest flows."""
+    if "\x00" in kind:
+        return []
+    flows = Flow.objects.of(tenant).filter(policy_kind=kind).order_by("-dfid").values_list("pk", flat=True)
+    return _list(flow__in=list(flows[:limit]), policy_kind=kind, limit=limit)
+
+
+def list_of_agent(*, agent: Agent, limit: int = MOST) -> list[Verdict]:
+    """Verdicts on an agent's own newest proposals, newest first."""
+    return _list(agent=agent, limit=limit)
+
+
+def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> Report:
+    """Judge each again on its stored input under `swap(the rules of then)`.
+
+    A version that the proposal had agreed with the rules of then counts as agreed with the new ones.
+    """
+    past, changes, other = _Past(), list[Change](), 0
+    untold, count = Counter[str](), 0
+    for row in rows:
+        count += 1
+        asked = pipeline.Judgement.from_bytes(bytes(row.input))
+        then = Rules.from_bytes(bytes(row.bundle.body))
+        new = swap(then)
+        known = past.completed(asked, then=then, new=new, at=row.judged_at)
+        if isinstance(known, str):
+            untold[known] += 1
+            continue
+        found = pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms)
+        stored = VerdictContract.from_bytes(bytes(row.body))
+        if found.decision is not stored.decision:
+            changes.append(_change(row, stored, found))
+        elif _codes(found) != _codes(stored):
+            other += 1
+    return Report(count, tuple(changes), other, tuple(untold.most_common()))
+
+
+def _list(*, limit: int, **wanted: object) -> list[Verdict]:
+    rows = Verdict.objects.filter(
+        # A person's order stands on what was shown to that person: it says nothing about a rule.
+        proposal__author__startswith="agent:",
+        **{f"proposal__{name}": value for name, value in wanted.items()},
+    )
+    related = rows.select_related("proposal__agent", "bundle")
+    return list(related.order_by("-proposal__received_at", "-proposal_id")[:limit])
+
+
+def _agreed(asked: JudgedProposal, then: Rules) -> JudgedProposal:
+    version = asked.policy_version
+    if version is None or then.kind is None:
+        return asked
+    if not versions.compatible(asked=version, active=then.kind.version):
+        return asked
+    return asked.model_copy(update={"policy_version": None})
+
+
+def _codes(verdict: VerdictContract) -> Sequence[tuple[str, str, str]]:
+    return sorted((item.check, item.code, item.subject) for item in verdict.reasons)
+
+
+def _change(row: Verdict, stored: VerdictContract, found: VerdictContract) -> Change:
+    return Change(
+        proposal_id=row.proposal.proposal_id,
+        dfid=row.proposal.flow_id,
+        agent_id=row.proposal.agent.agent_id,
+        at=row.judged_at,
+        was=stored.decision,
+        now=found.decision,
+        was_reasons=stored.reasons,
+        now_reasons=found.reasons,
+    )
+
+
+@dataclass(slots=True)
+class _Past:
+    """What new rules read besides what the gate was given, as it was at the time."""
+
+    lookups: int = 0
+    namespaces: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def completed(self, asked: pipeline.Judgement, *, then: Rules, new: Rules, at: datetime) -> Facts | str:
+        """The facts of then with what is missing; or why it cannot be told."""
+        known = asked.facts
+        if new.kind is None or new.kind == then.kind:
+            return known
+        held = {item.name for item in known.resources or ()}
+        for claim in new.kind.claims:
+            if claim.resource not in held:
+                return f"what was free of {claim.resource} was not kept"
+        if known.history is None and facts.reads_history(new.kind):
+            return "the counts over the agent's past were not kept"
+        added = self._missing(asked, then=then, new=new, at=at)
+        if isinstance(added, str):
+            return added
+        # What the context lacked counts as unmoved: under the new rules it would have been part of it.
+        seen = known.snapshot and known.snapshot.model_copy(
+            update={"facts": {**added, **known.snapshot.facts}}
+        )
+        return known.model_copy(update={"world": {**known.world, **added}, "snapshot": seen})
+
+    def _missing(
+        self, asked: pipeline.Judgement, *, then: Rules, new: Rules, at: datetime
+    ) -> dict[str, object] | str:
+        tenant = asked.proposal.tenant
+        had = set[str]() if then.kind is None else facts.paths_read(then.kind, asked.proposal.params)
+        wanted = set[str]()
+        for selector in () if new.kind is None else facts.paths_read(new.kind, asked.proposal.params) - had:
+            if facts.is_namespace(selector):
+                wanted.update(self._named(tenant, selector))
+            else:
+                wanted.add(selector)
+        found = dict[str, object]()
+        for path in sorted(wanted - asked.facts.world.keys()):
+            if self.lookups == MOST_LOOKUPS:
+                return "the draft reads too many facts that were not kept with the proposal"
+            self.lookups += 1
+            versions_of = FactVersion.objects.of(tenant).filter(path=path, written_at__lte=at)
+            value = versions_of.order_by("-version").values_list("value", flat=True).first()
+            if value is not None:
+                found[path] = canonical.decode(bytes(value))
+        return found
+
+    def _named(self, tenant: str, selector: str) -> list[str]:
+        """The paths that exist today under a namespace; facts are never taken away."""
+        key = (tenant, selector)
+        if key not in self.namespaces:
+            rows = Fact.objects.of(tenant)
+            if selector != facts.EVERYTHING:
+                rows = rows.filter(path__startswith=selector)
+            paths = rows.order_by("path").values_list("path", flat=True)
+            self.namespaces[key] = list(paths[: MOST_LOOKUPS + 1])
+        return self.namespaces[key]

@@ -1,4 +1,4 @@
-"""A pack file's text, read strictly: YAML -> JSON values with their lines -> a validated `Pack`.
+"""A written document, read strictly: YAML -> JSON values with their lines -> a validated contract.
 
 Only what JSON can say is taken from YAML: no tags, no dates, no `yes` or `on`, no merge keys, no
 duplicate keys. Every problem is reported at once, each with line and field.
@@ -6,13 +6,14 @@ duplicate keys. Every problem is reported at once, each with line and field.
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
 from audit import canonical
 from runtime.contracts.pack import Pack
+from runtime.contracts.policy_kind import Contract
 
 MAX_PACK_CHARS = 1_000_000
 # An alias is visited again at each use: this bound stops the bomb of nested aliases.
@@ -20,6 +21,7 @@ MAX_NODES = 100_000
 MAX_DEPTH = 64
 
 Place = tuple[str | int, ...]
+Document = TypeVar("Document", bound=Contract)
 _SHOULD = re.compile(r"^[A-Z]\w*( \w+)? should ")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -42,9 +44,8 @@ class Source:
 
     def words(self, problem: Problem) -> str:
         """`paper.yaml:23 policy_kinds[0].rules[1].require: ...`"""
-        line = problem.line or self._line(problem.place)
         field_name = f" {written(problem.place)}" if problem.place else ""
-        return f"{self.name}:{line}{field_name}: {problem.message}"
+        return f"{self.name}:{self.line(problem)}{field_name}: {problem.message}"
 
     def known(self, place: Place) -> Place:
         """The longest part of `place` that is in the file; validators add steps of their own."""
@@ -52,8 +53,9 @@ class Source:
             place = place[:-1]
         return place
 
-    def _line(self, place: Place) -> int:
-        return self.lines.get(self.known(place), 1)
+    def line(self, problem: Problem) -> int:
+        """The line that a problem is on; that of what holds it where the field itself is not there."""
+        return problem.line or self.lines.get(self.known(problem.place), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,22 @@ for _tag, _pattern, _first in (
 def read(*, text: str, name: str) -> Read | tuple[str, ...]:
     """A pack from its text, or everything that is wrong with its form, one sentence each."""
     source = Source(name=name)
+    pack = read_document(text=text, source=source, contract=Pack)
+    if not isinstance(pack, Pack):
+        return tuple(dict.fromkeys(source.words(problem) for problem in pack))
+    return Read(pack=pack, source=source, digest=canonical.digest(text.encode()))
+
+
+def read_document(*, text: str, source: Source, contract: type[Document]) -> Document | tuple[Problem, ...]:
+    """A document from its text, or everything that is wrong with its form; `source` learns the lines."""
     try:
         value = _value(text, source)
     except _NotReadableError as error:
-        return (source.words(error.problem),)
+        return (error.problem,)
     try:
-        pack = Pack.model_validate_json(canonical.encode(value))
+        return contract.model_validate_json(canonical.encode(value))
     except ValidationError as error:
-        return _validation_words(error, source)
-    return Read(pack=pack, source=source, digest=canonical.digest(text.encode()))
+        return _validation_problems(error, source)
 
 
 def written(place: Place) -> str:
@@ -192,9 +201,9 @@ def _number(digits: str, kind: str) -> int | float:
     return float("inf") if kind == "int" else float(digits)
 
 
-def _validation_words(error: ValidationError, source: Source) -> tuple[str, ...]:
-    """One sentence for each field that is wrong; the branches of a choice count as one field."""
-    found: dict[str, None] = {}
+def _validation_problems(error: ValidationError, source: Source) -> tuple[Problem, ...]:
+    """One problem for each field that is wrong; the branches of a choice count as one field."""
+    found: list[Problem] = []
     places: set[Place] = set()
     for one in error.errors(include_url=False):
         location: Place = tuple(one["loc"])
@@ -202,7 +211,7 @@ def _validation_words(error: ValidationError, source: Source) -> tuple[str, ...]
         if place in places and place != location:
             continue
         places.add(place)
-        found[source.words(Problem(place, _pydantic_words(one["type"], one["msg"])))] = None
+        found.append(Problem(place, _pydantic_words(one["type"], one["msg"])))
     return tuple(found)
 
 

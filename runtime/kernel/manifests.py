@@ -1,0 +1,163 @@
+"""Manifests beside each other and against the registry: what tightens one, and what is wrong with a draft."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from runtime.contracts.manifest import Manifest, MemoryAccess
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.kernel import diffing, versions
+from runtime.kernel.diffing import Absent, Rule, Tighter
+from runtime.kernel.rules import kind_linter, ranges
+
+FIRST_VERSION = "1.0.0"
+Place = tuple[str | int, ...]
+
+_BOUND = Absent.OPEN  # without a cap nothing bounds the agent
+_MEMORY: dict[str | bool, Decimal | frozenset[str]] = {
+    MemoryAccess.READ.value: frozenset({"read"}),
+    MemoryAccess.WRITE.value: frozenset({"write"}),
+    MemoryAccess.READ_WRITE.value: frozenset({"read", "write"}),
+}
+RULES: tuple[Rule, ...] = (
+    Rule(path="version", tighter=Tighter.SKIPPED),
+    Rule(path="policy_kinds", tighter=Tighter.FEWER),
+    # A limit that a kind reads and that is not set refuses: setting one is neither tighter nor looser.
+    Rule(path="limits.min_*", tighter=Tighter.HIGHER),
+    Rule(path="limits.*", tighter=Tighter.LOWER),
+    Rule(path="scope.*", tighter=Tighter.FEWER, absent=Absent.OPEN),
+    # An empty list is what the kinds depend on, which may be more or less than a list.
+    Rule(path="subscribes", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
+    Rule(path="escalate_below_confidence", tighter=Tighter.HIGHER, absent=_BOUND),
+    Rule(path="escalations_per_hour", tighter=Tighter.LOWER),
+    Rule(path="max_intent_retries", tighter=Tighter.LOWER),
+    Rule(path="proposals_per_minute", tighter=Tighter.LOWER, absent=_BOUND),
+    Rule(path="waive_tier3_review", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
+    Rule(path="compute.*", tighter=Tighter.LOWER, absent=_BOUND),
+    Rule(path="silent_after_s", tighter=Tighter.LOWER, absent=_BOUND),
+    Rule(path="memory_scopes", tighter=Tighter.FEWER, keyed_by="scope"),
+    Rule(path="memory_scopes.*.access", tighter=Tighter.FEWER, meaning=_MEMORY),
+    Rule(path="may_delegate_to", tighter=Tighter.FEWER),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """What a draft is held against. `kinds` has the version in force, or the newest, of each kind.
+
+    `inactive` names the kinds of which no version is in force; `facts` holds the paths that exist and the
+    namespaces (`price.`) of those.
+    """
+
+    kinds: Mapping[str, PolicyKind]
+    inactive: Collection[str]
+    agents: Collection[str]
+    facts: Collection[str]
+    earlier_versions: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about a draft: where, and a plain sentence. What `is_wrong` keeps it from being saved."""
+
+    place: Place
+    message: str
+    is_wrong: bool
+
+
+def diff(before: Manifest | None, after: Manifest) -> tuple[diffing.Difference, ...]:
+    """What `after` changes of `before`; of an agent without a manifest, everything that it grants."""
+    old = _GRANTS_NOTHING if before is None else before
+    return diffing.diff(old.model_dump(mode="json"), after.model_dump(mode="json"), RULES)
+
+
+def next_version(earlier: Collection[str]) -> str:
+    """The next minor version after the highest: agents that ask for an older one of it are still served."""
+    highest = versions.highest(earlier)
+    return FIRST_VERSION if highest is None else versions.next_minor(highest)
+
+
+def lint(draft: Manifest, registry: Registry) -> tuple[Remark, ...]:
+    """Everything that speaks against a draft, in the order of its fields; first what is wrong."""
+    remarks = (
+        *_version(draft, registry),
+        *_kinds(draft, registry),
+        *_limits(draft, registry),
+        *_scope(draft, registry),
+        *_reads(draft, registry),
+        *_delegates(draft, registry),
+    )
+    return tuple(sorted(remarks, key=lambda remark: not remark.is_wrong))
+
+
+_GRANTS_NOTHING = Manifest(version="0.0.0", policy_kinds=())
+
+
+def _version(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    highest = versions.highest(registry.earlier_versions)
+    if not versions.is_later(draft.version, highest):
+        said = (
+            "is no semantic version"
+            if highest is None
+            else f"must be higher than {highest}, the highest so far"
+        )
+        yield Remark(("version",), said, is_wrong=True)
+
+
+def _kinds(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    if not draft.policy_kinds:
+        yield Remark(("policy_kinds",), "is empty: the agent may propose nothing", is_wrong=False)
+    for at, name in enumerate(draft.policy_kinds):
+        place = ("policy_kinds", at)
+        if name not in registry.kinds:
+            yield Remark(place, f"no policy kind is called {name}", is_wrong=True)
+        elif name in registry.inactive:
+            said = f"no version of {name} is in force: its proposals are refused until one is"
+            yield Remark(place, said, is_wrong=False)
+    yield from _twice("policy_kinds", draft.policy_kinds)
+
+
+def _limits(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    read = {name: kind_linter.limits_read(kind) for name, kind in _granted(draft, registry).items()}
+    for name, limits in sorted(read.items()):
+        for limit in sorted(limits - draft.limits.keys()):
+            said = f"is not set, and {name} reads it: its proposals would be refused"
+            yield Remark(("limits", limit), said, is_wrong=True)
+
+
+def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    kinds = _granted(draft, registry).values()
+    known = {name for kind in kinds for name in ranges.property_names(kind.params_schema)}
+    for name, values in sorted(draft.scope.items()):
+        if name not in known:
+            said = "is a parameter of no kind that the manifest grants: it narrows nothing"
+            yield Remark(("scope", name), said, is_wrong=False)
+        elif not values:
+            yield Remark(("scope", name), "is empty: no value of it is allowed", is_wrong=False)
+
+
+def _reads(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    for at, selector in enumerate(draft.subscribes):
+        if selector not in registry.facts:
+            yield Remark(("subscribes", at), f"no fact {selector} is there yet", is_wrong=False)
+    yield from _twice("subscribes", draft.subscribes)
+    yield from _twice("memory_scopes", tuple(item.scope for item in draft.memory_scopes))
+
+
+def _delegates(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+    for at, name in enumerate(draft.may_delegate_to):
+        if name not in registry.agents:
+            yield Remark(("may_delegate_to", at), f"no agent is called {name}", is_wrong=True)
+    yield from _twice("may_delegate_to", draft.may_delegate_to)
+
+
+def _granted(draft: Manifest, registry: Registry) -> dict[str, PolicyKind]:
+    return {name: registry.kinds[name] for name in draft.policy_kinds if name in registry.kinds}
+
+
+def _twice(name: str, values: tuple[str, ...]) -> Iterator[Remark]:
+    for value, count in Counter(values).items():
+        if count > 1:
+            at = len(values) - 1 - values[::-1].index(value)
+            yield Remark((name, at), f"{value} is listed twice", is_wrong=True)

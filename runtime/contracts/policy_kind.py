@@ -208,6 +208,12 @@ class Request(Contract):
     body: Source | None = None
 
 
+class Probe(Contract):
+    """A GET that asks a target by the key of a call whose result is unknown; `path` holds `${key}`."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^/", max_length=MAX_EXPRESSION_CHARS)]
+
+
 class Write(Contract):
     """A fact taken from the receipt."""
 
@@ -225,6 +231,7 @@ class Step(Contract):
     compensate: Request | None = None
     timeout_s: Annotated[int, Field(ge=1, le=300)] | None = None
     writes: tuple[Write, ...] = ()
+    probe: Probe | None = Field(default=None, exclude_if=is_none)
 
     @model_validator(mode="after")
     def _http_names_its_call(self) -> Self:

@@ -88,6 +88,31 @@ LIVE_INTENTS = (
 )
 
 
+class Direction(Choice):
+    """FORWARD does a step; COMPENSATE undoes one that was done (DIR paper, 7.3)."""
+
+    FORWARD = "FORWARD"
+    COMPENSATE = "COMPENSATE"
+
+
+class Purpose(Choice):
+    """What an attempt is for: CALL has the effect, PROBE only asks whether an earlier call had it."""
+
+    CALL = "CALL"
+    PROBE = "PROBE"
+
+
+class StepState(Choice):
+    """Where a step of an intent stands; NOT_DONE has no effect and will have none."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    UNDOING = "UNDOING"
+    UNDONE = "UNDONE"
+    NOT_DONE = "NOT_DONE"
+
+
 class AttemptState(Choice):
     """STARTED is written before the call; HELD means that the call was not made."""
 

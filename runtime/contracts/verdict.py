@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, is_empty
+from runtime.contracts.policy_kind import Contract, is_empty, is_none
 from runtime.contracts.states import Decision, Impact
 
 
@@ -49,7 +49,11 @@ class Segment(Contract):
 
 
 class StepRequest(Contract):
-    """One call, rendered once: these bytes are sent at every attempt."""
+    """One call, rendered once: these bytes are sent at every attempt.
+
+    `compensation` is the call that undoes it, under a key of its own; `probe` is the path that tells by the
+    key whether the call has happened.
+    """
 
     step: str
     executor: str
@@ -59,6 +63,8 @@ class StepRequest(Contract):
     body: Any
     key: str
     timeout_s: int
+    compensation: "StepRequest | None" = Field(default=None, exclude_if=is_none)
+    probe: str | None = Field(default=None, exclude_if=is_none)
 
 
 class ResourceClaim(Contract):

@@ -1,16 +1,9 @@
 """The key that makes a repeated call one effect at the target."""
 
-from enum import StrEnum
 from uuid import UUID
 
 from audit import canonical
-
-
-class Direction(StrEnum):
-    """Forward does the step; a compensation undoes it and has a key of its own."""
-
-    FORWARD = "FORWARD"
-    COMPENSATE = "COMPENSATE"
+from runtime.contracts.states import Direction
 
 
 def target_key(
@@ -23,6 +16,7 @@ def target_key(
 ) -> str:
     """64 lower-case hexadecimal digits, the same for every attempt of a step and for no other call.
 
+    A compensation has a key of its own.
     A MODIFY is a new intent, hence a new key. Hashed as canonical JSON: joined text could be split two ways.
     """
     parts = [tenant, str(dfid), str(intent_id), step, direction.value]

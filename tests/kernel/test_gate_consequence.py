@@ -87,3 +87,52 @@ def test_a_rejected_proposal_makes_no_calls() -> None:
 def test_a_kind_without_steps_is_accepted_without_calls() -> None:
     verdict = judged(steps=[])
     assert (verdict.decision, verdict.steps) == (Decision.ACCEPT, ())
+
+
+SAGA: list[dict[str, Any]] = [
+    {
+        "id": "sell",
+        "target": "broker",
+        "request": {"path": "/orders"},
+        "compensate": {"path": "/orders/undo/${key}"},
+        "probe": {"path": "/orders/by-key/${key}"},
+    },
+    {"id": "buy", "target": "broker", "request": {"path": "/orders"}, "compensate": {"path": "/undo"}},
+]
+
+
+def test_what_undoes_a_step_is_made_with_it_and_has_a_key_of_its_own() -> None:
+    sell, buy = judged(steps=SAGA).steps
+    assert sell.probe == f"/orders/by-key/{sell.key}"
+    undo = sell.compensation
+    assert undo is not None
+    assert (undo.path, undo.target, undo.executor) == (f"/orders/undo/{sell.key}", "broker", "http")
+    assert undo.body == {**sell.body, "compensates": sell.key}
+    assert undo.probe == f"/orders/by-key/{undo.key}"
+    assert undo.compensation is None
+    assert (buy.probe, len({sell.key, undo.key, buy.key})) == (None, 3)
+
+
+def test_the_last_step_may_have_nothing_that_undoes_it() -> None:
+    _, buy = judged(steps=[SAGA[0], {**SAGA[1], "compensate": None}]).steps
+    assert buy.compensation is None
+
+
+def test_a_single_step_is_not_undone_so_its_bytes_stay() -> None:
+    (sell,) = judged(steps=[{**SAGA[0], "probe": None}]).steps
+    assert sell.model_dump(mode="json").keys() & {"compensation", "probe"} == set()
+
+
+def test_a_compensation_may_have_a_body_of_its_own() -> None:
+    own = {**SAGA[0], "compensate": {"path": "/x", "method": "PUT", "body": "{'undoes': key}"}}
+    sell = judged(steps=[own, SAGA[1]]).steps[0]
+    assert sell.compensation is not None
+    assert (sell.compensation.method, sell.compensation.body) == ("PUT", {"undoes": sell.key})
+
+
+@pytest.mark.parametrize(
+    "undo", [{"path": "/${params.nothing}"}, {"path": "/x", "body": "{'n': double(params.quantity) * 1e18}"}]
+)
+def test_a_proposal_that_could_not_be_undone_is_rejected(undo: dict[str, Any]) -> None:
+    verdict = judged(steps=[{**SAGA[0], "compensate": undo}, SAGA[1]])
+    assert builders.codes(verdict) == ["RENDERING_FAILED"]

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from runtime.kernel.idempotency import Direction, target_key
+from runtime.contracts.states import Direction
+from runtime.kernel.idempotency import target_key
 
 CALL: dict[str, Any] = {"tenant": "default", "dfid": "d", "intent_id": "i", "step": "order"}
 

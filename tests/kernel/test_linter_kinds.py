@@ -37,10 +37,11 @@ GOOD: dict[str, Any] = {
             "target": "broker",
             "request": {"path": "/orders/${params.symbol}?n=${params.n}", "body": "{'id': intent.intent_id}"},
             "compensate": {
-                "path": "/orders/${receipt.id}",
+                "path": "/orders/${intent.intent_id}",
                 "method": "DELETE",
-                "body": "{'why': receipt.id}",
+                "body": "{'undoes': key}",
             },
+            "probe": {"path": "/orders/by-key/${key}"},
             "writes": [{"fact": "order.${receipt.id}", "value": "receipt.price"}],
         },
         {"id": "note", "executor": "simulated"},
@@ -111,6 +112,15 @@ def test_a_good_kind_passes() -> None:
         (step(request={"path": "/${receipt.id}"}), "steps.0.request.path", "the name receipt"),
         (step(compensate={"path": "//x"}), "steps.0.compensate.path", "a path starts with /"),
         (step(compensate={"path": "/x", "body": "no"}), "steps.0.compensate.body", "the name no "),
+        # A compensation is made at ACCEPT, before there is a receipt.
+        (step(compensate={"path": "/${receipt.id}"}), "steps.0.compensate.path", "the name receipt"),
+        (step(request={"path": "/${key}"}), "steps.0.request.path", "the name key"),
+        (step(probe={"path": "/${no}/${key}"}), "steps.0.probe.path", "the name no "),
+        (step(probe={"path": "/${"}), "steps.0.probe.path", "does not end"),
+        (step(probe={"path": "/orders"}), "steps.0.probe.path", "its path must hold ${key}"),
+        (step() | {"on_unknown": "probe"}, "steps.0", "with on_unknown probe an http step needs a probe"),
+        ({"steps": GOOD["steps"][1:] * 2}, "steps.0", "a step before the last one needs a compensate"),
+        ({"steps": [{"id": f"s{n}", "executor": "simulated"} for n in range(11)]}, "steps", "at most 10"),
         (step(writes=[{"fact": "x", "value": "1"}]), "steps.0.writes.0.fact", "a fact has two segments"),
         (step(writes=[{"fact": "x.y", "value": "no"}]), "steps.0.writes.0.value", "the name no "),
     ],
@@ -118,6 +128,11 @@ def test_a_good_kind_passes() -> None:
 def test_says_where_and_what_is_wrong(changes: dict[str, Any], place: str, words: str) -> None:
     found = lint(**changes)
     assert any(one == place and words in message for one, message in found), found
+
+
+def test_only_what_can_be_asked_needs_a_probe() -> None:
+    probed = {**step(probe={"path": "/orders/${key}"})["steps"][0], "compensate": {"path": "/x"}}
+    assert lint(steps=[probed, {"id": "note", "executor": "simulated"}], on_unknown="probe") == []
 
 
 def test_broken_schemas_are_told_alone() -> None:

@@ -183,8 +183,8 @@ def test_nests_facts_by_namespace() -> None:
 
 
 def render(**fields: Any) -> requests.Rendered:
-    (found,) = requests.render_steps(make_kind(steps=[fields]), NAMES, dfid="d1", intent_id="i1")
-    return found
+    kind = make_kind(steps=[fields])
+    return requests.render_step(kind, kind.steps[0], NAMES, dfid="d1", intent_id="i1")
 
 
 def test_the_standard_body_names_the_intent() -> None:

@@ -5,8 +5,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from audit import canonical
+from runtime.contracts.policy_kind import Step
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Impact
+from runtime.contracts.states import Direction, Impact
 from runtime.contracts.verdict import Difference, Finding, Segment, StepRequest
 from runtime.kernel import effects, idempotency
 from runtime.kernel.gate import findings
@@ -60,27 +61,45 @@ def steps(case: Case) -> tuple[StepRequest, ...]:
     Raises:
         ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.
     """
-    proposal = case.proposal
-    rendered = requests.render_steps(case.kind, case.names, dfid=proposal.dfid, intent_id=proposal.intent_id)
-    if not all(_is_kept(item.body) for item in rendered):
+    return tuple(_step(case, step) for step in case.kind.steps)
+
+
+def _step(case: Case, step: Step) -> StepRequest:
+    """One step; what undoes it only where a later one can fail after it."""
+    dfid, intent_id = case.proposal.dfid, case.proposal.intent_id
+    rendered = requests.render_step(case.kind, step, case.names, dfid=dfid, intent_id=intent_id)
+    call = _request(case, step, rendered, Direction.FORWARD)
+    if len(case.kind.steps) == 1:
+        return call
+    undoing = requests.render_compensation(
+        case.kind, step, case.names, dfid=dfid, intent_id=intent_id, key=call.key
+    )
+    if undoing is None:
+        return call
+    return call.model_copy(update={"compensation": _request(case, step, undoing, Direction.COMPENSATE)})
+
+
+def _request(case: Case, step: Step, made: requests.Rendered, direction: Direction) -> StepRequest:
+    if not _is_kept(made.body):
         raise ExpressionError(ErrorCode.OVERFLOW)
-    return tuple(
-        StepRequest(
-            step=item.step,
-            executor=item.executor,
-            target=item.target,
-            method=item.method,
-            path=item.path,
-            body=item.body,
-            key=idempotency.target_key(
-                tenant=proposal.tenant,
-                dfid=proposal.dfid,
-                intent_id=proposal.intent_id,
-                step=item.step,
-            ),
-            timeout_s=item.timeout_s or DEFAULT_TIMEOUT_S,
-        )
-        for item in rendered
+    proposal = case.proposal
+    key = idempotency.target_key(
+        tenant=proposal.tenant,
+        dfid=proposal.dfid,
+        intent_id=proposal.intent_id,
+        step=made.step,
+        direction=direction,
+    )
+    return StepRequest(
+        step=made.step,
+        executor=made.executor,
+        target=made.target,
+        method=made.method,
+        path=made.path,
+        body=made.body,
+        key=key,
+        timeout_s=made.timeout_s or DEFAULT_TIMEOUT_S,
+        probe=requests.render_probe(step, case.names, intent_id=proposal.intent_id, key=key),
     )
 
 

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import PolicyKind, Request, Step
+from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, Step
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import linter, names, ranges, templates, tokens
 from runtime.kernel.rules.language import ExpressionError
 
 Place = tuple[str | int, ...]
+# Each step of an intent has its receipt, and all of them are one outcome.
+MAX_STEPS = 10
 _OWN_CODES = frozenset(reason.value for reason in reasons.Reason)
 
 
@@ -28,7 +30,13 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
         # Every expression that reads a field would be reported too, to nobody's use.
         return broken
-    return (*broken, *_expression_problems(kind), *_template_problems(kind), *_id_problems(kind))
+    return (
+        *broken,
+        *_expression_problems(kind),
+        *_template_problems(kind),
+        *_id_problems(kind),
+        *_walk_problems(kind),
+    )
 
 
 def fact_namespaces(kind: PolicyKind) -> frozenset[str]:
@@ -94,7 +102,7 @@ def _step_expressions(step: Step, place: Place) -> Iterator[tuple[Place, str, fr
     if step.request is not None and step.request.body is not None:
         yield (*place, "request", "body"), step.request.body, names.REQUEST
     if step.compensate is not None and step.compensate.body is not None:
-        yield (*place, "compensate", "body"), step.compensate.body, names.REQUEST | names.RECEIPT
+        yield (*place, "compensate", "body"), step.compensate.body, names.BY_KEY
     for at, write in enumerate(step.writes):
         yield (*place, "writes", at, "value"), write.value, names.RECEIPT
 
@@ -109,10 +117,11 @@ def _template_problems(kind: PolicyKind) -> Iterator[Problem]:
     for at, step in enumerate(kind.steps):
         place: Place = ("steps", at)
         if step.request is not None:
-            yield from _request(kind, (*place, "request", "path"), step.request, names.REQUEST)
+            yield from _request(kind, (*place, "request", "path"), step.request.path, names.REQUEST)
         if step.compensate is not None:
-            known = names.REQUEST | names.RECEIPT
-            yield from _request(kind, (*place, "compensate", "path"), step.compensate, known)
+            yield from _request(kind, (*place, "compensate", "path"), step.compensate.path, names.BY_KEY)
+        if step.probe is not None:
+            yield from _request(kind, (*place, "probe", "path"), step.probe.path, names.BY_KEY)
         for number, write in enumerate(step.writes):
             yield from _fact_template(kind, (*place, "writes", number, "fact"), write.fact, names.RECEIPT)
     for sentence in effects.lint(kind.effect, ranges.property_names(kind.params_schema)):
@@ -133,12 +142,12 @@ def _fact_template(kind: PolicyKind, place: Place, template: str, known: frozens
         )
 
 
-def _request(kind: PolicyKind, place: Place, request: Request, known: frozenset[str]) -> Iterator[Problem]:
-    problems = tuple(_in_template(kind, place, request.path, known))
+def _request(kind: PolicyKind, place: Place, path: str, known: frozenset[str]) -> Iterator[Problem]:
+    problems = tuple(_in_template(kind, place, path, known))
     yield from problems
     if problems:
         return
-    sample = "".join("x" if part.is_expression else part.text for part in templates.parse(request.path))
+    sample = "".join("x" if part.is_expression else part.text for part in templates.parse(path))
     try:
         templates.request_path(sample, {})
     except ExpressionError:
@@ -182,3 +191,30 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
                 yield Problem((group, at, "id"), f"the id {one} is used twice")
             if group == "rules" and one in _OWN_CODES:
                 yield Problem((group, at, "id"), f"{one} is a reason code of the runtime's own")
+
+
+def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
+    """What a walk through several steps needs, forward, backwards and in doubt (DIR paper, 7.3)."""
+    if len(kind.steps) > MAX_STEPS:
+        yield Problem(("steps",), f"a kind has at most {MAX_STEPS} steps")
+    for at, step in enumerate(kind.steps):
+        if step.compensate is None and at < len(kind.steps) - 1:
+            yield Problem(
+                ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
+            )
+        is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor is ExecutorKind.HTTP
+        if is_asked and step.probe is None:
+            yield Problem(("steps", at), "with on_unknown probe an http step needs a probe")
+        if step.probe is not None and not _reads_key(step.probe.path):
+            yield Problem(
+                ("steps", at, "probe", "path"), "a probe asks by the key: its path must hold ${key}"
+            )
+
+
+def _reads_key(template: str) -> bool:
+    """Whether a path holds the key of the call; one that cannot be read is reported elsewhere."""
+    try:
+        sources = templates.expressions(template)
+    except ExpressionError:
+        return True
+    return any(source == "key" for source in sources)

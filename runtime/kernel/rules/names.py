@@ -35,5 +35,7 @@ JUDGED = frozenset(
 UNLESS = frozenset({"seen", "current", "params", "constraints"})
 # The path and body of a request are made once, at ACCEPT.
 REQUEST = JUDGED | {"intent"}
+# What undoes a step, and what asks for it: `key` is the key of the call in question.
+BY_KEY = REQUEST | {"key"}
 # What a step writes back, and where an outcome is routed to.
 RECEIPT = JUDGED | {"receipt"}

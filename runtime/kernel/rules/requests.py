@@ -23,21 +23,12 @@ class Rendered:
     timeout_s: int | None
 
 
-def render_steps(
-    kind: PolicyKind, names: Mapping[str, Any], *, dfid: str, intent_id: str
-) -> tuple[Rendered, ...]:
-    """The calls of all steps, in order. `names` are those of `names.JUDGED`; `intent` is added here.
-
-    Raises:
-        ExpressionError: when a path or body cannot be made; nothing may then be called.
-    """
-    return tuple(render_step(kind, step, names, dfid=dfid, intent_id=intent_id) for step in kind.steps)
-
-
 def render_step(
     kind: PolicyKind, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str
 ) -> Rendered:
-    """The call of one step. A simulated step without a request has method and path of its own.
+    """The call of one step. `names` are those of `names.JUDGED`; `intent` is added here.
+
+    A simulated step without a request has method and path of its own.
 
     Raises:
         ExpressionError: when the path or body cannot be made.
@@ -60,6 +51,51 @@ def render_step(
         body=standard if request.body is None else _body(request.body, known),
         timeout_s=step.timeout_s,
     )
+
+
+def render_compensation(
+    kind: PolicyKind, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str, key: str
+) -> Rendered | None:
+    """The call that undoes a step, made at ACCEPT with it: no receipt is known. None where nothing undoes it.
+
+    `key` is the target key of the step that is undone; the standard body names it.
+
+    Raises:
+        ExpressionError: when the path or body cannot be made.
+    """
+    if step.compensate is None:
+        return None
+    known = {**names, "intent": {"intent_id": intent_id, "step": step.id}, "key": key}
+    standard = {
+        "dfid": dfid,
+        "intent_id": intent_id,
+        "policy_kind": kind.kind,
+        "step": step.id,
+        "params": names.get("params"),
+        "compensates": key,
+    }
+    body = step.compensate.body
+    return Rendered(
+        step=step.id,
+        executor=step.executor.value,
+        target=step.target or "",
+        method=step.compensate.method.value,
+        path=templates.request_path(step.compensate.path, known),
+        body=standard if body is None else _body(body, known),
+        timeout_s=step.timeout_s,
+    )
+
+
+def render_probe(step: Step, names: Mapping[str, Any], *, intent_id: str, key: str) -> str | None:
+    """The path that tells what became of the call under `key`; None for a step without a probe.
+
+    Raises:
+        ExpressionError: when the path cannot be made.
+    """
+    if step.probe is None:
+        return None
+    known = {**names, "intent": {"intent_id": intent_id, "step": step.id}, "key": key}
+    return templates.request_path(step.probe.path, known)
 
 
 def _body(source: str, names: Mapping[str, Any]) -> dict[str, Any]:

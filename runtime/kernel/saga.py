@@ -1,0 +1,72 @@
+"""The walk of an intent through its steps: forward in order, backwards over what was done (DIR paper, 7.3).
+
+Steps are counted from 0. What is done and undone is known from rows, not from the position: a step may be
+left out on the way, and only what took effect is undone, the newest first.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runtime.contracts.states import Direction, StepState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """The call that is next or under way."""
+
+    step: int
+    direction: Direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Which steps have taken effect, and which of those were undone again."""
+
+    done: frozenset[int] = frozenset()
+    undone: frozenset[int] = frozenset()
+
+    @property
+    def standing(self) -> frozenset[int]:
+        """The steps whose effect is in the world."""
+        return self.done - self.undone
+
+
+class End(StrEnum):
+    """How the walk ends: every step done, or every effect undone."""
+
+    COMPLETED = "COMPLETED"
+    CONVERGED = "CONVERGED"
+
+
+def after(position: Position, *, steps: int, progress: Progress) -> Position | End:
+    """What follows the call at `position`, which `progress` counts already."""
+    if position.direction is Direction.COMPENSATE:
+        return turn_back(progress) or End.CONVERGED
+    following = position.step + 1
+    if following >= steps:
+        return End.COMPLETED
+    return Position(step=following, direction=Direction.FORWARD)
+
+
+def turn_back(progress: Progress) -> Position | None:
+    """The first step to undo; None where nothing stands, so that the walk may simply end."""
+    if not progress.standing:
+        return None
+    return Position(step=max(progress.standing), direction=Direction.COMPENSATE)
+
+
+def states(position: Position, *, steps: int, progress: Progress, is_live: bool) -> tuple[StepState, ...]:
+    """The state of each step, in order, for people. `is_live` says that the walk has not ended."""
+    return tuple(_state(step, position=position, progress=progress, is_live=is_live) for step in range(steps))
+
+
+def _state(step: int, *, position: Position, progress: Progress, is_live: bool) -> StepState:
+    is_here = is_live and step == position.step
+    if step in progress.undone:
+        return StepState.UNDONE
+    if step in progress.done:
+        undoing = is_here and position.direction is Direction.COMPENSATE
+        return StepState.UNDOING if undoing else StepState.DONE
+    if is_live and position.direction is Direction.FORWARD:
+        return StepState.RUNNING if is_here else StepState.WAITING
+    return StepState.NOT_DONE

@@ -44,6 +44,15 @@ class AgentStatus(Choice):
     RETIRED = "RETIRED"
 
 
+class ManifestState(Choice):
+    """A version of a manifest is drafted, comes into force once, and is superseded; or it is discarded."""
+
+    DRAFT = "DRAFT"
+    ACTIVE = "ACTIVE"
+    SUPERSEDED = "SUPERSEDED"
+    DISCARDED = "DISCARDED"
+
+
 class AgentRole(Choice):
     """What an agent is for (Responsibility-Oriented Agents)."""
 

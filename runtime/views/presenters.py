@@ -9,6 +9,7 @@ from typing import Any
 from audit import canonical
 from runtime.contracts import reasons, states
 from runtime.kernel import effects
+from runtime.kernel.diffing import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,19 @@ AGENT_STATUSES: Mapping[str, Badge] = {
     states.AgentStatus.LOCKED: Badge("warn", "lock", "Locked"),
     states.AgentStatus.SUSPENDED: Badge("danger", "stop", "Suspended"),
     states.AgentStatus.RETIRED: Badge("idle", "exit", "Retired"),
+}
+MANIFEST_STATES: Mapping[str, Badge] = {
+    states.ManifestState.DRAFT: Badge("info", "edit", "Draft"),
+    states.ManifestState.ACTIVE: Badge("ok", "check", "Active"),
+    states.ManifestState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    states.ManifestState.DISCARDED: Badge("idle", "cross", "Discarded"),
+}
+CHANGES: Mapping[str, Badge] = {
+    Change.LOOSENED: Badge("danger", "high", "Loosened"),
+    Change.ADDED: Badge("info", "next", "Added"),
+    Change.CHANGED: Badge("warn", "refer", "Changed"),
+    Change.REMOVED: Badge("idle", "cross", "Removed"),
+    Change.TIGHTENED: Badge("ok", "lock", "Tightened"),
 }
 VERDICTS: Mapping[str, Badge] = {
     states.Decision.ACCEPT: Badge("ok", "check", "Accepted"),

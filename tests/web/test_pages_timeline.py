@@ -10,6 +10,7 @@ from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from runtime.contracts import states
+from runtime.kernel.diffing import Change
 from runtime.queries.pages.activity import Bucket
 from runtime.views import charts, presenters, strip, timeline
 from tests.browser import scenes
@@ -73,6 +74,8 @@ def test_every_kind_has_a_lane() -> None:
 def test_every_state_has_a_badge() -> None:
     assert set(presenters.FLOW_STATES) == set(states.FlowState)
     assert set(presenters.AGENT_STATUSES) == set(states.AgentStatus)
+    assert set(presenters.MANIFEST_STATES) == set(states.ManifestState)
+    assert set(presenters.CHANGES) == set(Change)
     assert set(presenters.VERDICTS) == set(states.Decision)
     assert set(presenters.OUTCOMES) == set(states.OutcomeStatus)
     assert set(presenters.IMPACTS) == set(states.Impact)

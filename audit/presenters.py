@@ -135,6 +135,11 @@ def _resumed(payload: Mapping[str, Any]) -> str:
     return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
 
 
+def _checked(payload: Mapping[str, Any]) -> str:
+    found = "can be called" if payload["is_good"] else "cannot be called"
+    return f"{payload['target']} {found}; nothing was sent to it."
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
@@ -193,7 +198,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "cross", Lane.EXECUTION, "Intent blocked", _says("The check before the call said no: {code}.")
         ),
         Kind.INTENT_HELD: Presenter(
-            "stop", Lane.EXECUTION, "Intent held", _says("Held between claim and call: {why}.")
+            "stop", Lane.EXECUTION, "Intent held", _says("Held before the call: {why}.")
         ),
         Kind.INTENT_IN_DOUBT: Presenter(
             "ask",
@@ -262,6 +267,16 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.PACK_LOADED: Presenter("kind", Lane.SYSTEM, "Pack loaded", _says("{pack} version {version}.")),
         Kind.TARGET_CONFIGURED: Presenter(
             "bolt", Lane.SYSTEM, "Target configured", _says("{name} at {base_url}, signed calls: {signed}.")
+        ),
+        Kind.TARGET_CHECKED: Presenter("bolt", Lane.SYSTEM, "Target tested", _checked),
+        Kind.CIRCUIT_OPENED: Presenter(
+            "stop",
+            Lane.SYSTEM,
+            "Circuit opened",
+            _says("{target} failed {failures} times in a row: not called before {retry_at}."),
+        ),
+        Kind.CIRCUIT_CLOSED: Presenter(
+            "check", Lane.SYSTEM, "Circuit closed", _says("{target} is called again: {reason}.")
         ),
         Kind.FACT_WRITTEN: Presenter(
             "layers", Lane.CONTEXT, "Fact written", _says("{path} version {version} by {writer}.")

@@ -76,6 +76,7 @@ from audit.events.registry import (
     UserAdded,
     UserDeactivated,
 )
+from audit.events.targets import CircuitClosed, CircuitOpened, TargetChecked
 
 __all__ = [
     "EVENTS",
@@ -90,6 +91,8 @@ __all__ = [
     "BudgetRefilled",
     "BudgetSpent",
     "ChildOpened",
+    "CircuitClosed",
+    "CircuitOpened",
     "ContextCompiled",
     "EscalationClaimed",
     "EscalationDecided",
@@ -134,6 +137,7 @@ __all__ = [
     "StepReported",
     "SystemResumed",
     "SystemStopped",
+    "TargetChecked",
     "TargetConfigured",
     "UsageReported",
     "UserAdded",

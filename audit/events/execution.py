@@ -27,7 +27,7 @@ class IntentBlocked(Event):
 
 
 class IntentHeld(Event):
-    """A stop was pressed between the claim and the call."""
+    """No call for now: a stop was pressed after the claim, or the target's circuit is open."""
 
     kind = Kind.INTENT_HELD
     intent_id: Id

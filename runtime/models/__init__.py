@@ -2,6 +2,7 @@
 
 from runtime.models.agent import Agent, Manifest
 from runtime.models.agent_event import AgentEvent, Inbox, Timer
+from runtime.models.circuit import Circuit
 from runtime.models.credential import Key, Session
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
@@ -19,6 +20,7 @@ __all__ = [
     "Artifact",
     "Attempt",
     "Bundle",
+    "Circuit",
     "ComputeBudget",
     "Fact",
     "FactVersion",

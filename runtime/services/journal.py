@@ -26,6 +26,7 @@ class Journal:
     at: datetime
     entries: list[events.Event] = field(default_factory=list)
     feedback: list[Feedback] = field(default_factory=list)
+    beside: dict[str, list[events.Event]] = field(default_factory=dict)
     version_read: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,6 +36,10 @@ class Journal:
     def add(self, *added: events.Event) -> None:
         """Append entries, in order."""
         self.entries.extend(added)
+
+    def add_to(self, stream: str, *added: events.Event) -> None:
+        """Append entries to a stream that is not a flow's; its head is locked last of all."""
+        self.beside.setdefault(stream, []).extend(added)
 
     def move(self, to: FlowState, *, reason: str = "") -> None:
         """Move the flow, by the table. A move that the table forbids is a bug, so it raises."""
@@ -94,6 +99,10 @@ class Journal:
         )
         if changed != 1:
             raise races.LostRaceError
+        for stream, entries in sorted(self.beside.items()):
+            ledger.append_to(
+                tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
+            )
 
     def _stop_children(self, parent: Flow) -> None:
         """Abort the open descendants, which `locks.lock_flow` has locked with their ancestor.

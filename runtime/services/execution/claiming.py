@@ -15,7 +15,7 @@ from runtime.contracts.verdict import StepRequest
 from runtime.models import Attempt, Flow, Intent, Target
 from runtime.queries import clock, intents
 from runtime.services import locks, races, rechecking, reservations
-from runtime.services.execution import endings
+from runtime.services.execution import breaking, endings
 from runtime.services.journal import Journal
 
 SYSTEM = "system"
@@ -69,8 +69,12 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     step = _step(intent)
     if step is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
+    if not breaking.admit(journal, intent, step=step):
+        journal.write()
+        return Refused(status="HELD", detail=breaking.CIRCUIT_OPEN)
     obstacle = _obstacle(journal, intent)
     if obstacle is not None:
+        breaking.report(journal, intent, step=step, number=intent.attempts + 1, result=None)
         return _end(journal, intent, status="BLOCKED", code=obstacle)
     return _take(journal, intent, step=step, owner=owner)
 

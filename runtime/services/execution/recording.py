@@ -11,7 +11,7 @@ from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succee
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, intents
 from runtime.services import locks, races
-from runtime.services.execution import endings
+from runtime.services.execution import breaking, endings
 from runtime.services.execution.claiming import SYSTEM, Claimed
 from runtime.services.journal import Journal
 
@@ -29,6 +29,7 @@ def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded:
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return _note_late(journal, intent, attempt, result)
+    breaking.report(journal, intent, step=claim.step, number=claim.number, result=result)
     in_doubt = intents.is_in_doubt(intent=intent)
     action = execution.decide(
         result=result, failures=intent.failures, in_doubt=in_doubt, at=journal.at, jitter=jitter
@@ -59,6 +60,7 @@ def hold(claim: Claimed, *, why: str) -> None:
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
     endings.put_back(intent, next_at=journal.at, failures=intent.failures)
+    breaking.report(journal, intent, step=claim.step, number=claim.number, result=None)
     journal.add(events.IntentHeld(intent_id=str(intent.pk), why=why))
     called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
     if not called:

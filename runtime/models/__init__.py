@@ -6,6 +6,7 @@ from runtime.models.circuit import Circuit
 from runtime.models.credential import Key, Session
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
+from runtime.models.guard import Guard, GuardRun, Review
 from runtime.models.intent import Attempt, Intent, Outcome, Stop
 from runtime.models.memory import Artifact, MemoryItem
 from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
@@ -26,6 +27,8 @@ __all__ = [
     "FactVersion",
     "Feedback",
     "Flow",
+    "Guard",
+    "GuardRun",
     "Inbox",
     "Intent",
     "Key",
@@ -37,6 +40,7 @@ __all__ = [
     "Proposal",
     "Reservation",
     "Resource",
+    "Review",
     "Session",
     "Snapshot",
     "Stop",

@@ -25,9 +25,18 @@ _REMEMBERED = 10_000
 
 
 def set_status(
-    *, tenant: str, agent_id: str, status: AgentStatus, reason: str, actor: str
+    *,
+    tenant: str,
+    agent_id: str,
+    status: AgentStatus,
+    reason: str,
+    actor: str,
+    seen: AgentStatus | None = None,
 ) -> Agent | Problem:
-    """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409)."""
+    """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409).
+
+    With `seen`, the status that the page showed, 409 where it has become another one meanwhile.
+    """
 
     def work() -> Agent | Problem:
         agent = lock_by_name(tenant=tenant, agent_id=agent_id)
@@ -36,6 +45,9 @@ def set_status(
         before = AgentStatus(agent.status)
         if before is status:
             return agent
+        if seen is not None and before is not seen:
+            detail = f"The agent has become {before} meanwhile. Look at it again before you change it."
+            return Problem(status=409, code="STATUS_MOVED", detail=detail)
         if status not in MOVES[before]:
             detail = f"An agent that is {before} cannot become {status}."
             return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)

@@ -54,6 +54,16 @@ def test_a_move_is_recorded_with_who_and_why() -> None:
     assert Agent.objects.get(agent_id="trader").status_reason == "because"
 
 
+def test_a_status_that_moved_since_it_was_seen_stays() -> None:
+    Agent.objects.filter(agent_id="trader").update(status=AgentStatus.LOCKED)
+    move = {"tenant": "default", "agent_id": "trader", "reason": "because", "actor": "user:1"}
+    answer = agents.set_status(status=AgentStatus.SUSPENDED, seen=AgentStatus.ACTIVE, **move)
+    assert isinstance(answer, Problem)
+    assert (answer.status, answer.code) == (409, "STATUS_MOVED")
+    assert Agent.objects.get(agent_id="trader").status == AgentStatus.LOCKED
+    assert isinstance(agents.set_status(status=AgentStatus.SUSPENDED, seen=AgentStatus.LOCKED, **move), Agent)
+
+
 def test_an_unknown_agent_is_a_problem() -> None:
     assert isinstance(moved_to(AgentStatus.PASSIVE, agent_id="nobody"), Problem)
     assert isinstance(moved_to(AgentStatus.PASSIVE, tenant="other"), Problem)

@@ -87,6 +87,11 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 
+def implicit_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """What the reader takes for something else than text: for whoever writes what it shall read."""
+    return {first: list(found) for first, found in _Loader.yaml_implicit_resolvers.items()}
+
+
 def read(*, text: str, name: str) -> Read | tuple[str, ...]:
     """A pack from its text, or everything that is wrong with its form, one sentence each."""
     source = Source(name=name)

@@ -59,10 +59,21 @@ class Manifest(models.Model):
     created_by = models.CharField(max_length=160)
     activated_at = models.DateTimeField(null=True, blank=True)
     activated_by = models.CharField(max_length=160, blank=True, default="")
+    discarded_at = models.DateTimeField(null=True, blank=True)
+    discarded_by = models.CharField(max_length=160, blank=True, default="")
+    # Why it was put in force or discarded; `solo` where its own author did so, being the only admin.
+    reason = models.CharField(max_length=500, blank=True, default="")
+    solo = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("agent", "-id")
-        constraints = (models.UniqueConstraint(fields=("agent", "version"), name="manifest_version_once"),)
+        constraints = (
+            models.UniqueConstraint(fields=("agent", "version"), name="manifest_version_once"),
+            models.CheckConstraint(
+                condition=Q(activated_at__isnull=True) | Q(discarded_at__isnull=True),
+                name="manifest_activated_or_discarded",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.agent} {self.version}"

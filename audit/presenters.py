@@ -131,6 +131,23 @@ def _tokens(payload: Mapping[str, Any]) -> str:
     return f"An escalation token was spent; {whole}.{thousandths:03d} left."
 
 
+def _edited(payload: Mapping[str, Any]) -> str:
+    changed = [
+        f"{name} from {payload[f'{field}_before'] or 'none'} to {payload[f'{field}_after'] or 'none'}"
+        for field, name in (("owner", "owner"), ("review", "review date"))
+        if payload[f"{field}_before"] != payload[f"{field}_after"]
+    ]
+    if payload["mission_before"] != payload["mission_after"]:
+        changed.append(f"mission to: {payload['mission_after']}")
+    return f"{payload['agent_id']}: {', '.join(changed)}."
+
+
+def _activated(payload: Mapping[str, Any]) -> str:
+    why = f": {payload['reason']}" if payload.get("reason") else ""
+    solo = " By its own author, the only admin." if payload.get("solo") else ""
+    return f"{payload['agent_id']} version {payload['version']} is in force{why}.{solo}"
+
+
 def _resumed(payload: Mapping[str, Any]) -> str:
     return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
 
@@ -236,6 +253,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.AGENT_REGISTERED: Presenter(
             "agent", Lane.SYSTEM, "Agent registered", _says("{agent_id}, {role}, owned by {owner}.")
         ),
+        Kind.AGENT_EDITED: Presenter("edit", Lane.SYSTEM, "Agent described anew", _edited),
         Kind.AGENT_STATUS_CHANGED: Presenter(
             "agent",
             Lane.SYSTEM,
@@ -247,8 +265,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.MANIFEST_REGISTERED: Presenter(
             "record", Lane.SYSTEM, "Manifest registered", _says("{agent_id} version {version}.")
         ),
-        Kind.MANIFEST_ACTIVATED: Presenter(
-            "record", Lane.SYSTEM, "Manifest activated", _says("{agent_id} version {version} is in force.")
+        Kind.MANIFEST_ACTIVATED: Presenter("record", Lane.SYSTEM, "Manifest activated", _activated),
+        Kind.MANIFEST_DISCARDED: Presenter(
+            "cross", Lane.SYSTEM, "Manifest discarded", _says("{agent_id} version {version}: {reason}.")
         ),
         Kind.SESSION_OPENED: Presenter(
             "lock", Lane.SYSTEM, "Session opened", _says("{agent_id} under manifest {manifest_version}.")

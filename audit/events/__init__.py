@@ -49,6 +49,7 @@ from audit.events.flows import (
     VerdictGiven,
 )
 from audit.events.registry import (
+    AgentEdited,
     AgentRegistered,
     AgentResumed,
     AgentStatusChanged,
@@ -62,6 +63,7 @@ from audit.events.registry import (
     KindActivated,
     KindRegistered,
     ManifestActivated,
+    ManifestDiscarded,
     ManifestRegistered,
     MemoryDiscarded,
     MemoryReleased,
@@ -80,6 +82,7 @@ from audit.events.targets import CircuitClosed, CircuitOpened, TargetChecked
 
 __all__ = [
     "EVENTS",
+    "AgentEdited",
     "AgentRegistered",
     "AgentResumed",
     "AgentStatusChanged",
@@ -118,6 +121,7 @@ __all__ = [
     "KindActivated",
     "KindRegistered",
     "ManifestActivated",
+    "ManifestDiscarded",
     "ManifestRegistered",
     "MemoryDiscarded",
     "MemoryReleased",

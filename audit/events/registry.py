@@ -10,6 +10,19 @@ class AgentRegistered(Event):
     owner: str
 
 
+class AgentEdited(Event):
+    """What people say of an agent; dates as YYYY-MM-DD, None for no review."""
+
+    kind = Kind.AGENT_EDITED
+    agent_id: str
+    owner_before: str
+    owner_after: str
+    mission_before: str
+    mission_after: str
+    review_before: str | None = None
+    review_after: str | None = None
+
+
 class AgentStatusChanged(Event):
     kind = Kind.AGENT_STATUS_CHANGED
     agent_id: str
@@ -38,10 +51,24 @@ class ManifestRegistered(Event):
 
 
 class ManifestActivated(Event):
+    """`solo`: by its own author, the only admin of the installation."""
+
     kind = Kind.MANIFEST_ACTIVATED
     agent_id: str
     version: str
     digest: str
+    reason: Text = ""
+    solo: bool = False
+
+
+class ManifestDiscarded(Event):
+    """A draft that never comes into force."""
+
+    kind = Kind.MANIFEST_DISCARDED
+    agent_id: str
+    version: str
+    digest: str
+    reason: Text
 
 
 class SessionOpened(Event):

@@ -157,6 +157,16 @@ def _checked(payload: Mapping[str, Any]) -> str:
     return f"{payload['target']} {found}; nothing was sent to it."
 
 
+def _switched(payload: Mapping[str, Any]) -> str:
+    return f"{payload['guard_id']} switched {'on' if payload['enabled'] else 'off'}: {payload['reason']}."
+
+
+def _flagged(payload: Mapping[str, Any]) -> str:
+    stopped = " The agent was suspended." if payload["agent_suspended"] else ""
+    codes = ", ".join(payload["codes"])
+    return f"{payload['guard_id']} asks for a review, confidence {payload['confidence']}: {codes}.{stopped}"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
@@ -322,6 +332,17 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", _roles),
         Kind.USER_DEACTIVATED: Presenter(
             "user", Lane.SYSTEM, "User deactivated", _says("User {user_id} can no longer sign in.")
+        ),
+        Kind.GUARD_CONFIGURED: Presenter(
+            "shield", Lane.SYSTEM, "Soft guard configured", _says("{guard_id}, a {guard} guard.")
+        ),
+        Kind.GUARD_SWITCHED: Presenter("shield", Lane.SYSTEM, "Soft guard switched", _switched),
+        Kind.GUARD_FAILED: Presenter(
+            "help", Lane.VALIDATION, "Soft guard gave no answer", _says("{guard_id}, {tries} tries: {why}.")
+        ),
+        Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", _flagged),
+        Kind.REVIEW_CLOSED: Presenter(
+            "user", Lane.DECISION, "Review closed", _says("{guard_id}: {result}, {note}.")
         ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", _says("Kept by commitment only: {reason}.")

@@ -48,6 +48,7 @@ from audit.events.flows import (
     UsageReported,
     VerdictGiven,
 )
+from audit.events.guards import GuardConfigured, GuardFailed, GuardSwitched, ReviewClosed, ReviewFlagged
 from audit.events.registry import (
     AgentEdited,
     AgentRegistered,
@@ -109,6 +110,9 @@ __all__ = [
     "FactWritten",
     "FlowMoved",
     "FlowOpened",
+    "GuardConfigured",
+    "GuardFailed",
+    "GuardSwitched",
     "IntentBlocked",
     "IntentCancelled",
     "IntentCreated",
@@ -137,6 +141,8 @@ __all__ = [
     "ResourcePinned",
     "ResourceReleased",
     "ResourceReserved",
+    "ReviewClosed",
+    "ReviewFlagged",
     "SessionOpened",
     "StepReported",
     "SystemResumed",

@@ -73,6 +73,11 @@ class Kind(StrEnum):
     REQUEST_REFUSED = "request:refused"
     USER_ADDED = "user:added"
     USER_DEACTIVATED = "user:deactivated"
+    GUARD_CONFIGURED = "guard:configured"
+    GUARD_SWITCHED = "guard:switched"
+    GUARD_FAILED = "guard:failed"
+    REVIEW_FLAGGED = "review:flagged"
+    REVIEW_CLOSED = "review:closed"
     PAYLOAD_ERASED = "payload:erased"
 
 

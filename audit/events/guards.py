@@ -1,0 +1,54 @@
+"""Soft guards, and what people find when they review a flag."""
+
+from audit.events.base import Event, Id, Kind, Names, Text
+
+
+class GuardConfigured(Event):
+    """`policy_kinds` empty: it looks at all of them."""
+
+    kind = Kind.GUARD_CONFIGURED
+    guard_id: str
+    guard: Text
+    digest: str
+    policy_kinds: Names = ()
+    emergency_stop: bool = False
+
+
+class GuardSwitched(Event):
+    kind = Kind.GUARD_SWITCHED
+    guard_id: str
+    enabled: bool
+    reason: Text
+
+
+class GuardFailed(Event):
+    """It gave no answer that could be used, however often it was asked; nothing follows from that."""
+
+    kind = Kind.GUARD_FAILED
+    guard_id: str
+    proposal_id: Id
+    tries: int
+    why: Text
+
+
+class ReviewFlagged(Event):
+    """The findings quote the agent, so they stay behind a commitment."""
+
+    kind = Kind.REVIEW_FLAGGED
+    review_id: Id
+    proposal_id: Id
+    guard_id: str
+    guard_digest: str
+    confidence: str
+    codes: Names
+    findings_commitment: str
+    emergency_stop: Text
+    agent_suspended: bool = False
+
+
+class ReviewClosed(Event):
+    kind = Kind.REVIEW_CLOSED
+    review_id: Id
+    guard_id: str
+    result: Text
+    note: Text

@@ -28,7 +28,10 @@ class Pack(models.Model):
 
 
 class PolicyKind(models.Model):
-    """One immutable, hashed version of a policy kind. At most one version of a kind is active."""
+    """One immutable, hashed version of a policy kind. At most one version of a kind is active.
+
+    `reason` and `solo` are those of the last activation, or the reason of the discarding.
+    """
 
     tenant = models.CharField(max_length=64, default="default")
     kind = models.CharField(max_length=128)
@@ -42,6 +45,10 @@ class PolicyKind(models.Model):
     created_by = models.CharField(max_length=160)
     activated_at = models.DateTimeField(null=True, blank=True)
     activated_by = models.CharField(max_length=160, blank=True, default="")
+    discarded_at = models.DateTimeField(null=True, blank=True)
+    discarded_by = models.CharField(max_length=160, blank=True, default="")
+    reason = models.CharField(max_length=500, blank=True, default="")
+    solo = models.BooleanField(default=False)
 
     objects = TenantManager()
 
@@ -51,6 +58,10 @@ class PolicyKind(models.Model):
             models.UniqueConstraint(fields=("tenant", "kind", "version"), name="policy_kind_version_once"),
             models.UniqueConstraint(
                 fields=("tenant", "kind"), condition=Q(active=True), name="policy_kind_one_active_version"
+            ),
+            models.CheckConstraint(
+                condition=Q(discarded_at=None) | Q(active=False, activated_at=None),
+                name="policy_kind_discarded_was_never_in_force",
             ),
         )
 

@@ -26,7 +26,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """A circuit as it stands. `retry_at` is None while it is CLOSED; `probe` names the claim that holds it."""
+    """A circuit as it stands. `retry_at` is None while it is CLOSED; `probe` is the claim that holds it."""
 
     state: CircuitState = CircuitState.CLOSED
     failures: int = 0

@@ -7,6 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
+from audit.models import LedgerEntry
 from runtime.services import execution
 from tests.adapters import targets
 from tests.services import trade
@@ -23,7 +24,7 @@ def _pack(settings: Settings) -> None:
 
 def found(base_url: str, *, secret_env: str = "") -> execution.TargetCheck:
     trade.place_target(base_url, secret_env=secret_env)
-    checked = execution.check_target(tenant=trade.TENANT, name="broker")
+    checked = execution.check_target(tenant=trade.TENANT, name="broker", actor="user:1")
     assert checked is not None
     return checked
 
@@ -35,6 +36,9 @@ def test_a_reachable_target_is_good_and_hears_nothing() -> None:
         assert checked.findings[0].endswith("reachable")
         assert "not signed" in checked.findings[1]
         assert not running.seen
+        looked = LedgerEntry.objects.get(stream="target:broker")
+        assert (looked.kind, looked.actor) == ("target:checked", "user:1")
+        assert looked.payload == {"target": "broker", "is_good": True}
 
 
 @pytest.mark.parametrize(

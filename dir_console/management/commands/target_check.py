@@ -22,7 +22,7 @@ class Command(BaseCommand):
         names: list[str] = options["names"] or execution.list_targets(tenant=tenant)
         bad = []
         for name in names:
-            found = execution.check_target(tenant=tenant, name=name)
+            found = execution.check_target(tenant=tenant, name=name, actor="system")
             if found is None:
                 bad.append(name)
                 self.stdout.write(f"{name}: no target has this name")

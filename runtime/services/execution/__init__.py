@@ -5,6 +5,7 @@
 """
 
 from runtime.services.execution.attempting import AttemptResult, Status, attempt, give_back_connection
+from runtime.services.execution.breaking import close_circuit
 from runtime.services.execution.probing import TargetCheck, check_target, list_targets
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "TargetCheck",
     "attempt",
     "check_target",
+    "close_circuit",
     "give_back_connection",
     "list_targets",
 ]

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from audit import events, ledger
 from runtime.adapters import probe
 from runtime.models import Target
+from runtime.queries import clock
+from runtime.services import races
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,18 +20,31 @@ class TargetCheck:
     findings: tuple[str, ...]
 
 
-def check_target(*, tenant: str, name: str) -> TargetCheck | None:
-    """Look at one target by connecting to it and sending nothing; None where there is no such target."""
+def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
+    """Look at one target by connecting to it and sending nothing; None where there is no such target.
+
+    The ledger says that somebody looked, and what was found. Blocks for as long as a connection takes.
+    """
     row = Target.objects.of(tenant).filter(name=name).first()
     if row is None:
         return None
     base_url = settings.DIR_TARGET_URLS.get(name, row.base_url)
     reached = probe.reach(base_url)
     signed = probe.signing_secret(row.secret_env)
-    return TargetCheck(
+    found = TargetCheck(
         name=name,
         is_good=reached.is_good and signed.is_good,
         findings=(f"{base_url}: {reached.words}", signed.words),
+    )
+    # After the look: no network inside a transaction.
+    races.run(lambda: _record(tenant, found, actor))
+    return found
+
+
+def _record(tenant: str, found: TargetCheck, actor: str) -> None:
+    checked = events.TargetChecked(target=found.name, is_good=found.is_good)
+    ledger.append_to(
+        tenant=tenant, stream=f"target:{found.name}", actor=actor, at=clock.now(), events=[checked]
     )
 
 

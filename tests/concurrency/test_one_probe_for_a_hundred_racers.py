@@ -1,0 +1,88 @@
+"""A circuit that is half open lets one call through, however many ask at once."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit.models import LedgerEntry
+from audit.verification import Whole, verify_database
+from runtime.contracts.states import CircuitState, IntentState
+from runtime.models import Circuit, Intent
+from runtime.queries import clock
+from runtime.services import execution, races
+from runtime.services.execution import Status
+from tests.adapters import targets
+from tests.concurrency.racing import race
+from tests.services import trade
+
+RACERS = 100
+FAILING = 12
+
+
+@pytest.fixture
+def busy(settings: Settings) -> Iterator[targets.StandIn]:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(503)) as running:
+        yield running
+
+
+def attempt(intent_id: Any, number: int) -> Status:
+    while True:
+        try:
+            return execution.attempt(intent_id, owner=f"worker-{number}").status
+        except races.BusyError:
+            continue
+
+
+def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
+    real_db: str, settings: Settings
+) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200), is_held=True) as target:
+        desk = trade.open_desk(base_url=target.base_url)
+        waiting = [desk.accept(window_s=600) for _ in range(RACERS)]
+        Circuit.objects.create(
+            target="broker",
+            state=CircuitState.OPEN,
+            failures=5,
+            openings=1,
+            retry_at=clock.now(),
+            changed_at=clock.now(),
+        )
+        done: list[Status] = []
+        counting = threading.Lock()
+
+        def work(number: int) -> Status:
+            status = attempt(waiting[number], number)
+            with counting:
+                done.append(status)
+                if len(done) == RACERS - 1:
+                    target.release.set()
+            return status
+
+        results = race(RACERS, work)
+        assert (results.count(Status.SUCCEEDED), results.count(Status.HELD)) == (1, RACERS - 1)
+        assert len(target.seen) == 1
+    assert Circuit.objects.get().state == CircuitState.CLOSED
+    assert LedgerEntry.objects.filter(kind="circuit:closed").count() == 1
+    # Those that had to wait for the probe are due at once.
+    left = Intent.objects.filter(state=IntentState.PENDING)
+    assert left.count() == RACERS - 1
+    assert not left.filter(next_at__gt=clock.now()).exists()
+    assert isinstance(verify_database(), Whole)
+
+
+def test_failures_at_once_are_each_counted_and_open_it_once(
+    real_db: str, busy: targets.StandIn, settings: Settings
+) -> None:
+    settings.DIR_CIRCUIT_FAILURES = FAILING
+    desk = trade.open_desk(base_url=busy.base_url)
+    waiting = [desk.accept(window_s=600) for _ in range(FAILING)]
+    assert set(race(FAILING, lambda number: attempt(waiting[number], number))) == {Status.RETRY_LATER}
+    row = Circuit.objects.get()
+    assert (row.state, row.failures, row.openings) == (CircuitState.OPEN, FAILING, 1)
+    assert LedgerEntry.objects.filter(kind="circuit:opened").count() == 1
+    assert isinstance(verify_database(), Whole)

@@ -1,0 +1,277 @@
+"""The circuit of a target around its calls: real targets on the loopback address."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import IntegrityError, transaction
+from pytest_django.fixtures import Settings
+
+from audit.models import LedgerEntry
+from audit.verification import Whole, verify_database
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus, CircuitState, FlowState, IntentState
+from runtime.models import Agent, Circuit, Intent
+from runtime.queries import clock
+from runtime.services import execution, stops, sweeping
+from runtime.services.execution import Status, breaking
+from tests.adapters import targets
+from tests.services import trade
+
+pytestmark = pytest.mark.django_db
+C = CircuitState
+
+
+class Moody:
+    """A target that answers with whatever status it is told to."""
+
+    def __init__(self) -> None:
+        self.status = 200
+
+    def __call__(self, request: Any) -> None:
+        targets.answer(self.status)(request)
+
+
+@pytest.fixture
+def moody(settings: Settings) -> Moody:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    settings.DIR_CIRCUIT_FAILURES = 2
+    return Moody()
+
+
+@pytest.fixture
+def target(moody: Moody) -> Iterator[targets.StandIn]:
+    with targets.stand_in(moody) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(target: targets.StandIn) -> trade.Desk:
+    return trade.open_desk(base_url=target.base_url)
+
+
+def attempt(intent_id: UUID) -> execution.AttemptResult:
+    return execution.attempt(intent_id, owner=trade.OWNER)
+
+
+def circuit() -> Circuit:
+    return Circuit.objects.get(tenant=trade.TENANT, target="broker")
+
+
+def open_it(desk: trade.Desk, moody: Moody) -> None:
+    """Fail twice in a row, by two intents."""
+    moody.status = 503
+    for _ in range(2):
+        assert attempt(desk.accept()).status is Status.RETRY_LATER
+    moody.status = 200
+
+
+def make_due(at: datetime | None = None) -> None:
+    Circuit.objects.update(retry_at=at or clock.now())
+
+
+def entries() -> list[tuple[str, str]]:
+    rows = LedgerEntry.objects.filter(stream="target:broker").order_by("seq")
+    return [(row.kind, row.actor) for row in rows]
+
+
+def test_a_target_that_works_has_no_row_and_no_entry(desk: trade.Desk) -> None:
+    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert not Circuit.objects.exists()
+    assert entries() == []
+
+
+def test_failures_of_several_intents_open_it_and_no_call_leaves(
+    desk: trade.Desk, moody: Moody, target: targets.StandIn
+) -> None:
+    open_it(desk, moody)
+    row = circuit()
+    assert (row.state, row.failures, row.openings) == (C.OPEN, 2, 1)
+    assert entries() == [("circuit:opened", "system")]
+
+    waiting = desk.accept()
+    assert attempt(waiting) == execution.AttemptResult(
+        status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
+    )
+    assert len(target.seen) == 2
+    intent = trade.intent(waiting)
+    assert (intent.state, intent.attempts, intent.failures) == (IntentState.PENDING, 0, 0)
+    assert intent.next_at == row.retry_at
+    assert trade.kinds(waiting) == ["intent:held"]
+    assert trade.flow_of(waiting).state == FlowState.ACCEPTED
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_success_between_forgets_the_failures(desk: trade.Desk, moody: Moody) -> None:
+    moody.status = 503
+    attempt(desk.accept())
+    assert circuit().failures == 1
+    moody.status = 200
+    attempt(desk.accept())
+    assert (circuit().state, circuit().failures) == (C.CLOSED, 0)
+    assert entries() == []
+
+
+def test_a_refusal_for_good_is_the_target_at_work(desk: trade.Desk, moody: Moody) -> None:
+    moody.status = 422
+    for _ in range(3):
+        assert attempt(desk.accept()).status is Status.FAILED
+    assert not Circuit.objects.exists()
+
+
+def test_the_probe_closes_it_and_wakes_what_waited(
+    desk: trade.Desk, moody: Moody, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    open_it(desk, moody)
+    make_due()
+    late, probe = desk.accept(), desk.accept()
+    Circuit.objects.update(state=C.HALF_OPEN, probe="another/1", retry_at=clock.now() + timedelta(seconds=9))
+    assert attempt(late).status is Status.HELD
+    assert trade.intent(late).next_at == circuit().retry_at
+    # The other's lease ends, and the next claim gets the probe in its place.
+    held_until = circuit().retry_at
+    assert held_until is not None
+    make_due()
+    Intent.objects.filter(pk=late).update(next_at=clock.now() + timedelta(seconds=30))
+    with django_capture_on_commit_callbacks() as waking:
+        assert attempt(probe).status is Status.SUCCEEDED
+    row = circuit()
+    assert (row.state, row.failures, row.openings, row.retry_at, row.probe) == (C.CLOSED, 0, 0, None, "")
+    assert entries()[-1] == ("circuit:closed", "system")
+    assert waking
+
+
+def test_what_waited_for_the_probe_is_due_once_it_has_succeeded(desk: trade.Desk, moody: Moody) -> None:
+    open_it(desk, moody)
+    make_due(clock.now() + timedelta(seconds=9))
+    waiting, short = desk.accept(), desk.accept(window_s=5)
+    for intent_id in (waiting, short):
+        assert attempt(intent_id).status is Status.HELD
+    assert trade.intent(short).next_at == trade.intent(short).valid_until
+    held_until = circuit().retry_at
+    breaking._wake(tenant=trade.TENANT, target="broker", held_until=held_until)
+    for intent_id in (waiting, short):
+        assert trade.intent(intent_id).next_at <= clock.now()
+    breaking._wake(tenant=trade.TENANT, target="nobody", held_until=held_until)
+
+
+def test_a_window_ends_while_the_circuit_is_open(desk: trade.Desk, moody: Moody) -> None:
+    open_it(desk, moody)
+    waiting = desk.accept()
+    attempt(waiting)
+    past = clock.now() - timedelta(seconds=1)
+    Intent.objects.filter(pk=waiting).update(valid_until=past, next_at=past)
+    assert attempt(waiting).status is Status.EXPIRED
+    assert trade.states(waiting) == (IntentState.EXPIRED, FlowState.ABORTED)
+
+
+def test_a_probe_that_fails_opens_it_for_twice_as_long(
+    desk: trade.Desk, moody: Moody, settings: Settings
+) -> None:
+    open_it(desk, moody)
+    make_due()
+    moody.status = 503
+    assert attempt(desk.accept()).status is Status.RETRY_LATER
+    row = circuit()
+    assert (row.state, row.openings) == (C.OPEN, 2)
+    assert row.retry_at is not None
+    assert row.retry_at - row.changed_at == timedelta(seconds=2 * settings.DIR_CIRCUIT_FIRST_S)
+    assert entries() == [("circuit:opened", "system")] * 2
+
+
+def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
+    desk: trade.Desk, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_it(desk, moody)
+    make_due()
+    probe = desk.accept()
+    real = breaking.admit
+
+    def admit_then_stop(*args: Any, **kwargs: Any) -> bool:
+        stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(breaking, "admit", admit_then_stop)
+    assert attempt(probe).detail == "SYSTEM_STOPPED"
+    assert (circuit().state, circuit().probe) == (C.OPEN, "")
+    stops.resume_all(tenant=trade.TENANT, actor="user:1")
+    monkeypatch.undo()
+    assert attempt(probe).status is Status.SUCCEEDED
+    assert circuit().state == C.CLOSED
+
+
+def test_a_probe_whose_intent_is_blocked_leaves_its_place(desk: trade.Desk, moody: Moody) -> None:
+    open_it(desk, moody)
+    make_due()
+    blocked = desk.accept()
+    trade.write_fact("market.state", "CLOSED")
+    assert attempt(blocked).status is Status.BLOCKED
+    assert (circuit().state, circuit().probe) == (C.OPEN, "")
+
+
+def test_a_probe_that_is_lost_ends_with_its_lease(desk: trade.Desk, moody: Moody) -> None:
+    open_it(desk, moody)
+    make_due()
+    Circuit.objects.update(state=C.HALF_OPEN, probe="lost/1")
+    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert circuit().state == C.CLOSED
+
+
+def test_what_runs_without_a_target_has_no_circuit(settings: Settings) -> None:
+    desk = trade.open_desk(executor="simulated")
+    Circuit.objects.create(
+        target="broker", state=C.OPEN, retry_at=clock.now() + timedelta(hours=1), changed_at=clock.now()
+    )
+    assert attempt(desk.accept()).status is Status.SUCCEEDED
+
+
+def test_a_person_closes_it_with_a_reason(
+    desk: trade.Desk, moody: Moody, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    open_it(desk, moody)
+
+    def close() -> bool | Problem:
+        return execution.close_circuit(
+            tenant=trade.TENANT, name="broker", actor="user:1", reason="They say it is mended"
+        )
+
+    waiting = desk.accept()
+    attempt(waiting)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert close() is True
+    assert circuit().state == C.CLOSED
+    assert entries()[-1] == ("circuit:closed", "user:1")
+    assert LedgerEntry.objects.get(kind="circuit:closed").payload["reason"] == "They say it is mended"
+    assert trade.intent(waiting).next_at <= clock.now()
+    assert close() is False
+    nobody = execution.close_circuit(tenant=trade.TENANT, name="nobody", actor="user:1", reason="x")
+    assert isinstance(nobody, Problem)
+    assert nobody.status == 404
+
+
+def test_the_database_keeps_a_circuit_consistent(db: None) -> None:
+    now = clock.now()
+    for wrong in (
+        {"state": C.OPEN},
+        {"state": C.CLOSED, "retry_at": now},
+        {"state": C.HALF_OPEN, "retry_at": now},
+        {"state": C.OPEN, "retry_at": now, "probe": "a/1"},
+        {"state": "AJAR", "retry_at": now},
+    ):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Circuit.objects.create(target="t", changed_at=now, **wrong)
+    Circuit.objects.create(target="t", changed_at=now)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Circuit.objects.create(target="t", changed_at=now)
+    assert str(Circuit.objects.get()) == "t CLOSED"
+
+
+def test_a_retired_agent_and_a_sweep_leave_the_circuit_alone(desk: trade.Desk, moody: Moody) -> None:
+    open_it(desk, moody)
+    held = desk.accept()
+    Agent.objects.update(status=AgentStatus.RETIRED)
+    assert attempt(held).status is Status.BLOCKED
+    sweeping.sweep()
+    assert circuit().state == C.OPEN

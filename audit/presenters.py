@@ -143,9 +143,10 @@ def _edited(payload: Mapping[str, Any]) -> str:
 
 
 def _activated(payload: Mapping[str, Any]) -> str:
+    name = payload.get("agent_id") or payload.get("policy_kind")
     why = f": {payload['reason']}" if payload.get("reason") else ""
     solo = " By its own author, the only admin." if payload.get("solo") else ""
-    return f"{payload['agent_id']} version {payload['version']} is in force{why}.{solo}"
+    return f"{name} version {payload['version']} is in force{why}.{solo}"
 
 
 def _resumed(payload: Mapping[str, Any]) -> str:
@@ -287,11 +288,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.KIND_REGISTERED: Presenter(
             "kind", Lane.SYSTEM, "Policy kind registered", _says("{policy_kind} version {version}.")
         ),
-        Kind.KIND_ACTIVATED: Presenter(
-            "kind",
-            Lane.SYSTEM,
-            "Policy kind activated",
-            _says("{policy_kind} version {version} is in force."),
+        Kind.KIND_ACTIVATED: Presenter("kind", Lane.SYSTEM, "Policy kind activated", _activated),
+        Kind.KIND_DISCARDED: Presenter(
+            "cross", Lane.SYSTEM, "Policy kind discarded", _says("{policy_kind} version {version}: {reason}.")
         ),
         Kind.PACK_LOADED: Presenter("kind", Lane.SYSTEM, "Pack loaded", _says("{pack} version {version}.")),
         Kind.TARGET_CONFIGURED: Presenter(

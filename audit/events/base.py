@@ -56,6 +56,7 @@ class Kind(StrEnum):
     KEY_REVOKED = "key:revoked"
     KIND_REGISTERED = "kind:registered"
     KIND_ACTIVATED = "kind:activated"
+    KIND_DISCARDED = "kind:discarded"
     PACK_LOADED = "pack:loaded"
     TARGET_CONFIGURED = "target:configured"
     TARGET_CHECKED = "target:checked"

@@ -98,10 +98,25 @@ class KindRegistered(Event):
 
 
 class KindActivated(Event):
+    """`replaces` is the version before; `solo`: by its own author, the only admin of the installation."""
+
     kind = Kind.KIND_ACTIVATED
     policy_kind: str
     version: str
     digest: str
+    reason: Text = ""
+    solo: bool = False
+    replaces: str = ""
+
+
+class KindDiscarded(Event):
+    """A draft that never comes into force."""
+
+    kind = Kind.KIND_DISCARDED
+    policy_kind: str
+    version: str
+    digest: str
+    reason: Text
 
 
 class PackLoaded(Event):

@@ -53,6 +53,15 @@ class ManifestState(Choice):
     DISCARDED = "DISCARDED"
 
 
+class KindState(Choice):
+    """A version of a policy kind is drafted, activated, superseded, maybe activated again; or discarded."""
+
+    DRAFT = "DRAFT"
+    ACTIVE = "ACTIVE"
+    SUPERSEDED = "SUPERSEDED"
+    DISCARDED = "DISCARDED"
+
+
 class AgentRole(Choice):
     """What an agent is for (Responsibility-Oriented Agents)."""
 

@@ -43,6 +43,12 @@ AGENT_STATUSES: Mapping[str, Badge] = {
     states.AgentStatus.SUSPENDED: Badge("danger", "stop", "Suspended"),
     states.AgentStatus.RETIRED: Badge("idle", "exit", "Retired"),
 }
+KIND_STATES: Mapping[str, Badge] = {
+    states.KindState.DRAFT: Badge("info", "edit", "Draft"),
+    states.KindState.ACTIVE: Badge("ok", "check", "Active"),
+    states.KindState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    states.KindState.DISCARDED: Badge("idle", "cross", "Discarded"),
+}
 MANIFEST_STATES: Mapping[str, Badge] = {
     states.ManifestState.DRAFT: Badge("info", "edit", "Draft"),
     states.ManifestState.ACTIVE: Badge("ok", "check", "Active"),

@@ -38,6 +38,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Budgets", "/budgets/", "budget"),
             ("Memory", "/memory/", "layers"),
             ("Policy kinds", "/kinds/", "kind"),
+            ("Targets", "/targets/", "bolt"),
         ),
     ),
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),

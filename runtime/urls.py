@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runtime.views import agents, budgets, contexts, flows, kinds, ledger, memory, stops
+from runtime.views import agents, budgets, contexts, flows, kinds, ledger, memory, stops, targets
 
 urlpatterns = [
     path("stop/", stops.stop_all, name="stop-all"),
@@ -17,6 +17,9 @@ urlpatterns = [
     path("budgets/capacity/", budgets.set_capacity, name="set-capacity"),
     path("kinds/", kinds.index, name="kinds"),
     path("kinds/<str:kind>/", kinds.detail, name="kind"),
+    path("targets/", targets.index, name="targets"),
+    path("targets/<str:name>/test/", targets.check, name="test-target"),
+    path("targets/<str:name>/close/", targets.close, name="close-circuit"),
     path("flows/", flows.search, name="flows"),
     path("flows/<uuid:dfid>/", flows.detail, name="flow"),
     path("flows/<uuid:dfid>/contexts/<str:context_ref>/", contexts.detail, name="flow-context"),

@@ -47,6 +47,7 @@ def standing(db: None) -> dict[str, str]:
         "seq": "1",
         "path": "market.state",
         "version": "1.0.0",
+        "name": "broker",
     }
 
 

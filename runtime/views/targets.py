@@ -1,0 +1,127 @@
+"""Targets: where steps go, whether they are left alone for now, and what waits for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import CircuitState, IntentState
+from runtime.queries import clock
+from runtime.queries.pages import people, targets
+from runtime.services import execution
+from runtime.views import presenters, timeline
+
+PAGE = "/targets/"
+LONGEST = 500
+TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
+CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
+_WORDS: Mapping[str, str] = {
+    IntentState.PENDING: "waiting",
+    IntentState.CLAIMED: "being called",
+    IntentState.IN_DOUBT: "in doubt",
+    IntentState.WITH_PERSON: "with a person",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A target, ready to show; `since` and `retry_at` are None where it has never failed or may be called."""
+
+    name: str
+    base_url: str
+    moved: bool
+    secret_env: str
+    circuit: presenters.Badge
+    since: Any
+    retry_at: Any
+    failures: int
+    waiting: list[str]
+    may_close: bool
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """Every target with its circuit; what has happened to them below."""
+    tenant = tenant_of(request.user)
+    roles = roles_of(request.user)
+    rows = [_shown(found, may_close=bool(roles & CLOSERS)) for found in targets.list_targets(tenant=tenant)]
+    newest = targets.list_newest(tenant=tenant, names=[row.name for row in rows])
+    context = {
+        "rows": rows,
+        "lines": timeline.lines(newest, names=people.names_of([entry.actor for entry in newest])),
+        "may_test": bool(roles & TESTERS),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_targets.html" if swapped else "runtime/targets.html", context)
+
+
+@require_POST
+@require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+def check(request: HttpRequest, name: str) -> HttpResponse:
+    """Connect to a target and send nothing; what was found is told on the page."""
+    if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
+        raise Http404
+    found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=_actor(request))
+    if found is None:
+        raise Http404
+    tell = messages.success if found.is_good else messages.error
+    can = "can be called" if found.is_good else "cannot be called"
+    tell(request, f"{name} {can}. {'. '.join(found.findings)}. Nothing was sent to it.")
+    return redirect(PAGE)
+
+
+@require_POST
+@require(Role.SENIOR, Role.ADMIN)
+def close(request: HttpRequest, name: str) -> HttpResponse:
+    """Close a target's circuit by a person's word: calls go through again at once."""
+    if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
+        raise Http404
+    reason = request.POST.get("reason", "").strip()
+    if not 0 < len(reason) <= LONGEST:
+        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
+        return _refused(request, status=400, title="A reason is needed", detail=detail)
+    answer = execution.close_circuit(
+        tenant=tenant_of(request.user), name=name, actor=_actor(request), reason=reason
+    )
+    if isinstance(answer, Problem):
+        return _refused(request, status=answer.status, title="Nothing was changed", detail=answer.detail)
+    if answer:
+        messages.success(request, f"The circuit of {name} is closed. What waited for it is called now.")
+    else:
+        messages.info(request, f"The circuit of {name} was closed already.")
+    return redirect(PAGE)
+
+
+def _shown(found: targets.Found, *, may_close: bool) -> Shown:
+    row = found.circuit
+    state = CircuitState.CLOSED if row is None else CircuitState(row.state)
+    retry_at = None if row is None else row.retry_at
+    return Shown(
+        name=found.target.name,
+        base_url=found.base_url,
+        moved=found.moved,
+        secret_env=found.target.secret_env,
+        circuit=presenters.badge(presenters.CIRCUITS, state),
+        since=None if row is None else row.changed_at,
+        # Past it, the next call tries; nobody waits for a moment that is over.
+        retry_at=retry_at if retry_at is not None and retry_at > clock.now() else None,
+        failures=0 if row is None else row.failures,
+        waiting=[f"{number} {_WORDS[state]}" for state, number in found.waiting.items()],
+        may_close=may_close and state is not CircuitState.CLOSED,
+    )
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"user:{request.user.pk}"
+
+
+def _refused(request: HttpRequest, *, status: int, title: str, detail: str) -> HttpResponse:
+    context = {"status": status, "title": title, "detail": detail, "href": PAGE, "action": "Go back"}
+    return render(request, "error.html", context, status=status)

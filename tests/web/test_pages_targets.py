@@ -1,0 +1,132 @@
+"""The page on targets: circuits, what waits, the test, and closing a circuit by hand."""
+
+from datetime import timedelta
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit.models import LedgerEntry
+from audit.permissions import Role
+from runtime.contracts.states import CircuitState, IntentState
+from runtime.models import Circuit, Intent, Target
+from runtime.queries import clock
+from tests.adapters import targets
+from tests.services import trade
+from tests.web.test_pages import sign_in, text_of
+
+pytestmark = pytest.mark.django_db
+PAGE = "/targets/"
+
+
+def broken() -> Circuit:
+    """The trial's broker with an open circuit, one intent waiting for it and one with a person."""
+    desk = trade.open_desk(base_url="http://127.0.0.1:1")
+    desk.accept()
+    Intent.objects.filter(pk=desk.accept()).update(state=IntentState.WITH_PERSON)
+    return Circuit.objects.create(
+        target="broker",
+        state=CircuitState.OPEN,
+        failures=5,
+        openings=1,
+        retry_at=clock.now() + timedelta(minutes=2),
+        changed_at=clock.now(),
+    )
+
+
+def test_says_what_a_target_is_and_what_waits_for_it() -> None:
+    broken()
+    trade.add_target("spare", "https://spare.example")
+    Target.objects.filter(name="spare").update(secret_env="SPARE_SECRET")
+    page = text_of(sign_in(Role.AUDITOR), PAGE)
+    for words in (
+        "broker",
+        "http://127.0.0.1:1",
+        "Unsigned",
+        "Open",
+        "next try",
+        "1 waiting",
+        "1 with a person",
+    ):
+        assert words in page
+    for words in ("spare", "SPARE_SECRET", "Closed", "it has never failed", "nothing"):
+        assert words in page
+    assert 'href="/targets/" aria-current="page"' in page
+    for words in ("Test<", "Close the circuit"):
+        assert words not in page
+
+
+def test_an_address_of_the_environment_is_shown_as_such(settings: Settings) -> None:
+    broken()
+    settings.DIR_TARGET_URLS = {"broker": "http://127.0.0.1:2"}
+    page = text_of(sign_in(Role.AUDITOR), PAGE)
+    assert "http://127.0.0.1:2" in page
+    assert "set by the environment" in page
+
+
+def test_counts_failures_in_a_row_before_it_opens() -> None:
+    broken()
+    Circuit.objects.update(state=CircuitState.CLOSED, failures=3, retry_at=None)
+    assert "3 failed in a row" in text_of(sign_in(Role.ADMIN), PAGE)
+
+
+def test_says_so_where_there_is_no_target() -> None:
+    assert "No target is configured" in text_of(sign_in(Role.ADMIN), PAGE)
+
+
+def test_a_live_update_is_the_fragment_alone() -> None:
+    broken()
+    client = sign_in(Role.ADMIN)
+    assert "<html" not in client.get(PAGE, headers={"HX-Request": "true"}).content.decode()
+    assert "<html" in text_of(client, PAGE)
+
+
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.SENIOR, Role.ADMIN])
+def test_a_test_says_what_was_found_and_is_recorded(role: Role, settings: Settings) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200)) as running:
+        trade.open_desk(base_url=running.base_url)
+        client = sign_in(role)
+        answer = client.post("/targets/broker/test/", follow=True)
+        assert "broker can be called" in answer.content.decode()
+        assert not running.seen
+    looked = LedgerEntry.objects.get(stream="target:broker")
+    assert looked.kind == "target:checked"
+    assert "Target tested" in text_of(client, PAGE)
+
+
+def test_a_test_says_why_a_target_cannot_be_called() -> None:
+    broken()
+    answer = sign_in(Role.OPERATOR).post("/targets/broker/test/", follow=True)
+    assert "broker cannot be called" in answer.content.decode()
+    assert "DIR_EGRESS_ALLOW" in answer.content.decode()
+
+
+@pytest.mark.parametrize("role", [Role.SENIOR, Role.ADMIN])
+def test_a_senior_or_an_admin_closes_a_circuit_with_a_reason(role: Role) -> None:
+    row = broken()
+    client = sign_in(role)
+    assert "Close the circuit" in text_of(client, PAGE)
+    assert client.post("/targets/broker/close/", {"reason": " "}).status_code == 400
+    answer = client.post("/targets/broker/close/", {"reason": "They say it is mended"}, follow=True)
+    assert "is closed. What waited" in answer.content.decode()
+    assert "They say it is mended" in answer.content.decode()
+    row.refresh_from_db()
+    assert row.state == CircuitState.CLOSED
+    again = client.post("/targets/broker/close/", {"reason": "Again"}, follow=True)
+    assert "was closed already" in again.content.decode()
+
+
+def test_an_operator_tests_and_does_not_close() -> None:
+    broken()
+    client = sign_in(Role.OPERATOR)
+    page = text_of(client, PAGE)
+    assert "Test<" in page
+    assert "Close the circuit" not in page
+    assert client.post("/targets/broker/close/", {"reason": "x"}).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["nobody", "no%00body"])
+def test_a_target_that_is_not_there(name: str) -> None:
+    client = sign_in(Role.ADMIN)
+    assert client.post(f"/targets/{name}/test/").status_code == 404
+    assert client.post(f"/targets/{name}/close/", {"reason": "x"}).status_code == 404

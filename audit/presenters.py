@@ -149,6 +149,11 @@ def _activated(payload: Mapping[str, Any]) -> str:
     return f"{name} version {payload['version']} is in force{why}.{solo}"
 
 
+def _question_closed(payload: Mapping[str, Any]) -> str:
+    why = {"WAIT_ENDED": "no answer came in time, and the clock runs on", "DECIDED": "a person decided"}
+    return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
+
+
 def _resumed(payload: Mapping[str, Any]) -> str:
     return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
 
@@ -218,6 +223,19 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ESCALATION_WITHDRAWN: Presenter(
             "clock", Lane.ESCALATION, "Escalation withdrawn", _says("The flow ended: nobody needs to decide.")
         ),
+        Kind.INFORMATION_REQUESTED: Presenter(
+            "ask",
+            Lane.ESCALATION,
+            "Agent asked",
+            _says("Question {number} on evidence revision {revision}; the clock stands still until {until}."),
+        ),
+        Kind.INFORMATION_ANSWERED: Presenter(
+            "thought",
+            Lane.ESCALATION,
+            "Agent answered",
+            _says("The agent answers question {number}. The answer is a claim."),
+        ),
+        Kind.INFORMATION_CLOSED: Presenter("clock", Lane.ESCALATION, "Question closed", _question_closed),
         Kind.INTENT_CREATED: Presenter("bolt", Lane.EXECUTION, "Intent created", _intent),
         Kind.INTENT_CANCELLED: Presenter(
             "cross", Lane.EXECUTION, "Intent cancelled", _says("Cancelled before execution: {reason}.")

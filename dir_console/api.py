@@ -4,6 +4,7 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
 from dir_console import problems
+from escalations import api as escalations_api
 from runtime.api import (
     artifacts,
     docs,
@@ -44,5 +45,6 @@ for router in (
     memory,
     artifacts,
     facts,
+    escalations_api,
 ):
     api.add_router("", router.router)

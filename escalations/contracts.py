@@ -25,11 +25,21 @@ class Action(Choice):
     OVERRIDE = "OVERRIDE"
     MODIFY = "MODIFY"
     ABORT = "ABORT"
+    REQUEST_INFO = "REQUEST_INFO"
     RESUME = "RESUME"
     MARK_DONE = "MARK_DONE"
 
 
+class Closing(Choice):
+    """Why nobody waits for the answer to a question any more."""
+
+    ANSWERED = "ANSWERED"
+    WAIT_ENDED = "WAIT_ENDED"
+    DECIDED = "DECIDED"
+    WITHDRAWN = "WITHDRAWN"
+
+
 ACTIONS: dict[Family, tuple[Action, ...]] = {
-    Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.ABORT),
+    Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO, Action.ABORT),
     Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.ABORT),
 }

@@ -34,12 +34,15 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Pr
         return params
     if isinstance(receipt, Problem):
         return receipt
+    justification = _reason(post, Action(action))
+    if isinstance(justification, Problem):
+        return justification
     return Wish(
         action=Action(action),
         evidence_hash=post.get("evidence_hash", ""),
         version=int(version),
         impact=post.get("impact", ""),
-        justification=post.get("justification", "")[:LONGEST_TEXT].strip(),
+        justification=justification,
         conditions=tuple(
             line.strip() for line in post.get("conditions", "")[:LONGEST_TEXT].splitlines() if line.strip()
         ),
@@ -47,6 +50,21 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Pr
         receipt=receipt,
         typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
     )
+
+
+def _reason(post: QueryDict, action: Action) -> str | Problem:
+    """Why; for REQUEST_INFO the question, in a field of its own: a reason is not meant for agents.
+
+    A question goes out as it was written, or not at all.
+    """
+    if action is not Action.REQUEST_INFO:
+        return post.get("justification", "")[:LONGEST_TEXT].strip()
+    question = (post.get("question", "").strip() or post.get("justification", "").strip()).replace(
+        "\r\n", "\n"
+    )
+    if len(question) > LONGEST_TEXT:
+        return _bad("TEXT_TOO_LONG", f"A question has at most {LONGEST_TEXT} characters. Shorten it.")
+    return question
 
 
 def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any] | Problem | None:

@@ -7,12 +7,16 @@ actions. Roles are the names of groups.
 from dataclasses import dataclass
 
 from escalations.contracts import ACTIONS, Action, Family, State
-from runtime.contracts.states import Impact
+from runtime.contracts.states import AgentStatus, Impact
 
 DECIDING_ROLES = frozenset({"operator", "senior"})
 SEPARATION_DAYS = 7
 STEP_UP_S = 300
 LEAST_REASON_CHARS = 15
+MAX_QUESTIONS = 3
+SILENCED = frozenset({AgentStatus.SUSPENDED, AgentStatus.RETIRED})
+# Neither runs anything, so both are cheap: no fresh password, nothing typed again.
+HARMLESS = frozenset({Action.ABORT, Action.REQUEST_INFO})
 DAY_MS = 86_400_000
 
 
@@ -40,6 +44,9 @@ class Situation:
     manifest_activated_at_ms: int | None
     deadline_at_ms: int | None
     failing: tuple[str, ...]
+    agent_status: AgentStatus = AgentStatus.ACTIVE
+    questions_asked: int = 0
+    waiting_until_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
         or _foreign(action, situation)
         or role_missing(person)
         or _not_liftable(action, situation)
+        or _not_askable(action, situation, now_ms)
         or _duty(action, person, situation, now_ms)
         or _step_up(action, person, situation, now_ms)
     )
@@ -78,17 +86,27 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
 
 def is_weighty(action: Action, impact: Impact) -> bool:
     """Whether the amount must be typed again and the password be fresh. ABORT is always the cheapest."""
-    return action is not Action.ABORT and impact is Impact.HIGH_IMPACT
+    return action not in HARMLESS and impact is Impact.HIGH_IMPACT
 
 
 def reason_missing(action: Action, impact: Impact, justification: str) -> str | None:
     """What is missing in the written reason, or None."""
     if action is Action.ABORT:
         return None
+    if action is Action.REQUEST_INFO:
+        return None if justification.strip() else "Write the question."
     least = LEAST_REASON_CHARS if impact is Impact.HIGH_IMPACT else 1
     if len(justification.strip()) < least:
         return "Write a reason." if least == 1 else f"Write a reason of at least {least} characters."
     return None
+
+
+def wait_ms(*, term_ms: int, longest_ms: int) -> int:
+    """For how long one question stops the clock, in milliseconds; `term_ms` is the escalation's own term.
+
+    A third of the term at most, so that all questions together can no more than double it.
+    """
+    return max(0, min(longest_ms, term_ms // MAX_QUESTIONS))
 
 
 def _closed(situation: Situation, now_ms: int) -> Denied | None:
@@ -118,6 +136,21 @@ def _not_liftable(action: Action, situation: Situation) -> Denied | None:
         return None
     why = situation.failing[0].rstrip(".")
     return Denied("NOT_LIFTABLE", f"No person can lift this: {why}. Modify or abort.", 409)
+
+
+def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | None:
+    if action is not Action.REQUEST_INFO:
+        return None
+    if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
+        return Denied("QUESTION_OPEN", "A question is out already. Wait for the answer, or decide.", 409)
+    if situation.questions_asked >= MAX_QUESTIONS:
+        return Denied(
+            "QUESTIONS_SPENT", f"{MAX_QUESTIONS} questions were asked, which is all. Decide, or abort.", 409
+        )
+    if situation.agent_status in SILENCED:
+        status = situation.agent_status.lower()
+        return Denied("AGENT_SILENCED", f"The agent is {status} and cannot answer. Decide, or abort.", 409)
+    return None
 
 
 def _duty(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:

@@ -16,11 +16,19 @@ RESOLUTIONS: Mapping[str, Badge] = {
     contracts.Action.OVERRIDE: Badge("ok", "check", "Overridden"),
     contracts.Action.MODIFY: Badge("accent", "edit", "Modified"),
     contracts.Action.ABORT: Badge("danger", "cross", "Aborted"),
+    contracts.Action.REQUEST_INFO: Badge("info", "ask", "Asked the agent"),
     contracts.Action.RESUME: Badge("ok", "play", "Resumed"),
     contracts.Action.MARK_DONE: Badge("ok", "check", "Marked done"),
     contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
     contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
     contracts.State.OPEN: Badge("warn", "refer", "Open"),
+}
+CLOSINGS: Mapping[str, Badge] = {
+    "": Badge("info", "wait", "Waiting for the agent"),
+    contracts.Closing.ANSWERED: Badge("ok", "check", "Answered"),
+    contracts.Closing.WAIT_ENDED: Badge("warn", "clock", "No answer in time"),
+    contracts.Closing.DECIDED: Badge("idle", "check", "Decided without it"),
+    contracts.Closing.WITHDRAWN: Badge("idle", "exit", "The flow ended first"),
 }
 LEAST_ALIKE = 3
 FAMILIES: Mapping[str, str] = {
@@ -63,6 +71,7 @@ class Row:
     bound: Bound | None
     opened_at: datetime
     deadline_at: datetime | None
+    waiting_until: datetime | None
     family: str
     open: bool
     ended: Badge | None
@@ -119,6 +128,7 @@ def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: 
         bound=bound(item.proposed_value, item.limit),
         opened_at=item.opened_at,
         deadline_at=item.deadline_at,
+        waiting_until=item.waiting_until if is_open and is_waiting(item, now) else None,
         family=FAMILIES.get(item.family, item.family),
         open=is_open,
         ended=None if is_open else presenters.badge(RESOLUTIONS, item.resolution or item.state),
@@ -126,6 +136,11 @@ def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: 
         holder=item.claimed_by.get_username() if held and item.claimed_by else "",
         mine=held and item.claimed_by_id == user_pk,
     )
+
+
+def is_waiting(item: Escalation, now: datetime) -> bool:
+    """Whether a question is out, so that the clock stands still."""
+    return item.waiting_until is not None and now <= item.waiting_until
 
 
 def _decided_by(item: Escalation) -> str:

@@ -10,7 +10,7 @@ from django.db.models import Count, Min, Q, QuerySet
 
 from audit import canonical
 from escalations import contracts
-from escalations.models import Escalation, Evidence
+from escalations.models import Escalation, Evidence, Question
 from runtime.contracts import states
 from runtime.models import Fact
 from runtime.queries.pages import paging
@@ -116,6 +116,11 @@ def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
 def list_evidence(*, escalation: Escalation) -> Sequence[Evidence]:
     """The newest revisions of the evidence, newest first."""
     return list(Evidence.objects.filter(escalation=escalation).order_by("-revision")[:10])
+
+
+def list_questions(*, escalation: Escalation) -> Sequence[Question]:
+    """The questions to the agent, in the order they were asked."""
+    return list(Question.objects.filter(escalation=escalation).select_related("asked_by").order_by("number"))
 
 
 def get_evidence(*, escalations: Sequence[Escalation]) -> dict[UUID, Evidence]:

@@ -9,6 +9,7 @@ urlpatterns = [
     path("count/", queue.count, name="escalation-count"),
     path("<uuid:escalation_id>/", detail.show, name="escalation"),
     path("<uuid:escalation_id>/state/", detail.state, name="escalation-state"),
+    path("<uuid:escalation_id>/questions/", detail.questions, name="escalation-questions"),
     path("<uuid:escalation_id>/decision/", decide.decide, name="escalation-decision"),
     path("<uuid:escalation_id>/dry-run/", decide.dry_run, name="escalation-dry-run"),
     path("<uuid:escalation_id>/claim/", decide.claim, name="escalation-claim"),

@@ -16,10 +16,11 @@ from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.policy import Person
-from escalations.services import deciding, revising
+from escalations.services import answering, deciding, revising
 from escalations.services.wishes import Wish
 from runtime.contracts import manifest as manifest_contract
 from runtime.contracts import policy_kind as kind_contract
+from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.kernel import moments
@@ -252,3 +253,16 @@ def decide(
         user=account,
         wish=wish(escalation, action, **fields),
     )
+
+
+def answer(desk: Desk, escalation: Escalation, text: str = "The short average.", **fields: Any) -> Any:
+    """The agent's answer to the question that is out."""
+    return answering.answer(
+        agent=desk.again(), dfid=escalation.flow_id, asked=wire.AnswerRequest(text=text, **fields)
+    )
+
+
+def cancel(desk: Desk, escalation: Escalation) -> None:
+    """The agent withdraws the flow of an escalation."""
+    ended = flows.cancel(agent=desk.again(), dfid=escalation.flow_id, reason="no longer wanted")
+    assert not isinstance(ended, Problem), ended

@@ -19,6 +19,9 @@ from audit.events.escalations import (
     EscalationReleased,
     EscalationRevised,
     EscalationWithdrawn,
+    InformationAnswered,
+    InformationClosed,
+    InformationRequested,
 )
 from audit.events.execution import (
     AttemptFinished,
@@ -111,6 +114,9 @@ __all__ = [
     "FactWritten",
     "FlowMoved",
     "FlowOpened",
+    "InformationAnswered",
+    "InformationClosed",
+    "InformationRequested",
     "GuardConfigured",
     "GuardFailed",
     "GuardSwitched",

@@ -61,3 +61,37 @@ class EscalationWithdrawn(Event):
 
     kind = Kind.ESCALATION_WITHDRAWN
     escalation_id: Id
+
+
+class InformationRequested(Event):
+    """A person asks the agent; the words are behind the commitment, the statement is signed."""
+
+    kind = Kind.INFORMATION_REQUESTED
+    escalation_id: Id
+    number: int
+    text_commitment: str
+    revision: int
+    evidence_hash: str
+    until: At
+    statement_digest: str
+    signature: str
+    key_id: str
+
+
+class InformationAnswered(Event):
+    """The agent's answer: a claim."""
+
+    kind = Kind.INFORMATION_ANSWERED
+    escalation_id: Id
+    number: int
+    answer_commitment: str
+    payload_ref: Text | None = None
+
+
+class InformationClosed(Event):
+    """Nobody waits for the answer any more."""
+
+    kind = Kind.INFORMATION_CLOSED
+    escalation_id: Id
+    number: int
+    why: Text

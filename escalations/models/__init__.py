@@ -1,6 +1,7 @@
-"""Escalations, their frozen evidence, and the decisions on them."""
+"""Escalations, their frozen evidence, and the questions and decisions on them."""
 
 from escalations.models.decision import Decision
 from escalations.models.escalation import Escalation, Evidence
+from escalations.models.question import Question
 
-__all__ = ["Decision", "Escalation", "Evidence"]
+__all__ = ["Decision", "Escalation", "Evidence", "Question"]

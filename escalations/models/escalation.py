@@ -36,6 +36,8 @@ class Escalation(models.Model):
     evidence_hash = models.CharField(max_length=64)
     opened_at = models.DateTimeField()
     deadline_at = models.DateTimeField(null=True, blank=True)
+    # While a question to the agent is open: the end of the wait, which `deadline_at` counts in already.
+    waiting_until = models.DateTimeField(null=True, blank=True)
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )

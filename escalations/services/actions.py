@@ -5,7 +5,7 @@ from typing import assert_never
 
 from escalations import policy
 from escalations.contracts import Action
-from escalations.services import evidence
+from escalations.services import asking, evidence
 from escalations.services.statements import Order, Taken
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
@@ -25,6 +25,9 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
     match order.wish.action:
         case Action.OVERRIDE | Action.MODIFY:
             return _propose(order, flow, agent, journal)
+        case Action.REQUEST_INFO:
+            asking.ask(order=order, journal=journal)
+            return Taken(resolves=False)
         case Action.ABORT:
             return _abort(order, journal)
         case Action.RESUME:

@@ -7,7 +7,7 @@ from uuid import UUID
 from audit import events
 from escalations.contracts import State
 from escalations.models import Escalation
-from escalations.services import drifting, holding
+from escalations.services import drifting, holding, waiting
 from escalations.services.holding import Held
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FeedbackType, FlowState
@@ -22,9 +22,11 @@ BATCH = 200
 def expire() -> int:
     """Abort what nobody decided in time, then look for drifted evidence; returns how many were aborted.
 
+    Questions that were waited for long enough are closed before it.
     Ids are chosen without a lock; each escalation is then its own transaction, so that one poisoned row
     cannot keep the others alive past their deadline.
     """
+    waiting.stop_all_overdue()
     due = Escalation.objects.filter(state=State.OPEN, deadline_at__lt=clock.now()).order_by("deadline_at")
     aborted = 0
     for escalation_id, tenant in list(due.values_list("escalation_id", "tenant")[:BATCH]):
@@ -39,6 +41,7 @@ def expire() -> int:
 def abort_expired(held: Held, journal: Journal) -> None:
     """End an escalation whose deadline has passed; the caller writes the journal."""
     row = held.escalation
+    journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
     row.state, row.resolved_at, row.resolution = State.EXPIRED, journal.at, State.EXPIRED.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])

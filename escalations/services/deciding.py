@@ -11,10 +11,10 @@ from uuid import UUID
 
 from audit import events
 from escalations import policy
-from escalations.contracts import Action, Family, State
+from escalations.contracts import Action, Closing, Family, State
 from escalations.models import Escalation
 from escalations.policy import Denied, Person
-from escalations.services import actions, deadlines, holding, revising, situations
+from escalations.services import actions, deadlines, holding, revising, situations, waiting
 from escalations.services.holding import Held
 from escalations.services.statements import Order, sign_and_store
 from escalations.services.wishes import Wish
@@ -26,7 +26,7 @@ from runtime.services.journal import Journal
 
 @dataclass(frozen=True)
 class Decided:
-    """The decision stands."""
+    """The action was taken: the decision stands, or the question is out."""
 
     action: Action
     dfid: UUID
@@ -65,6 +65,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN:
+        journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
         revised = revising.revise_if_drifted(
             escalation=row, flow=held.flow, agent=held.agent, journal=journal
         )
@@ -86,8 +87,9 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
     taken = actions.take(order=order, flow=held.flow, agent=held.agent, journal=journal)
     if isinstance(taken, Problem):
         return taken
-    _resolve(row, wish.action, journal)
-    sign_and_store(order=order, taken=taken, journal=journal)
+    if taken.resolves:
+        _resolve(row, wish.action, journal)
+        sign_and_store(order=order, taken=taken, journal=journal)
     return Decided(action=wish.action, dfid=held.flow.dfid)
 
 
@@ -118,6 +120,7 @@ def _incomplete(held: Held, wish: Wish, shown: Mapping[str, Any]) -> Problem | N
 
 
 def _resolve(row: Escalation, action: Action, journal: Journal) -> None:
+    journal.add(*waiting.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
     row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, action.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])

@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from audit import canonical
+from escalations.models import Escalation, Question
+from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.verdict import FindingOutcome
@@ -77,6 +79,23 @@ def without_rules(
         "policy_bundle_hash": judgement.rules_digest,
         "input_digest": canonical.digest(judgement.to_bytes()),
     }
+
+
+def answered(escalation: Escalation) -> list[dict[str, Any]]:
+    """What the agent answered so far, question by question: claims, which no rule reads."""
+    rows = Question.objects.filter(IS_ANSWERED, escalation=escalation).order_by("number")
+    return [
+        {
+            "number": row.number,
+            "question": row.text,
+            "asked_by": f"user:{row.asked_by_id}",
+            "asked_at": moments.iso(moments.to_ms(row.asked_at)),
+            "answer": row.answer,
+            "payload_ref": row.payload_ref,
+            "answered_at": "" if row.answered_at is None else moments.iso(moments.to_ms(row.answered_at)),
+        }
+        for row in rows
+    ]
 
 
 def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:

@@ -7,9 +7,9 @@ from uuid import UUID
 from django.conf import settings
 
 from audit import canonical, events
-from escalations.contracts import Family, State
+from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence
+from escalations.services import evidence, waiting
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import Finding
 from runtime.contracts.verdict import Verdict as VerdictContract
@@ -87,11 +87,14 @@ def open_escalation(
 def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     """Withdraw what is open on a flow that ends otherwise; returns the entries for its journal."""
     rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
+    added: list[events.Event] = []
     for row in rows:
+        added += waiting.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
         row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
-    return [events.EscalationWithdrawn(escalation_id=str(row.pk)) for row in rows]
+        added.append(events.EscalationWithdrawn(escalation_id=str(row.pk)))
+    return added
 
 
 def _entry(row: Escalation) -> events.EscalationOpened:

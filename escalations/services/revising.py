@@ -55,6 +55,21 @@ def revise_if_drifted(
     )
 
 
+def revise_with_answer(
+    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, number: int
+) -> Revised:
+    """Make revision n+1, which holds the agent's answer to a question beside what else has moved."""
+    fresh, body, drift = _look(escalation, flow, agent, journal.at)
+    answer = f"the agent answered question {number}"
+    return _store(
+        escalation=escalation,
+        body=canonical.encode(body),
+        impact=fresh.verdict.impact,
+        why=f"{answer}, {drift}" if drift else answer,
+        journal=journal,
+    )
+
+
 def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
     """Whether the evidence has drifted. Reads only and holds no lock: ask again before acting on it."""
     return bool(_look(escalation, flow, agent, clock.now())[2])
@@ -85,6 +100,9 @@ def _look(
         )
     # Judged as if ACTIVE (see `reconsider`), shown as it is.
     body = {**body, "agent": {**body["agent"], "status": agent.status}}
+    answered = evidence.answered(escalation)
+    if answered:
+        body = {**body, "questions": answered}
     return fresh, body, _why(shown, body, fresh)
 
 

@@ -30,8 +30,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What the action led to: the person's own proposal for OVERRIDE and MODIFY, and until when it holds."""
+    """What the action led to: the person's own proposal for OVERRIDE and MODIFY, and until when it holds.
 
+    What does not resolve the escalation is no decision: it leaves it open.
+    """
+
+    resolves: bool = True
     proposal_id: str | None = None
     params: Mapping[str, Any] | None = None
     valid_until: datetime | None = None

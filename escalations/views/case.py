@@ -13,6 +13,7 @@ from runtime.kernel import effects
 from runtime.views import presenters, proposals
 
 Bundle = Mapping[str, Any]
+LONGEST_COMPARED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,17 @@ class FactShown:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerShown:
+    """What the agent answered to a person's question: a claim, with control characters made visible."""
+
+    number: int
+    question: str
+    answer: str
+    payload_ref: str
+    answered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Everything the evidence sections say."""
 
@@ -61,6 +73,7 @@ class Case:
     attempts: Sequence[Mapping[str, Any]]
     target: str
     explain: str
+    answers: Sequence[AnswerShown]
     type_again: str
     frozen_at: datetime | None
     kind: str
@@ -97,6 +110,7 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         ],
         target=operational.get("target", ""),
         explain=presenters.visible_lines(bundle["explain"]),
+        answers=[_answer(item) for item in bundle.get("questions", ())],
         type_again=bundle["type_again"],
         frozen_at=parse_datetime(bundle["frozen_at"]),
         kind=kind["kind"],
@@ -104,6 +118,16 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         manifest_version=bundle["agent"]["manifest_version"],
         rules_digest=bundle["policy_bundle_hash"],
         raw=presenters.pretty(bundle),
+    )
+
+
+def _answer(item: Mapping[str, Any]) -> AnswerShown:
+    return AnswerShown(
+        number=item["number"],
+        question=presenters.visible_lines(item["question"]),
+        answer=presenters.visible_lines(item["answer"]),
+        payload_ref=item["payload_ref"],
+        answered_at=parse_datetime(item["answered_at"]),
     )
 
 
@@ -178,9 +202,15 @@ def _told(bundle: Bundle) -> dict[str, str]:
     for item in _by_weight(bundle):
         numbers = f" ({item['proposed_value']} against {item['limit']})" if item["limit"] else ""
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
+    for item in bundle.get("questions", ()):
+        told[f"answer to question {item['number']}, unverified"] = _cut(_value(item["answer"]))
     told["impact"] = bundle["impact"]
     told["rules in force"] = bundle["policy_bundle_hash"][:16]
     return told
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_COMPARED else f"{text[:LONGEST_COMPARED]}…"
 
 
 def _pairs(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str | None, str | None]]:

@@ -27,6 +27,7 @@ DONE: dict[Action, str] = {
     Action.OVERRIDE: "Overridden. It runs as the agent proposed.",
     Action.MODIFY: "Modified. It runs as you changed it.",
     Action.ABORT: "Aborted. Nothing will run.",
+    Action.REQUEST_INFO: "Asked. The clock stands still while the agent is waited for.",
     Action.RESUME: "Resumed, with the same key.",
     Action.MARK_DONE: "Marked as done, with the receipt you gave.",
 }
@@ -53,6 +54,8 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     if isinstance(outcome, Problem):
         return _again(request, escalation_id, outcome)
     messages.success(request, DONE[outcome.action])
+    if outcome.action is Action.REQUEST_INFO:
+        return redirect("escalation", escalation_id=escalation_id)
     return redirect("flow", dfid=outcome.dfid)
 
 

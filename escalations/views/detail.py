@@ -43,6 +43,12 @@ class Choice:
 CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
     Action.OVERRIDE: ("Override", "Run exactly what the agent proposed", "check", "ok"),
     Action.MODIFY: ("Modify", "Run something else instead", "edit", "accent"),
+    Action.REQUEST_INFO: (
+        "Ask the agent",
+        "Put a question first. The clock stops while it is out",
+        "ask",
+        "info",
+    ),
     Action.RESUME: ("Resume", "Try again with the same idempotency key", "play", "ok"),
     Action.MARK_DONE: ("Mark done", "It took effect: give the receipt you found", "check", "accent"),
     Action.ABORT: ("Abort", "Nothing runs. Always possible, always the cheapest", "cross", "danger"),
@@ -74,6 +80,15 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     return render(request, "escalations/_state.html", context)
 
 
+@require_safe
+@signed_in
+def questions(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
+    """What is asked of the agent, or with `part=clock` how the clock stands, for live updates."""
+    escalation = _get(request, escalation_id)
+    template = "_clock.html" if request.GET.get("part") == "clock" else "_asked.html"
+    return render(request, f"escalations/{template}", _asked(request, escalation))
+
+
 def page(
     request: HttpRequest,
     escalation_id: UUID,
@@ -92,8 +107,7 @@ def page(
     if problem is not None and problem.status == CONFLICT:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
-        "escalation": escalation,
-        "row": _row(request, escalation),
+        **_asked(request, escalation),
         "case": _case(escalation, bundle),
         "changes": case.compare(revisions[1], bundle) if len(revisions) > 1 else [],
         "history": _history(escalation),
@@ -115,6 +129,27 @@ def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
 
 def _row(request: HttpRequest, escalation: Escalation) -> presenters.Row:
     return presenters.row(item=escalation, evidence=None, now=clock.now(), user_pk=request.user.pk or 0)
+
+
+def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
+    """How the questions to the agent stand; the newest is told beside the decision, others with answers."""
+    row = _row(request, escalation)
+    asked = [
+        {
+            "question": item,
+            "text": words.visible_lines(item.text),
+            "badge": words.badge(presenters.CLOSINGS, item.closed_why),
+        }
+        for item in queries.list_questions(escalation=escalation)
+    ]
+    return {
+        "escalation": escalation,
+        "row": row,
+        "is_open": row.open,
+        "asked": asked,
+        "newest": asked[-1] if asked else None,
+        "unanswered": [item for item in asked if item["question"].answered_at is None],
+    }
 
 
 def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
@@ -187,7 +222,6 @@ def _form(
     weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
     return {
         "choices": [_choice(action, answer, kept) for action, answer in answers.items()],
-        "is_open": escalation.state == contracts.State.OPEN,
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),

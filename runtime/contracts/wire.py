@@ -181,6 +181,22 @@ class StepAnswer(Body):
     seq: int
 
 
+class AnswerRequest(Body):
+    """What the agent says to a person's question; `number` names the question, else it is the newest."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"\S")]
+    payload_ref: Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=500)] | None = None
+    number: Annotated[int, Field(ge=1, le=99)] | None = None
+
+
+class AnswerView(Body):
+    """An answer that is stored, and to which question of which escalation."""
+
+    escalation_id: str
+    number: int
+    answered_at: At
+
+
 class ReasonRequest(Body):
     """Why a flow is cancelled or closed."""
 

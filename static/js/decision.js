@@ -10,6 +10,7 @@
   const WORDS = {
     OVERRIDE: "Override: run it as proposed",
     MODIFY: "Modify: run it as changed",
+    REQUEST_INFO: "Ask the agent",
     ABORT: "Abort: run nothing",
     RESUME: "Resume with the same key",
     MARK_DONE: "Mark as done",
@@ -53,12 +54,14 @@
   });
   form.addEventListener("submit", (event) => {
     if (event.submitter !== submit) return;
-    const least = Number(reason.dataset.least);
-    if (chosen() !== "ABORT" && reason.value.trim().length < least) {
+    const asks = chosen() === "REQUEST_INFO";
+    const text = asks ? form.elements.question : reason;
+    const least = asks ? 1 : Number(reason.dataset.least);
+    if (chosen() !== "ABORT" && text.value.trim().length < least) {
       event.preventDefault();
-      reason.setAttribute("aria-invalid", "true");
-      reason.focus();
-      window.dirConsole?.announce(`Write a reason of at least ${least} characters`);
+      text.setAttribute("aria-invalid", "true");
+      text.focus();
+      window.dirConsole?.announce(asks ? "Write the question" : `Write a reason of at least ${least} characters`);
       return;
     }
     submit.disabled = true;

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from escalations import policy
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.policy import Allowed, Denied, Person, Situation
-from runtime.contracts.states import Impact
+from runtime.contracts.states import AgentStatus, Impact
 
 NOW_MS = 1_767_323_045_000
 LOW, HIGH = Impact.LOW_IMPACT, Impact.HIGH_IMPACT
@@ -177,14 +179,17 @@ def test_high_impact_asks_for_a_fresh_password_and_abort_never_does(
 
 @pytest.mark.parametrize("impact", [LOW, HIGH])
 @pytest.mark.parametrize("action", list(Action))
-def test_weight_is_high_impact_and_not_an_abort(action: Action, impact: Impact) -> None:
-    assert policy.is_weighty(action, impact) is (impact is HIGH and action is not Action.ABORT)
+def test_weight_is_high_impact_of_what_runs_something(action: Action, impact: Impact) -> None:
+    is_harmless = action in {Action.ABORT, Action.REQUEST_INFO}
+    assert policy.is_weighty(action, impact) is (impact is HIGH and not is_harmless)
 
 
 @pytest.mark.parametrize(
     ("action", "impact", "text", "missing"),
     [
         (Action.ABORT, HIGH, "", None),
+        (Action.REQUEST_INFO, HIGH, "?", None),
+        (Action.REQUEST_INFO, LOW, " \n", "Write the question."),
         (Action.OVERRIDE, LOW, "k", None),
         (Action.OVERRIDE, LOW, " \n\t", "Write a reason."),
         (Action.MODIFY, LOW, "", "Write a reason."),
@@ -211,3 +216,37 @@ def test_the_first_reason_that_speaks_against_it_is_the_answer() -> None:
     ]
     found = [denied(may(who=who, what=situation(**fields)))[0] for who, fields in asked]
     assert found == ["ALREADY_DECIDED", "ROLE_MISSING", "NOT_LIFTABLE", "SEPARATION_OF_DUTY", "STEP_UP"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "code"),
+    [
+        ({"questions_asked": 2}, None),
+        ({"questions_asked": 3}, "QUESTIONS_SPENT"),
+        ({"waiting_until_ms": NOW_MS + 1}, "QUESTION_OPEN"),
+        ({"waiting_until_ms": NOW_MS}, "QUESTION_OPEN"),
+        ({"waiting_until_ms": NOW_MS - 1}, None),
+        ({"agent_status": AgentStatus.SUSPENDED}, "AGENT_SILENCED"),
+        ({"agent_status": AgentStatus.RETIRED}, "AGENT_SILENCED"),
+        ({"agent_status": AgentStatus.PASSIVE}, None),
+        ({"agent_status": AgentStatus.LOCKED}, None),
+    ],
+)
+def test_one_question_at_a_time_three_at_most_and_only_to_who_may_answer(
+    standing: dict[str, Any], code: str | None
+) -> None:
+    answer = may(Action.REQUEST_INFO, what=situation(**standing))
+    assert answer == Allowed() if code is None else denied(answer) == (code, 409)
+    assert may(Action.OVERRIDE, what=situation(**standing)) == Allowed()
+
+
+@pytest.mark.parametrize("conflict", [OWNER, ACTIVATED], ids=["owner", "manifest"])
+def test_who_may_not_decide_does_not_stop_the_clock_either(conflict: dict[str, Any]) -> None:
+    assert denied(may(Action.REQUEST_INFO, what=situation(**conflict))) == ("SEPARATION_OF_DUTY", 403)
+
+
+@given(term_ms=st.integers(-1, 10**10), longest_ms=st.integers(0, 10**8))
+def test_all_questions_together_no_more_than_double_a_term(term_ms: int, longest_ms: int) -> None:
+    wait = policy.wait_ms(term_ms=term_ms, longest_ms=longest_ms)
+    assert 0 <= wait <= longest_ms
+    assert wait * policy.MAX_QUESTIONS <= max(0, term_ms)

@@ -20,7 +20,7 @@ from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
 from runtime.queries import clock
-from runtime.services import pack_checks, pack_reading, races, resources
+from runtime.services import manifests, pack_checks, pack_reading, races, registration, resources
 from runtime.services.pack_reading import Problem, Read
 
 _SYSTEM = "system"
@@ -129,13 +129,13 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[Problem]:
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
             )
             yield Problem(("policy_kinds", at, "version"), said)
-    manifests = {
+    versions = {
         (row.agent.agent_id, row.version): row
         for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
     }
     for at, agent in enumerate(read.pack.agents):
         version = agent.manifest.version
-        held = manifests.get((agent.agent_id, version))
+        held = versions.get((agent.agent_id, version))
         if held is not None and not _is_same(agent.manifest, ManifestContract.from_bytes(bytes(held.body))):
             said = f"manifest {version} is registered with other content; give the change a new version"
             yield Problem(("agents", at, "manifest", "version"), said)
@@ -244,16 +244,14 @@ def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:
 def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
     """The agent, locked, with its manifest of this version; both made where they do not exist."""
     agent = Agent.objects.of(loading.tenant).select_for_update().filter(agent_id=given.agent_id).first()
-    described = {"role": given.role.value, "owner": given.owner, "mission": given.mission}
     if agent is None:
-        agent = Agent.objects.create(
-            tenant=loading.tenant, agent_id=given.agent_id, created_at=loading.at, **described
+        profile = registration.Profile(owner=given.owner, mission=given.mission, review_on=None)
+        agent, registered = registration.create(
+            tenant=loading.tenant, agent_id=given.agent_id, role=given.role, profile=profile, at=loading.at
         )
         loading.registered.append(f"agent {given.agent_id}")
-        loading.entries[f"agent:{given.agent_id}"].append(
-            events.AgentRegistered(agent_id=given.agent_id, role=given.role, owner=given.owner)
-        )
-    elif any(getattr(agent, name) != value for name, value in described.items()):
+        loading.entries[f"agent:{given.agent_id}"].append(registered)
+    elif (agent.role, agent.owner, agent.mission) != (given.role.value, given.owner, given.mission):
         loading.warnings.append(
             f"{given.agent_id} is registered with another role, owner or mission: left as it is"
         )
@@ -264,19 +262,9 @@ def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract)
     held = agent.manifests.filter(version=manifest.version).first()
     if held is not None:
         return held
-    body = manifest.to_bytes()
-    row = Manifest.objects.create(
-        agent=agent,
-        version=manifest.version,
-        body=body,
-        digest=canonical.digest(body),
-        created_at=loading.at,
-        created_by=loading.actor,
-    )
+    row, registered = manifests.register(agent=agent, contract=manifest, actor=loading.actor, at=loading.at)
     loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
-    loading.entries[f"agent:{agent.agent_id}"].append(
-        events.ManifestRegistered(agent_id=agent.agent_id, version=row.version, digest=row.digest)
-    )
+    loading.entries[f"agent:{agent.agent_id}"].append(registered)
     return row
 
 
@@ -304,13 +292,12 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
     if row.activated_at is not None:
         loading.warnings.append(_superseded(name))
         return
-    row.activated_at, row.activated_by = loading.at, loading.actor
-    row.save(update_fields=["activated_at", "activated_by"])
-    Agent.objects.filter(pk=agent.pk).update(active_manifest=row)
+    if row.discarded_at is not None:
+        loading.warnings.append(f"{name} was discarded: left as it is; give it a new version")
+        return
+    activated = manifests.put_in_force(agent=agent, row=row, actor=loading.actor, at=loading.at)
     loading.activated.append(name)
-    loading.entries[f"agent:{agent.agent_id}"].append(
-        events.ManifestActivated(agent_id=agent.agent_id, version=row.version, digest=row.digest)
-    )
+    loading.entries[f"agent:{agent.agent_id}"].append(activated)
 
 
 def _superseded(name: str) -> str:

@@ -11,7 +11,7 @@ from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Target
-from runtime.services import packs, races
+from runtime.services import manifests, packs, races
 from runtime.services.packs import Loaded, Refused
 
 pytestmark = pytest.mark.django_db
@@ -226,3 +226,14 @@ def test_the_command_names_every_problem_and_fails(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(races, "TRIES", 0)
     with pytest.raises(CommandError, match="busy"):
         call_command("load_pack", str(file))
+
+
+def test_a_draft_that_was_discarded_in_the_console_does_not_come_into_force() -> None:
+    load(activate=False)
+    discarded = manifests.discard(
+        tenant="default", agent_id="trader", version="1.0.0", reason="not yet", actor="user:1"
+    )
+    assert isinstance(discarded, Manifest)
+    found = load()
+    assert "manifest trader 1.0.0 was discarded: left as it is; give it a new version" in found.warnings
+    assert Agent.objects.get().active_manifest is None

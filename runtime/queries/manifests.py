@@ -1,0 +1,80 @@
+"""Versions of manifests: their state, their predecessors, and what a draft is held against."""
+
+from collections.abc import Sequence
+
+from django.db.models import Q
+
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.states import AgentStatus, ManifestState
+from runtime.kernel import manifests
+from runtime.models import Agent, Fact, Manifest, PolicyKind
+from runtime.queries import schemas
+
+MOST_VERSIONS = 1000
+
+
+def state_of(row: Manifest, *, active_id: int | None) -> ManifestState:
+    """Where a version stands; `active_id` is the primary key of the agent's active manifest."""
+    if row.pk == active_id:
+        return ManifestState.ACTIVE
+    if row.discarded_at is not None:
+        return ManifestState.DISCARDED
+    return ManifestState.DRAFT if row.activated_at is None else ManifestState.SUPERSEDED
+
+
+def get_version(*, agent: Agent, version: str) -> Manifest | None:
+    """One version of an agent's manifest, or None."""
+    if "\x00" in version:
+        return None
+    return Manifest.objects.filter(agent=agent, version=version).first()
+
+
+def contract_of(row: Manifest) -> ManifestContract:
+    """The stored document."""
+    return ManifestContract.from_bytes(bytes(row.body))
+
+
+def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Manifest | None]:
+    """By primary key, the version that was in force before each; of a draft, the one in force now.
+
+    Of a discarded one, the one that was in force when it was written.
+    """
+    activated = Manifest.objects.filter(agent=agent, activated_at__isnull=False)
+    history = list(activated.order_by("activated_at", "pk")[:MOST_VERSIONS])
+    before = dict(zip((row.pk for row in history), [None, *history[:-1]], strict=True))
+    made: dict[int, Manifest | None] = {}
+    for row in rows:
+        if row.pk in before:
+            made[row.pk] = before[row.pk]
+        elif row.discarded_at is None:
+            made[row.pk] = agent.active_manifest
+        else:
+            then = [old for old in history if old.activated_at and old.activated_at <= row.created_at]
+            made[row.pk] = then[-1] if then else None
+    return made
+
+
+def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") -> manifests.Registry:
+    """What a draft of this agent is held against; `besides` is a version not to count as an earlier one."""
+    kinds: dict[str, PolicyKind] = {}
+    rows = PolicyKind.objects.of(agent.tenant).filter(kind__in=draft.policy_kinds)
+    for row in rows.order_by("kind", "-active", "-id"):
+        kinds.setdefault(row.kind, row)
+    others = Agent.objects.of(agent.tenant).filter(agent_id__in=draft.may_delegate_to)
+    earlier = Manifest.objects.filter(agent=agent).exclude(version=besides)
+    return manifests.Registry(
+        kinds={name: schemas.contract_of(row) for name, row in kinds.items()},
+        inactive={name for name, row in kinds.items() if not row.active},
+        agents=set(others.exclude(status=AgentStatus.RETIRED).values_list("agent_id", flat=True)),
+        facts=_facts(agent, draft),
+        earlier_versions=list(earlier.values_list("version", flat=True)),
+    )
+
+
+def _facts(agent: Agent, draft: ManifestContract) -> set[str]:
+    """Of the facts and namespaces that the draft subscribes to, those that exist."""
+    rows = Fact.objects.of(agent.tenant)
+    exact = {item for item in draft.subscribes if not item.endswith(".")}
+    there = set(rows.filter(path__in=exact).values_list("path", flat=True))
+    spaces = {item for item in draft.subscribes if item.endswith(".")}
+    return there | {item for item in spaces if rows.filter(Q(path__startswith=item)).exists()}

@@ -1,0 +1,250 @@
+"""Manifests: the one place that registers versions and puts them in force (04, Agents).
+
+A version is immutable. A draft grants nothing until another admin than its author activates it; nothing but
+the agent's active manifest changes then: sessions, budgets and status stay as they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from audit import canonical, events, ledger
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.states import AgentStatus, ManifestState
+from runtime.kernel import manifests as arithmetic
+from runtime.kernel import versions
+from runtime.models import Agent, Manifest
+from runtime.queries import clock
+from runtime.queries import manifests as queries
+from runtime.services import agents, four_eyes, pack_reading, races
+
+LONGEST_REASON = 500
+MAX_DRAFT_CHARS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
+
+    line: int
+    field: str
+    message: str
+    is_wrong: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A draft's text as it was read; `contract` is None where it is no manifest at all."""
+
+    contract: ManifestContract | None
+    remarks: tuple[Remark, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it may be saved."""
+        return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
+
+
+def register(
+    *, agent: Agent, contract: ManifestContract, actor: str, at: datetime
+) -> tuple[Manifest, events.ManifestRegistered]:
+    """Store a version that grants nothing yet, in the caller's transaction; with the entry to append."""
+    body = contract.to_bytes()
+    row = Manifest.objects.create(
+        agent=agent,
+        version=contract.version,
+        body=body,
+        digest=canonical.digest(body),
+        created_at=at,
+        created_by=actor,
+    )
+    registered = events.ManifestRegistered(agent_id=agent.agent_id, version=row.version, digest=row.digest)
+    return row, registered
+
+
+def put_in_force(
+    *, agent: Agent, row: Manifest, actor: str, at: datetime, reason: str = "", solo: bool = False
+) -> events.ManifestActivated:
+    """Make a version the agent's active one, in the caller's transaction, which holds the agent's lock."""
+    row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
+    row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
+    Agent.objects.filter(pk=agent.pk).update(active_manifest=row)
+    return events.ManifestActivated(
+        agent_id=agent.agent_id, version=row.version, digest=row.digest, reason=reason, solo=solo
+    )
+
+
+def check(*, agent: Agent, text: str) -> Checked:
+    """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
+    source = pack_reading.Source(name="draft")
+    read = pack_reading.read_document(
+        text=text[: MAX_DRAFT_CHARS + 1], source=source, contract=ManifestContract
+    )
+    if not isinstance(read, ManifestContract):
+        wrong = (_remark(source, problem, is_wrong=True) for problem in read)
+        return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
+    found = arithmetic.lint(read, queries.registry_for(agent=agent, draft=read))
+    remarks = (
+        _remark(source, pack_reading.Problem(item.place, item.message), is_wrong=item.is_wrong)
+        for item in found
+    )
+    return Checked(contract=read, remarks=tuple(remarks))
+
+
+def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Problem:
+    """Register the next version of an agent's manifest; 422 with a violation for each field that is wrong."""
+
+    def work() -> Manifest | Problem:
+        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+        if isinstance(agent, Problem):
+            return agent
+        if agent.status == AgentStatus.RETIRED:
+            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and gets no new manifest.")
+        checked = check(agent=agent, text=text)
+        if checked.contract is None or not checked.is_sound:
+            return _unsound(checked)
+        at = clock.now()
+        row, registered = register(agent=agent, contract=checked.contract, actor=actor, at=at)
+        _append(agent, actor, at, registered)
+        return row
+
+    return races.run(work)
+
+
+def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed | Problem:
+    """Whether `actor` may put a version in force now: one answer for the button and for the write."""
+    match queries.state_of(row, active_id=agent.active_manifest_id):
+        case ManifestState.ACTIVE:
+            return _conflict("MANIFEST_ACTIVE", f"{row.version} is in force already.")
+        case ManifestState.SUPERSEDED:
+            said = f"{row.version} was in force before. Draft a new version with what it said."
+            return _conflict("MANIFEST_SUPERSEDED", said)
+        case ManifestState.DISCARDED:
+            return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
+        case ManifestState.DRAFT:
+            return _unfit(agent, row) or four_eyes.ask(
+                author=row.created_by, actor=actor, what=f"version {row.version}"
+            )
+
+
+def activate(
+    *, tenant: str, agent_id: str, version: str, seen_active: str, reason: str, actor: str
+) -> Manifest | Problem:
+    """Put a draft in force in place of `seen_active`, the version that was shown as in force ("" for none).
+
+    409 where another one came into force meanwhile: what the draft changes is no longer what was shown.
+    """
+    if (missing := _reason_missing(reason)) is not None:
+        return missing
+
+    def work(agent: Agent, row: Manifest) -> Manifest | Problem:
+        in_force = agent.active_manifest.version if agent.active_manifest is not None else ""
+        agreed = may_activate(agent=agent, row=row, actor=actor)
+        if in_force != seen_active and row.pk != agent.active_manifest_id:
+            now = in_force or "No version"
+            said = f"{now} is in force now. Look at what this draft changes of it and decide again."
+            return _conflict("MANIFEST_MOVED", said)
+        if isinstance(agreed, Problem):
+            return agreed
+        at = clock.now()
+        activated = put_in_force(
+            agent=agent, row=row, actor=actor, at=at, reason=reason.strip(), solo=agreed.solo
+        )
+        _append(agent, actor, at, activated)
+        return row
+
+    return _on_version(tenant, agent_id, version, work)
+
+
+def discard(*, tenant: str, agent_id: str, version: str, reason: str, actor: str) -> Manifest | Problem:
+    """Mark a draft as one that never comes into force; its row stays, and its version stays taken."""
+    if (missing := _reason_missing(reason)) is not None:
+        return missing
+
+    def work(agent: Agent, row: Manifest) -> Manifest | Problem:
+        if queries.state_of(row, active_id=agent.active_manifest_id) is not ManifestState.DRAFT:
+            return _conflict(
+                "MANIFEST_NOT_A_DRAFT", f"{row.version} is not a draft: only one can be discarded."
+            )
+        row.discarded_at, row.discarded_by, row.reason = clock.now(), actor, reason.strip()
+        row.save(update_fields=["discarded_at", "discarded_by", "reason"])
+        discarded = events.ManifestDiscarded(
+            agent_id=agent_id, version=row.version, digest=row.digest, reason=row.reason
+        )
+        _append(agent, actor, row.discarded_at, discarded)
+        return row
+
+    return _on_version(tenant, agent_id, version, work)
+
+
+def _on_version(
+    tenant: str, agent_id: str, version: str, work: Callable[[Agent, Manifest], Manifest | Problem]
+) -> Manifest | Problem:
+    def locked() -> Manifest | Problem:
+        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+        if isinstance(agent, Problem):
+            return agent
+        row = queries.get_version(agent=agent, version=version)
+        if row is None:
+            return Problem(status=404, code="NOT_FOUND", detail=f"{agent_id} has no manifest {version}.")
+        return work(agent, row)
+
+    return races.run(locked)
+
+
+def _unfit(agent: Agent, row: Manifest) -> Problem | None:
+    """What has come between a draft and its activation since it was saved."""
+    if agent.status == AgentStatus.RETIRED:
+        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and gets no new manifest.")
+    active = agent.active_manifest
+    if active is not None and not versions.is_later(row.version, active.version):
+        said = f"{active.version} is in force, which is later. Draft a new version with what this one says."
+        return _conflict("MANIFEST_OVERTAKEN", said)
+    contract = queries.contract_of(row)
+    against = queries.registry_for(agent=agent, draft=contract, besides=row.version)
+    wrong = [
+        item for item in arithmetic.lint(contract, against) if item.is_wrong and item.place != ("version",)
+    ]
+    if not wrong:
+        return None
+    said = f"{pack_reading.written(wrong[0].place)} {wrong[0].message}. Draft a new version."
+    return _conflict("MANIFEST_UNSOUND", said)
+
+
+def _remark(source: pack_reading.Source, problem: pack_reading.Problem, *, is_wrong: bool) -> Remark:
+    return Remark(
+        line=source.line(problem),
+        field=pack_reading.written(problem.place),
+        message=problem.message,
+        is_wrong=is_wrong,
+    )
+
+
+def _unsound(checked: Checked) -> Problem:
+    return Problem(
+        status=422,
+        code="MANIFEST_UNSOUND",
+        detail="The draft was not saved. Correct what is listed and save it again.",
+        violations=tuple(
+            Violation(pointer=remark.field, message=remark.message)
+            for remark in checked.remarks
+            if remark.is_wrong
+        ),
+    )
+
+
+def _reason_missing(reason: str) -> Problem | None:
+    if 0 < len(reason.strip()) <= LONGEST_REASON and "\x00" not in reason:
+        return None
+    said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
+    return Problem(status=422, code="REASON_MISSING", detail=said)
+
+
+def _conflict(code: str, detail: str) -> Problem:
+    return Problem(status=409, code=code, detail=detail)
+
+
+def _append(agent: Agent, actor: str, at: datetime, *added: events.Event) -> None:
+    stream = f"agent:{agent.agent_id}"
+    ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=at, events=added)

@@ -1,0 +1,77 @@
+"""What a new version changes, for people: field by field, loosened first, and what stored proposals say of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from runtime.contracts.verdict import Finding
+from runtime.kernel.diffing import Change, Difference
+from runtime.kernel.effects import visible
+from runtime.queries.rejudging import Report
+from runtime.views import presenters
+
+# What a person who puts a version in force has to see first.
+ORDER = (Change.LOOSENED, Change.ADDED, Change.CHANGED, Change.REMOVED, Change.TIGHTENED)
+MOST_SHOWN = 50
+
+
+def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+    """One row per place: its path, a badge, and the value before and after as one line."""
+    return [
+        {
+            "path": item.path,
+            "badge": presenters.badge(presenters.CHANGES, item.change),
+            "before": "" if item.before is None else visible(presenters.plain_value(item.before)),
+            "after": "" if item.after is None else visible(presenters.plain_value(item.after)),
+        }
+        for item in sorted(differences, key=lambda item: ORDER.index(item.change))
+    ]
+
+
+def summary(differences: Sequence[Difference]) -> str:
+    """How many places went which way: `2 loosened, 1 tightened`."""
+    counts = ((change, sum(item.change is change for item in differences)) for change in ORDER)
+    return ", ".join(f"{count} {change.value.lower()}" for change, count in counts if count)
+
+
+def loosened(differences: Iterable[Difference]) -> list[str]:
+    """The paths that are loosened, each once, for the sentence beside the button."""
+    return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
+
+
+def trial(report: Report) -> dict[str, Any]:
+    """A dry run as the page shows it: a sentence, how many went where, and the newest that changed."""
+    changed = len(report.changes)
+    noun = "verdict" if changed == 1 else "verdicts"
+    return {
+        "sentence": f"Would have changed {changed} {noun} of the last {report.looked_at}."
+        if report.looked_at
+        else "No proposal is stored yet, so there is nothing to try it on.",
+        "moves": [
+            {
+                "was": presenters.badge(presenters.VERDICTS, was),
+                "now": presenters.badge(presenters.VERDICTS, now),
+                "count": count,
+            }
+            for was, now, count in report.moves
+        ],
+        "rows": [
+            {
+                "dfid": change.dfid,
+                "agent_id": change.agent_id,
+                "at": change.at,
+                "was": presenters.badge(presenters.VERDICTS, change.was),
+                "now": presenters.badge(presenters.VERDICTS, change.now),
+                "was_reasons": _reasons(change.was_reasons),
+                "now_reasons": _reasons(change.now_reasons),
+            }
+            for change in report.changes[:MOST_SHOWN]
+        ],
+        "more": max(0, changed - MOST_SHOWN),
+        "other_reasons": report.other_reasons,
+        "untold": [{"why": why, "count": count} for why, count in report.untold],
+    }
+
+
+def _reasons(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    codes = dict.fromkeys((item.code, item.message) for item in findings)
+    return [{"code": code, "message": message} for code, message in codes]

@@ -17,6 +17,7 @@ from django.test.utils import setup_databases, teardown_databases
 
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
 hypothesis.settings.register_profile("gate", derandomize=True)
+hypothesis.settings.register_profile("long", max_examples=2_000)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("gate")
 

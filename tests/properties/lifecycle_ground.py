@@ -1,0 +1,269 @@
+"""The ground of the lifecycle machine: one desk, a clock that only the test moves, a target that forgets."""
+
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+
+from audit import canonical
+from runtime.contracts import wire
+from runtime.contracts.envelope import ProposalEnvelope
+from runtime.contracts.problem import Problem
+from runtime.models import Session
+from runtime.queries import clock
+from runtime.services import contexts, credentials, flows, handshakes, intake, packs, races
+from runtime.services.execution import attempting, calling, claiming
+from tests import factories
+from tests.adapters import targets
+
+T = TypeVar("T")
+AGENT = "trader"
+CAPACITY, LIMIT, NEVER_ABOVE = 100, 40, 80
+
+PACK = f"""
+pack: lifecycle
+version: 1.0.0
+resources: [{{name: units, capacity: {CAPACITY}, unit: units}}]
+facts: {{market: {{state: OPEN}}, price: {{ABC: 100}}}}
+policy_kinds:
+  - kind: BUY
+    version: 1.0.0
+    title: Buy
+    risk_tier: T1
+    params_schema:
+      type: object
+      properties: {{quantity: {{type: integer, minimum: 1}}}}
+      required: [quantity]
+      additionalProperties: false
+    constraints_schema: {{type: object}}
+    depends_on: [{{fact: price.ABC, unless: "current <= seen + 10"}}, {{fact: market.state, unless: "true"}}]
+    impact: "params.quantity > 60 ? 'HIGH_IMPACT' : 'LOW_IMPACT'"
+    limits: [{{id: max_quantity, value: params.quantity, limit: manifest.limits.max_quantity}}]
+    rules:
+      - {{id: R_NEVER_ABOVE, require: "params.quantity <= {NEVER_ABOVE}", message: Never so much}}
+    constraints: [{{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}}]
+    claims: [{{resource: units, amount: params.quantity}}]
+    effect: "Buy {{quantity}}"
+    sla_s: 600
+    steps:
+      - {{id: order, executor: http, target: broker, request: {{method: POST, path: /orders}}}}
+targets: {{broker: {{base_url: "BASE_URL"}}}}
+agents:
+  - agent_id: {AGENT}
+    role: EXECUTOR
+    owner: desk
+    mission: Buy
+    manifest:
+      version: 1.0.0
+      policy_kinds: [BUY]
+      limits: {{max_quantity: {LIMIT}}}
+      escalations_per_hour: 4
+      compute: {{tokens: 1000}}
+      may_delegate_to: [{AGENT}]
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What tells one proposal from another here."""
+
+    quantity: int
+    confidence: float
+    window_s: int
+
+
+class Fate(StrEnum):
+    """What the target does with a call."""
+
+    SUCCEED = "succeed"
+    REFUSE = "refuse for good"
+    BUSY = "busy"
+    LOSE_AFTER = "lose the answer after the effect"
+    LOSE_BEFORE = "lose the call before the effect"
+    RUBBISH = "take effect and answer rubbish"
+
+
+TAKES_EFFECT = (Fate.SUCCEED, Fate.LOSE_AFTER, Fate.RUBBISH)
+
+
+@dataclass
+class Broker:
+    """A target that keeps no keys: each call that it takes is an effect more, whatever its key."""
+
+    fate: Fate = Fate.SUCCEED
+    calls: int = 0
+    effects: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, request: BaseHTTPRequestHandler) -> None:
+        """Treat one request by the fate in force."""
+        self.calls += 1
+        if self.fate in TAKES_EFFECT:
+            self.effects[request.headers["Idempotency-Key"]] += 1
+        match self.fate:
+            case Fate.SUCCEED:
+                targets.answer(200, b'{"order_id":"o1"}')(request)
+            case Fate.REFUSE:
+                targets.answer(422)(request)
+            case Fate.BUSY:
+                targets.answer(503)(request)
+            case Fate.RUBBISH:
+                targets.answer(200, b"<html>")(request)
+            case Fate.LOSE_AFTER | Fate.LOSE_BEFORE:
+                targets.drop(request)
+
+
+@dataclass
+class Clock:
+    """The one port of time, moved by the test; each look at it takes a millisecond."""
+
+    at: datetime
+
+    def now(self) -> datetime:
+        """The moment."""
+        self.at += timedelta(milliseconds=1)
+        return self.at
+
+    def move(self, seconds: float) -> None:
+        """Let time pass."""
+        self.at += timedelta(seconds=seconds)
+
+    def monotonic(self) -> float:
+        """The same moment, as the attempt's lease is measured."""
+        return self.now().timestamp()
+
+
+class WorkerDiedError(BaseException):
+    """A worker's process ended here: nothing that follows in it happens."""
+
+
+@dataclass
+class Between:
+    """What happens between the steps of an attempt: nothing, unless a rule says so for the next one."""
+
+    after_claim: Callable[[], None] | None = None
+    after_call: Callable[[], None] | None = None
+
+    def take(self, name: str) -> None:
+        """Do what was planned for this place, once."""
+        planned = getattr(self, name)
+        if planned is not None:
+            setattr(self, name, None)
+            planned()
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """Everything the machine plays with; `begin` makes it new for each example."""
+
+    session: Session
+    key_text: str
+    olivia: User
+    broker: Broker
+    clock: Clock
+    between: Between
+
+    def begin(self) -> None:
+        """Nothing has happened yet."""
+        self.broker.fate, self.broker.calls = Fate.SUCCEED, 0
+        self.broker.effects.clear()
+        self.between.after_claim = self.between.after_call = None
+
+    def shake_hands(self) -> None:
+        """A session that is valid now."""
+        self.session = _shake(self.key_text)
+
+    def open(self, parent: UUID | None) -> UUID | Problem:
+        """A flow; its DFID."""
+        agent = self.session.agent
+        opened = flows.open_flow(agent=agent, trigger={"why": "trial"}, parent_dfid=parent)
+        return opened if isinstance(opened, Problem) else UUID(opened.dfid)
+
+    def body(self, dfid: UUID, asked: Asked) -> bytes | None:
+        """A proposal on a fresh context; None where the flow has ended."""
+        seen = contexts.compile_context(agent=self.session.agent, dfid=dfid)
+        if isinstance(seen, Problem):
+            return None
+        return canonical.encode(
+            {
+                "policy_kind": "BUY",
+                "params": {"quantity": asked.quantity},
+                "execution_constraints": {"validity_window_sec": asked.window_s},
+                "context_ref": seen.context_ref,
+                "confidence": asked.confidence,
+            }
+        )
+
+    def post(self, dfid: UUID, key: str, body: bytes) -> intake.Answered | Problem:
+        """`POST /flows/{dfid}/proposals`, behind its parser."""
+        return intake.submit(
+            session=self.session,
+            dfid=dfid,
+            envelope=ProposalEnvelope.model_validate_json(body),
+            body=body,
+            idempotency_key=key,
+            path=f"/flows/{dfid}/proposals",
+        )
+
+
+@contextmanager
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    """Load the pack against a running target, and put the clock and the places between steps in force."""
+    time, broker, between = Clock(clock.now()), Broker(), Between()
+    monkeypatch.setattr(clock, "now", time.now)
+    stopwatch = types.SimpleNamespace(monotonic=time.monotonic, sleep=time.move)
+    monkeypatch.setattr(attempting, "time", stopwatch)
+    _open_between(monkeypatch, between)
+    with targets.stand_in(broker) as running:
+        text = PACK.replace("BASE_URL", running.base_url)
+        loaded = packs.load(text=text, source="lifecycle.yaml", activate=True, actor="system")
+        assert isinstance(loaded, packs.Loaded), loaded
+        issued = credentials.issue_agent_key(tenant=factories.TENANT, agent_id=AGENT, actor="system")
+        assert not isinstance(issued, Problem), issued
+        yield Ground(
+            session=_shake(issued.text),
+            key_text=issued.text,
+            olivia=factories.user("olivia"),
+            broker=broker,
+            clock=time,
+            between=between,
+        )
+
+
+def _open_between(monkeypatch: pytest.MonkeyPatch, between: Between) -> None:
+    """After the commit of a claim, and after the answer of a call: there a worker can die, or lose time."""
+    run, call = races.run, calling.call
+
+    def run_then(work: Callable[[], T]) -> T:
+        result = run(work)
+        if isinstance(result, claiming.Claimed):
+            between.take("after_claim")
+        return result
+
+    def call_then(*named: Any, **limits: Any) -> Any:
+        result = call(*named, **limits)
+        between.take("after_call")
+        return result
+
+    monkeypatch.setattr(races, "run", run_then)
+    monkeypatch.setattr(calling, "call", call_then)
+
+
+def _shake(key_text: str) -> Session:
+    key = credentials.agent_key(key_text)
+    assert key is not None
+    assert key.agent is not None
+    request = wire.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
+    answer = handshakes.shake(key=key, agent=key.agent, request=request)
+    assert not isinstance(answer, Problem), answer
+    session = credentials.session(answer.session_token)
+    assert session is not None
+    return session

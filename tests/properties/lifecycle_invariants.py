@@ -1,0 +1,123 @@
+"""What must hold after every step, whoever did what: read from the rows, the ledger and the target."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from audit import canonical
+from audit.models import LedgerEntry
+from audit.verification import Whole, verify_database
+from escalations.contracts import State
+from escalations.models import Escalation, Evidence
+from runtime.contracts.states import (
+    ENDED,
+    LIVE_INTENTS,
+    Decision,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+)
+from runtime.kernel import lifecycle
+from runtime.models import Attempt, FactVersion, Feedback, Flow, Intent, Outcome, Verdict
+from runtime.queries import replaying
+from tests.services import stock
+
+# Ends by which the runtime says that nothing has happened.
+_NOTHING_HAPPENED = (IntentState.CANCELLED, IntentState.EXPIRED, IntentState.FAILED)
+
+
+@dataclass
+class Watch:
+    """The checks, and what the last look left to compare with."""
+
+    last_entry: int = 0
+    heads: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    states: dict[str, FlowState] = field(default_factory=dict)
+    versions: dict[UUID, int] = field(default_factory=dict)
+
+    def check(self, effects: Mapping[str, int], sent_again: Mapping[UUID, int]) -> None:
+        """Every invariant. `sent_again`: how often a person resumed an intent whose effect was there."""
+        check_effects(effects, sent_again)
+        stock.check()
+        self._check_entries()
+        self._check_flows()
+        check_sequences()
+
+    def _check_entries(self) -> None:
+        """Each entry follows the one before, and each flow has moved by the table to where it stands."""
+        new = LedgerEntry.objects.filter(pk__gt=self.last_entry).order_by("pk")
+        for pk, stream, seq, kind, body, prev_hash, own_hash in new.values_list(
+            "pk", "stream", "seq", "kind", "body", "prev_hash", "hash"
+        ):
+            head_seq, head_hash = self.heads.get(stream, (0, bytes(32)))
+            assert (seq, bytes(prev_hash)) == (head_seq + 1, head_hash), (stream, seq)
+            self.last_entry, self.heads[stream] = pk, (seq, bytes(own_hash))
+            if kind == "flow:opened":
+                self.states[stream] = FlowState.CREATED
+            elif kind == "flow:moved":
+                payload = canonical.decode(bytes(body))["payload"]
+                before, after = FlowState(payload["from_state"]), FlowState(payload["to_state"])
+                assert self.states[stream] is before, (stream, payload)
+                assert lifecycle.allows(before, after), (stream, payload)
+                self.states[stream] = after
+        for dfid, state in Flow.objects.values_list("dfid", "state"):
+            assert self.states[str(dfid)] == state
+
+    def _check_flows(self) -> None:
+        """An ended flow has nothing left to do, and a waiting one has somebody who waits for it."""
+        for dfid, version in Flow.objects.values_list("dfid", "version"):
+            assert version >= self.versions.get(dfid, 0), "a flow went back to an older version"
+            self.versions[dfid] = version
+        assert not Intent.objects.filter(state__in=LIVE_INTENTS, flow__state__in=ENDED).exists()
+        open_ones = Escalation.objects.filter(state=State.OPEN).values_list("flow_id", flat=True)
+        waiting = Flow.objects.filter(state=FlowState.ESCALATED).values_list("dfid", flat=True)
+        assert sorted(open_ones) == sorted(waiting), "ESCALATED is a flow with one open escalation"
+        doubtful = Intent.objects.filter(state__in=(IntentState.IN_DOUBT, IntentState.WITH_PERSON))
+        assert not doubtful.exclude(flow__state=FlowState.ESCALATED).exists()
+
+
+def check_effects(effects: Mapping[str, int], sent_again: Mapping[UUID, int]) -> None:
+    """No effect without an accepted intent, none twice unless a person sent it again, none denied."""
+    made = Attempt.objects.select_related("intent__proposal__verdict")
+    intents = {attempt.target_key: attempt.intent for attempt in made}
+    for key, count in effects.items():
+        intent = intents[key]
+        assert intent.proposal.verdict.decision == Decision.ACCEPT
+        assert count <= 1 + sent_again.get(intent.pk, 0), f"{intent.pk} took effect {count} times"
+    by_system = set(Outcome.objects.filter(recorded_by="system").values_list("pk", flat=True))
+    happened = {intent.pk for key, intent in intents.items() if effects.get(key)}
+    for pk, state in Intent.objects.values_list("pk", "state"):
+        if state == IntentState.CANCELLED or (state in _NOTHING_HAPPENED and pk in by_system):
+            assert pk not in happened, f"{pk} is {state}, and has taken effect"
+        if state == IntentState.DONE and pk in by_system:
+            assert pk in happened, f"{pk} is DONE, and has not taken effect"
+
+
+def check_sequences() -> None:
+    """Numbers that count from one have no gap and no second."""
+    numbered = {
+        "feedback": Feedback.objects.values_list("flow", "seq"),
+        "attempts": Attempt.objects.values_list("intent", "number"),
+        "evidence": Evidence.objects.values_list("escalation", "revision"),
+        "facts": FactVersion.objects.values_list("path", "version"),
+    }
+    for what, rows in numbered.items():
+        found: dict[object, list[int]] = defaultdict(list)
+        for owner, number in rows:
+            found[owner].append(number)
+        for owner, numbers in found.items():
+            assert sorted(numbers) == list(range(1, len(numbers) + 1)), (what, owner, sorted(numbers))
+    told = Counter(Feedback.objects.values_list("flow", flat=True))
+    for dfid, feedback_seq in Flow.objects.values_list("dfid", "feedback_seq"):
+        assert told[dfid] == feedback_seq
+
+
+def check_end() -> None:
+    """When all is drained, every flow has ended, nothing is held, and every verdict is what it was."""
+    assert not Flow.objects.exclude(state__in=ENDED).exists()
+    assert stock.used()[0] == 0
+    wrong = Outcome.objects.filter(status=OutcomeStatus.SUCCEEDED).exclude(intent__state=IntentState.DONE)
+    assert not wrong.exists()
+    assert isinstance(verify_database(), Whole)
+    assert replaying.replay() == replaying.Equal(Verdict.objects.count())

@@ -147,6 +147,7 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
         "row": row,
         "is_open": row.open,
         "asked": asked,
+        "most_questions": policy.MAX_QUESTIONS,
         "newest": asked[-1] if asked else None,
         "unanswered": [item for item in asked if item["question"].answered_at is None],
     }

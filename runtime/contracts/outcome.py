@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, OnUnknown
+from runtime.contracts.policy_kind import Contract, OnUnknown, is_none
 from runtime.contracts.verdict import StepRequest
 
 
@@ -25,8 +25,18 @@ class Rendered(Contract):
 
 
 class Deviation(Contract):
-    """An expected effect that the receipt contradicts."""
+    """An expected effect that the receipt contradicts, or a write for which it gave no value (then `why`)."""
 
     fact: str
     expected: Any
     observed: Any
+    why: str | None = Field(default=None, exclude_if=is_none)
+
+
+class FactChange(Contract):
+    """A fact that a step wrote from its receipt: the version it made, and the value before (None: none)."""
+
+    fact: str
+    version: int
+    before: Any
+    after: Any

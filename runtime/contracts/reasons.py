@@ -36,6 +36,7 @@ class Reason(StrEnum):
     IN_DOUBT = "IN_DOUBT"
     REPEATED_FAILURE = "REPEATED_FAILURE"
     TERMINAL_FAILURE = "TERMINAL_FAILURE"
+    ROUTED = "ROUTED"
     CANCELLED_BY_AGENT = "CANCELLED_BY_AGENT"
     ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
     DEADLINE_PASSED = "DEADLINE_PASSED"
@@ -74,6 +75,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.IN_DOUBT: "It is not known whether the call took effect.",
     Reason.REPEATED_FAILURE: "The target failed four times.",
     Reason.TERMINAL_FAILURE: "The target refused the call for good.",
+    Reason.ROUTED: "A route of the policy kind asks for a person after this result.",
     Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",

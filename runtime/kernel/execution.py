@@ -31,7 +31,7 @@ class RetryAt:
 
 @dataclass(frozen=True, kw_only=True)
 class GiveToPerson:
-    """IN_DOUBT or REPEATED_FAILURE: only a person knows what is true, or what is worth it."""
+    """IN_DOUBT, REPEATED_FAILURE or ROUTED: only a person knows what is true, or what is worth it."""
 
     reason: Reason
     failures: int
@@ -64,13 +64,18 @@ def decide(*, result: CallResult, failures: int, in_doubt: bool, at: datetime, j
         case FailureClass.UNKNOWN:
             return GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
         case FailureClass.TRANSIENT:
-            failed = failures + 1
-            if failed >= FAILURES_TO_PERSON:
-                return GiveToPerson(reason=Reason.REPEATED_FAILURE, failures=failed)
-            wait_s = backoff.delay_s(failures=failed, jitter=jitter, retry_after_s=result.retry_after_s)
-            return RetryAt(at=at + timedelta(milliseconds=round(wait_s * 1000)), failures=failed)
+            return again(failure=result, failures=failures, at=at, jitter=jitter)
         case _:
             assert_never(result.failure_class)
+
+
+def again(*, failure: Failure, failures: int, at: datetime, jitter: float) -> RetryAt | GiveToPerson:
+    """The next try after `failures` earlier operational failures and this one; the fourth asks a person."""
+    failed = failures + 1
+    if failed >= FAILURES_TO_PERSON:
+        return GiveToPerson(reason=Reason.REPEATED_FAILURE, failures=failed)
+    wait_s = backoff.delay_s(failures=failed, jitter=jitter, retry_after_s=failure.retry_after_s)
+    return RetryAt(at=at + timedelta(milliseconds=round(wait_s * 1000)), failures=failed)
 
 
 def deviations(*, expected: Sequence[Any], receipt: Mapping[str, Any]) -> tuple[Deviation, ...]:

@@ -1,0 +1,140 @@
+"""Routes after the call (02): what a kind says shall follow from the result of one of its steps.
+
+The first route whose `when` is exactly true, and whose action can follow such a result at all, is taken.
+A result of which nobody knows what it did is never routed: a person asks the target first.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, assert_never
+
+from runtime.contracts.policy_kind import Route, RouteAction
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import CallResult, Failure, Receipt
+from runtime.kernel import execution
+from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.rules import language
+from runtime.kernel.rules.language import ExpressionError
+
+
+class Result(StrEnum):
+    """What a result came to before any route: done, to be tried again, failed too often, or for good."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED_FOR_NOW = "FAILED_FOR_NOW"
+    FAILED_OFTEN = "FAILED_OFTEN"
+    FAILED = "FAILED"
+
+
+# Nothing calls again after a success, and advice is given where the step has come to its end.
+POSSIBLE: Mapping[Result, frozenset[RouteAction]] = {
+    Result.SUCCEEDED: frozenset({RouteAction.RE_ENGAGE}),
+    Result.FAILED_FOR_NOW: frozenset(RouteAction) - {RouteAction.RE_ENGAGE},
+    Result.FAILED_OFTEN: frozenset({RouteAction.FALL_BACK, RouteAction.ESCALATE, RouteAction.CLOSE}),
+    Result.FAILED: frozenset(RouteAction),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FallBack:
+    """Run the step of this id in place of the one that failed."""
+
+    step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloseFailed:
+    """The flow ends CLOSED although the step failed."""
+
+    failure: Failure
+
+
+Routed = Action | FallBack | CloseFailed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Error:
+    """A `when` that could not be evaluated: no match, and worth a look. Routes count from 1."""
+
+    number: int
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The route that is taken, counted from 1 in the kind's order, and those that could not be asked."""
+
+    number: int = 0
+    route: Route | None = None
+    errors: tuple[Error, ...] = ()
+
+
+def result_of(action: Action) -> Result | None:
+    """The result that routes may follow; None for one in doubt."""
+    match action:
+        case Succeed():
+            return Result.SUCCEEDED
+        case RetryAt():
+            return Result.FAILED_FOR_NOW
+        case Fail():
+            return Result.FAILED
+        case GiveToPerson(reason=reason):
+            return Result.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
+        case _:
+            assert_never(action)
+
+
+def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> dict[str, Any]:
+    """The value of `outcome`: text is empty and `status_code` 0 where there was none."""
+    failure = result if isinstance(result, Failure) else None
+    return {
+        "status": "SUCCEEDED" if failure is None else "FAILED",
+        "error_category": "" if failure is None else failure.category.value,
+        "status_code": result.status_code or 0,
+        "step": step,
+        "attempts": attempts,
+        "failures": failures,
+    }
+
+
+def choose(
+    routes: Sequence[Route], *, names: Mapping[str, Any], result: Result, fallbacks: Collection[str]
+) -> Choice:
+    """The first route that fits. `fallbacks` are the steps that may run in place of the one that failed."""
+    errors, known = [], language.shared(names)
+    for number, route in enumerate(routes, start=1):
+        if route.action not in POSSIBLE[result]:
+            continue
+        if route.action is RouteAction.FALL_BACK and route.step not in fallbacks:
+            continue
+        try:
+            if language.require(route.when, known):
+                return Choice(number=number, route=route, errors=tuple(errors))
+        except ExpressionError as error:
+            errors.append(Error(number=number, message=error.message))
+    return Choice(errors=tuple(errors))
+
+
+def follow(
+    route: Route, *, action: Action, result: CallResult, failures: int, at: datetime, jitter: float
+) -> Routed:
+    """What follows in place of `action`. `failures` counts the earlier operational failures of the step."""
+    if isinstance(result, Receipt):
+        return action
+    match route.action:
+        case RouteAction.RETRY_LATER:
+            if isinstance(action, Fail):
+                return execution.again(failure=result, failures=failures, at=at, jitter=jitter)
+            return action
+        case RouteAction.FALL_BACK:
+            return FallBack(step=route.step or "")
+        case RouteAction.ESCALATE:
+            return GiveToPerson(reason=Reason.ROUTED, failures=failures + 1)
+        case RouteAction.RE_ENGAGE:
+            return action
+        case RouteAction.CLOSE:
+            return CloseFailed(failure=result)
+        case _:
+            assert_never(route.action)

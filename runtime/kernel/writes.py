@@ -1,0 +1,51 @@
+"""What a step writes back: facts taken from its receipt (02, Routes after the call)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit import canonical
+from runtime.contracts.outcome import Deviation
+from runtime.contracts.policy_kind import Write
+from runtime.kernel.rules import language, templates
+from runtime.kernel.rules.language import ExpressionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewFact:
+    """A fact's next value, as canonical JSON."""
+
+    path: str
+    value: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """The facts to write, by path, and what of the receipt could not be made into one."""
+
+    facts: tuple[NewFact, ...]
+    deviations: tuple[Deviation, ...]
+
+
+def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: int) -> Taken:
+    """Work out every write over `names` (those of `names.RECEIPT`). Never raises: an effect that has
+    happened must be recorded, whatever its receipt looks like. Of two writes to one fact the later counts.
+    """
+    facts: dict[str, NewFact] = {}
+    deviations, known = [], language.shared(names)
+    for write in writes:
+        fact = write.fact
+        try:
+            fact = templates.fact_path(write.fact, known)
+            value = canonical.encode(
+                canonical.normalise(language.compile_expression(write.value).evaluate(known))
+            )
+        except (ExpressionError, canonical.CanonicalError) as error:
+            deviations.append(Deviation(fact=fact, expected=write.value, observed=None, why=str(error)))
+            continue
+        if len(value) > longest_bytes:
+            why = f"the value is longer than {longest_bytes} bytes"
+            deviations.append(Deviation(fact=fact, expected=write.value, observed=None, why=why))
+            continue
+        facts[fact] = NewFact(path=fact, value=value)
+    return Taken(facts=tuple(facts[path] for path in sorted(facts)), deviations=tuple(deviations))

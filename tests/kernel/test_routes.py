@@ -1,0 +1,136 @@
+"""Routes after the call: which one is taken, and what follows in place of what would have."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from runtime.contracts.policy_kind import Route, RouteAction
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.kernel import execution, routes
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.routes import Choice, CloseFailed, FallBack, Result
+
+NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
+RECEIPT = Receipt(status_code=201, body=b'{"order_id":"o1"}')
+REFUSED = Failure(
+    category=FailureCategory.TARGET_REFUSED,
+    failure_class=FailureClass.TERMINAL,
+    detail="refused",
+    status_code=422,
+)
+BUSY = Failure(
+    category=FailureCategory.TARGET_BUSY, failure_class=FailureClass.TRANSIENT, detail="busy", status_code=503
+)
+LOST = Failure(category=FailureCategory.TIMED_OUT, failure_class=FailureClass.UNKNOWN, detail="lost")
+A = RouteAction
+
+
+def route(action: RouteAction, when: str = "true", step: str | None = None) -> Route:
+    return Route(when=when, action=action, step=step)
+
+
+def choose(*given: Route, result: Result = Result.FAILED, fallbacks: tuple[str, ...] = ("spare",)) -> Choice:
+    names = {
+        "outcome": routes.outcome(result=REFUSED, step="order", attempts=2, failures=1),
+        "receipt": {},
+        "params": {"quantity": 3},
+    }
+    return routes.choose(given, names=names, result=result, fallbacks=fallbacks)
+
+
+def follow(action: RouteAction, result: CallResult, *, failures: int = 0) -> Any:
+    decided = execution.decide(result=result, failures=failures, in_doubt=False, at=NOW, jitter=0.0)
+    return routes.follow(
+        route(action, step="spare"), action=decided, result=result, failures=failures, at=NOW, jitter=0.0
+    )
+
+
+def test_the_first_route_that_fits_is_taken() -> None:
+    chosen = choose(
+        route(A.CLOSE, "outcome.status_code == 404"),
+        route(A.ESCALATE, "outcome.error_category == 'TARGET_REFUSED' && params.quantity > 2"),
+        route(A.CLOSE),
+    )
+    assert (chosen.number, chosen.route and chosen.route.action, chosen.errors) == (2, A.ESCALATE, ())
+
+
+def test_no_route_is_no_route() -> None:
+    assert choose() == Choice()
+    assert choose(route(A.CLOSE, "outcome.attempts > 2")) == Choice()
+
+
+def test_a_condition_that_errors_is_no_match_and_is_told() -> None:
+    chosen = choose(route(A.CLOSE, "receipt.order_id == 'o1'"), route(A.CLOSE, "1"), route(A.ESCALATE))
+    assert chosen.number == 3
+    assert [(error.number, error.message) for error in chosen.errors] == [
+        (1, "the expression reads a field that is not there"),
+        (2, "the expression did not give true or false"),
+    ]
+
+
+def test_an_action_that_cannot_follow_the_result_is_passed_over() -> None:
+    all_of_them = [route(action, step="spare") for action in RouteAction]
+    taken = {
+        result: {
+            chosen.route.action
+            for one in all_of_them
+            if (chosen := choose(one, result=result)).route is not None
+        }
+        for result in Result
+    }
+    assert taken == dict(routes.POSSIBLE)
+    assert taken[Result.SUCCEEDED] == {A.RE_ENGAGE}
+    assert A.RE_ENGAGE not in taken[Result.FAILED_FOR_NOW]
+
+
+def test_a_fall_back_needs_a_step_that_may_still_run() -> None:
+    assert choose(route(A.FALL_BACK, step="spare"), fallbacks=()) == Choice()
+
+
+@pytest.mark.parametrize(
+    ("result", "failures", "told"),
+    [
+        (RECEIPT, 0, Result.SUCCEEDED),
+        (BUSY, 0, Result.FAILED_FOR_NOW),
+        (BUSY, 3, Result.FAILED_OFTEN),
+        (REFUSED, 0, Result.FAILED),
+        (LOST, 0, None),
+    ],
+)
+def test_the_result_that_routes_may_follow(result: CallResult, failures: int, told: Result | None) -> None:
+    action = execution.decide(result=result, failures=failures, in_doubt=False, at=NOW, jitter=0.0)
+    assert routes.result_of(action) is told
+
+
+def test_a_refusal_for_good_is_tried_again_until_the_fourth_failure() -> None:
+    assert follow(A.RETRY_LATER, REFUSED) == RetryAt(at=NOW + timedelta(seconds=0.5), failures=1)
+    assert follow(A.RETRY_LATER, REFUSED, failures=3) == GiveToPerson(
+        reason=Reason.REPEATED_FAILURE, failures=4
+    )
+    assert isinstance(follow(A.RETRY_LATER, BUSY), RetryAt)
+
+
+def test_each_action_says_what_follows() -> None:
+    assert follow(A.FALL_BACK, REFUSED) == FallBack(step="spare")
+    assert follow(A.ESCALATE, BUSY) == GiveToPerson(reason=Reason.ROUTED, failures=1)
+    assert follow(A.RE_ENGAGE, REFUSED) == Fail(failure=REFUSED)
+    assert follow(A.CLOSE, BUSY) == CloseFailed(failure=BUSY)
+
+
+@pytest.mark.parametrize("action", RouteAction)
+def test_nothing_is_called_again_after_a_success(action: RouteAction) -> None:
+    assert follow(action, RECEIPT) == Succeed(receipt=RECEIPT)
+
+
+def test_what_expressions_read_of_a_result() -> None:
+    assert routes.outcome(result=RECEIPT, step="order", attempts=1, failures=0) == {
+        "status": "SUCCEEDED",
+        "error_category": "",
+        "status_code": 201,
+        "step": "order",
+        "attempts": 1,
+        "failures": 0,
+    }
+    assert routes.outcome(result=LOST, step="order", attempts=1, failures=0)["status_code"] == 0

@@ -40,7 +40,7 @@ def get_rules(*, agent: Agent, kind_name: str) -> Rules:
     manifest = agent.active_manifest
     return Rules(
         manifest=None if manifest is None else _manifest(bytes(manifest.body)),
-        kind=None if row is None else _kind(bytes(row.body)),
+        kind=None if row is None else kind_of(bytes(row.body)),
     )
 
 
@@ -180,7 +180,8 @@ def _manifest(body: bytes) -> ManifestContract:
 
 
 @lru_cache(maxsize=1024)
-def _kind(body: bytes) -> PolicyKindContract:
+def kind_of(body: bytes) -> PolicyKindContract:
+    """The policy kind of its stored bytes, read once."""
     return PolicyKindContract.from_bytes(body)
 
 
@@ -209,7 +210,7 @@ def _expressions_of(template: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _reads_of(body: bytes) -> frozenset[str]:
-    return _named_facts(_sources(_kind(body)))
+    return _named_facts(_sources(kind_of(body)))
 
 
 def _named_facts(sources: Iterable[str]) -> frozenset[str]:

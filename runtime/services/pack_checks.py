@@ -31,10 +31,10 @@ _IDLE_MANIFEST_FIELDS = (
 
 def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
     """Everything that does not hold together. `targets` and `kinds` are those that exist already."""
+    resources = {resource.name for resource in pack.resources}
     for at, kind in enumerate(pack.policy_kinds):
-        for problem in kind_linter.lint_kind(kind):
+        for problem in kind_problems(kind, targets={*pack.targets, *targets}, resources=resources):
             yield Problem(("policy_kinds", at, *problem.place), problem.message)
-        yield from _reference_problems(pack, kind, at, {*pack.targets, *targets})
     known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
     for at, agent in enumerate(pack.agents):
         for number, name in enumerate(agent.manifest.policy_kinds):
@@ -46,10 +46,26 @@ def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) ->
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
 
 
+def kind_problems(
+    kind: PolicyKind, *, targets: Collection[str], resources: Collection[str]
+) -> Iterator[Problem]:
+    """What is wrong with one kind, in itself or among what there is; places begin at the kind."""
+    for problem in kind_linter.lint_kind(kind):
+        yield Problem(problem.place, problem.message)
+    for number, step in enumerate(kind.steps):
+        if step.target is not None and step.target not in targets:
+            place = ("steps", number, "target")
+            yield Problem(place, f"no target is called {step.target}")
+    for number, claim in enumerate(kind.claims):
+        if claim.resource not in resources:
+            place = ("claims", number, "resource")
+            yield Problem(place, f"no resource is called {claim.resource}")
+
+
 def warnings(pack: Pack) -> Iterator[str]:
     """By name, what this version of the runtime does not enforce, and what cannot work as written."""
     for kind in pack.policy_kinds:
-        for name in _idle_kind_fields(kind):
+        for name in idle_fields(kind):
             yield f"{kind.kind}: {name} is not enforced yet"
     for agent in pack.agents:
         for name in _IDLE_MANIFEST_FIELDS:
@@ -66,7 +82,8 @@ def not_activated(kind: PolicyKind) -> str | None:
     return None
 
 
-def _idle_kind_fields(kind: PolicyKind) -> Iterator[str]:
+def idle_fields(kind: PolicyKind) -> Iterator[str]:
+    """The fields of a kind that are stored, but that this version of the runtime does not act on."""
     yield from (name for name in _IDLE_KIND_FIELDS if getattr(kind, name))
     for at, step in enumerate(kind.steps):
         if step.compensate is not None:
@@ -88,18 +105,6 @@ def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[s
             for name in sorted(kind_linter.limits_read(kind) - manifest.limits.keys()):
                 lacking = f"{kind.kind} reads manifest.limits.{name}, which is not set"
                 yield f"{agent_id}: {lacking}; its proposals will be refused"
-
-
-def _reference_problems(pack: Pack, kind: PolicyKind, at: int, targets: set[str]) -> Iterator[Problem]:
-    for number, step in enumerate(kind.steps):
-        if step.target is not None and step.target not in targets:
-            place = ("policy_kinds", at, "steps", number, "target")
-            yield Problem(place, f"the target {step.target} is neither in the pack nor configured")
-    resources = {resource.name for resource in pack.resources}
-    for number, claim in enumerate(kind.claims):
-        if claim.resource not in resources:
-            place = ("policy_kinds", at, "claims", number, "resource")
-            yield Problem(place, f"the resource {claim.resource} is not in the pack")
 
 
 def _twice(place: tuple[str, str], values: list[str]) -> Iterator[Problem]:

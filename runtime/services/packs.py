@@ -20,7 +20,7 @@ from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
 from runtime.queries import clock
-from runtime.services import manifests, pack_checks, pack_reading, races, registration, resources
+from runtime.services import kinds, manifests, pack_checks, pack_reading, races, registration, resources
 from runtime.services.pack_reading import Problem, Read
 
 _SYSTEM = "system"
@@ -91,13 +91,13 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     _store_targets(loading)
     _store_facts(loading)
     _store_resources(loading)
-    kinds = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
+    kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
     ]
     if activate:
         loading.warnings.extend(pack_checks.warnings(read.pack))
-        for contract, row in zip(read.pack.policy_kinds, kinds, strict=True):
+        for contract, row in zip(read.pack.policy_kinds, kind_rows, strict=True):
             _activate_kind(loading, contract, row)
         for agent, manifest in agents:
             _activate_manifest(loading, agent, manifest)
@@ -115,15 +115,15 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
 
 def _problems(read: Read, tenant: str) -> Iterator[Problem]:
     targets = set(Target.objects.of(tenant).values_list("name", flat=True))
-    kinds = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
-    yield from pack_checks.problems(read.pack, targets=targets, kinds=kinds)
+    known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
+    yield from pack_checks.problems(read.pack, targets=targets, kinds=known)
 
 
 def _changed_versions(read: Read, tenant: str) -> Iterator[Problem]:
     """Kinds and manifests whose version is registered with other content."""
-    kinds = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
+    stored = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
     for at, kind in enumerate(read.pack.policy_kinds):
-        row = kinds.get((kind.kind, kind.version))
+        row = stored.get((kind.kind, kind.version))
         if row is not None and not _is_same(kind, KindContract.from_bytes(bytes(row.body))):
             said = (
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
@@ -222,22 +222,9 @@ def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:
     held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
     if held is not None:
         return held
-    body = kind.to_bytes()
-    row = PolicyKind.objects.create(
-        tenant=loading.tenant,
-        kind=kind.kind,
-        version=kind.version,
-        title=kind.title,
-        risk_tier=kind.risk_tier,
-        body=body,
-        digest=canonical.digest(body),
-        created_at=loading.at,
-        created_by=loading.actor,
-    )
+    row, registered = kinds.register(tenant=loading.tenant, contract=kind, actor=loading.actor, at=loading.at)
     loading.registered.append(f"{kind.kind} {kind.version}")
-    loading.entries[_SYSTEM].append(
-        events.KindRegistered(policy_kind=kind.kind, version=kind.version, digest=row.digest)
-    )
+    loading.entries[_SYSTEM].append(registered)
     return row
 
 
@@ -275,14 +262,12 @@ def _activate_kind(loading: _Loading, contract: KindContract, row: PolicyKind) -
         loading.warnings.append(why_not)
     elif row.activated_at is not None and not row.active:
         loading.warnings.append(_superseded(name))
+    elif row.discarded_at is not None:
+        loading.warnings.append(_discarded(name))
     elif not row.active:
-        PolicyKind.objects.of(loading.tenant).filter(kind=row.kind, active=True).update(active=False)
-        row.active, row.activated_at, row.activated_by = True, loading.at, loading.actor
-        row.save(update_fields=["active", "activated_at", "activated_by"])
+        activated = kinds.put_in_force(row=row, actor=loading.actor, at=loading.at)
         loading.activated.append(name)
-        loading.entries[_SYSTEM].append(
-            events.KindActivated(policy_kind=row.kind, version=row.version, digest=row.digest)
-        )
+        loading.entries[_SYSTEM].append(activated)
 
 
 def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
@@ -293,7 +278,7 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
         loading.warnings.append(_superseded(name))
         return
     if row.discarded_at is not None:
-        loading.warnings.append(f"{name} was discarded: left as it is; give it a new version")
+        loading.warnings.append(_discarded(name))
         return
     activated = manifests.put_in_force(agent=agent, row=row, actor=loading.actor, at=loading.at)
     loading.activated.append(name)
@@ -302,6 +287,10 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
 
 def _superseded(name: str) -> str:
     return f"{name} was in force before and has been superseded: left as it is; give it a new version"
+
+
+def _discarded(name: str) -> str:
+    return f"{name} was discarded: left as it is; give it a new version"
 
 
 def _store_pack(loading: _Loading) -> None:

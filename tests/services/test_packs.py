@@ -10,8 +10,9 @@ from django.utils import timezone
 from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.problem import Problem
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Target
-from runtime.services import manifests, packs, races
+from runtime.services import kinds, manifests, packs, races
 from runtime.services.packs import Loaded, Refused
 
 pytestmark = pytest.mark.django_db
@@ -169,6 +170,15 @@ def test_a_kind_with_several_steps_is_registered_but_not_in_force() -> None:
     found = load(TEXT.replace("[{id: order, target: broker, request: {path: /orders}}]", steps))
     assert found.activated == ("manifest trader 1.0.0",)
     assert "TRADE 1.0.0 has 2 steps and is not activated: sagas are not there yet" in found.warnings
+    assert not PolicyKind.objects.get().active
+
+
+def test_a_kind_that_was_discarded_in_the_console_stays_so() -> None:
+    load(activate=False)
+    done = kinds.discard(tenant="default", kind="TRADE", version="1.0.0", reason="Not yet.", actor="user:1")
+    assert not isinstance(done, Problem)
+    found = load()
+    assert "TRADE 1.0.0 was discarded: left as it is; give it a new version" in found.warnings
     assert not PolicyKind.objects.get().active
 
 

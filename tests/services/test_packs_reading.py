@@ -197,8 +197,8 @@ def test_checks_what_the_pack_refers_to() -> None:
         + "resources: [{name: x, capacity: 1, unit: u}, {name: x, capacity: 1, unit: u}]\n"
     )
     assert [one.split(" ", 1)[1] for one in checked(text)] == [
-        "policy_kinds[0].steps[0].target: the target nowhere is neither in the pack nor configured",
-        "policy_kinds[0].claims[0].resource: the resource cash is not in the pack",
+        "policy_kinds[0].steps[0].target: no target is called nowhere",
+        "policy_kinds[0].claims[0].resource: no resource is called cash",
         "agents[0].manifest.policy_kinds[1]: the policy kind LOST is neither in the pack nor registered",
         "agents[1].manifest.policy_kinds[1]: the policy kind LOST is neither in the pack nor registered",
         "policy_kinds[1].kind: TRADE is already in this pack",

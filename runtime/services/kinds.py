@@ -1,0 +1,291 @@
+"""Policy kinds: the one place that registers versions, puts them in force and discards drafts (02).
+
+A version is immutable under its number. A draft rules nothing until another admin than its author activates
+it; the version before is superseded, and may be activated again. What was judged stays judged under the
+version it was judged under; contexts and sessions stay as they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from audit import events, ledger
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.states import KindState
+from runtime.kernel import versions
+from runtime.models import PolicyKind
+from runtime.queries import clock
+from runtime.queries import kinds as queries
+from runtime.services import four_eyes, pack_checks, pack_reading, races
+
+LONGEST_REASON = 500
+MOST_DRAFT_CHARS = 200_000
+STREAM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
+
+    line: int
+    field: str
+    message: str
+    is_wrong: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A draft's text as it was read; `contract` is None where it is no policy kind at all."""
+
+    contract: KindContract | None
+    remarks: tuple[Remark, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it may be saved."""
+        return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
+
+
+def register(
+    *, tenant: str, contract: KindContract, actor: str, at: datetime
+) -> tuple[PolicyKind, events.KindRegistered]:
+    """Store a version that rules nothing yet, in the caller's transaction; with the entry to append."""
+    row = PolicyKind.objects.create(
+        tenant=tenant,
+        kind=contract.kind,
+        version=contract.version,
+        title=contract.title,
+        risk_tier=contract.risk_tier,
+        body=contract.to_bytes(),
+        digest=contract.digest,
+        created_at=at,
+        created_by=actor,
+    )
+    return row, events.KindRegistered(policy_kind=row.kind, version=row.version, digest=row.digest)
+
+
+def put_in_force(
+    *, row: PolicyKind, actor: str, at: datetime, reason: str = "", solo: bool = False
+) -> events.KindActivated:
+    """Make a version the active one of its kind, in the caller's transaction; with the entry to append.
+
+    Raises `races.LostRaceError` where another version came or went between the caller's read and this write.
+    """
+    before = queries.get_active(tenant=row.tenant, kind=row.kind)
+    if before is not None and _swap(before, active=False) != 1:
+        raise races.LostRaceError
+    row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
+    row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
+    if _swap(row, active=True) != 1:
+        raise races.LostRaceError
+    row.active = True
+    return events.KindActivated(
+        policy_kind=row.kind,
+        version=row.version,
+        digest=row.digest,
+        reason=reason,
+        solo=solo,
+        replaces="" if before is None else before.version,
+    )
+
+
+def check(*, tenant: str, text: str, kind: str = "") -> Checked:
+    """Read a draft's text (YAML as in a pack, or JSON) and say what speaks against it. Writes nothing.
+
+    With `kind`, the text must be a version of that kind.
+    """
+    if len(text) > MOST_DRAFT_CHARS:
+        said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
+        return Checked(contract=None, remarks=(Remark(line=1, field="", message=said, is_wrong=True),))
+    source = pack_reading.Source(name="draft")
+    read = pack_reading.read_document(text=_spaced(text), source=source, contract=KindContract)
+    if not isinstance(read, KindContract):
+        wrong = (_remark(source, problem, is_wrong=True) for problem in read)
+        return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
+    found = [(problem, True) for problem in _problems(tenant, read, kind)]
+    found += [
+        (
+            pack_reading.Problem((name.partition("[")[0].partition(" ")[0],), f"{name} is not enforced yet"),
+            False,
+        )
+        for name in pack_checks.idle_fields(read)
+    ]
+    return Checked(
+        contract=read,
+        remarks=tuple(_remark(source, problem, is_wrong=is_wrong) for problem, is_wrong in found),
+    )
+
+
+def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind | Problem:
+    """Register a version from text; 422 with a violation for each field that is wrong.
+
+    The very same version again is the row that is there: a form sent twice drafts once.
+    """
+
+    def work() -> PolicyKind | Problem:
+        checked = check(tenant=tenant, text=text, kind=kind)
+        contract = checked.contract
+        if contract is not None:
+            held = queries.get_version(tenant=tenant, kind=contract.kind, version=contract.version)
+            if held is not None and held.digest == contract.digest and held.created_by == actor:
+                return held
+        if contract is None or not checked.is_sound:
+            return _unsound(checked)
+        at = clock.now()
+        row, registered = register(tenant=tenant, contract=contract, actor=actor, at=at)
+        _append(row, actor, at, registered)
+        return row
+
+    return races.run(work)
+
+
+def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
+    """Whether `actor` may put a version in force now: one answer for the button and for the write."""
+    name = f"{row.kind} {row.version}"
+    match queries.state_of(row):
+        case KindState.ACTIVE:
+            return _conflict("KIND_ACTIVE", f"{name} is in force already.")
+        case KindState.DISCARDED:
+            return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
+        case KindState.DRAFT | KindState.SUPERSEDED:
+            return _unfit(row) or four_eyes.ask(author=row.created_by, actor=actor, what=name)
+
+
+def activate(
+    *, tenant: str, kind: str, version: str, seen_active: str, reason: str, actor: str
+) -> PolicyKind | Problem:
+    """Put a version in force in place of `seen_active`, which its activator saw in force ("" for none).
+
+    409 where another one came into force meanwhile: what this one changes is no longer what was shown.
+    """
+
+    def work(row: PolicyKind) -> PolicyKind | Problem:
+        before = queries.get_active(tenant=tenant, kind=kind)
+        in_force = "" if before is None else before.version
+        if in_force != seen_active and not row.active:
+            said = f"{in_force or 'No version'} is in force now. Look again at what {version} changes."
+            return _conflict("KIND_MOVED", said)
+        agreed = may_activate(row=row, actor=actor)
+        if isinstance(agreed, Problem):
+            return agreed
+        at = clock.now()
+        _append(
+            row, actor, at, put_in_force(row=row, actor=actor, at=at, reason=reason.strip(), solo=agreed.solo)
+        )
+        return row
+
+    return _on_version(tenant, kind, version, reason, work)
+
+
+def discard(*, tenant: str, kind: str, version: str, reason: str, actor: str) -> PolicyKind | Problem:
+    """Mark a draft as one that never comes into force; its row stays, and its version stays taken."""
+
+    def work(row: PolicyKind) -> PolicyKind | Problem:
+        if queries.state_of(row) is not KindState.DRAFT:
+            said = f"{kind} {version} is not a draft: only one can be discarded."
+            return _conflict("KIND_NOT_A_DRAFT", said)
+        at = clock.now()
+        row.discarded_at, row.discarded_by, row.reason = at, actor, reason.strip()
+        row.save(update_fields=["discarded_at", "discarded_by", "reason"])
+        discarded = events.KindDiscarded(
+            policy_kind=row.kind, version=row.version, digest=row.digest, reason=row.reason
+        )
+        _append(row, actor, at, discarded)
+        return row
+
+    return _on_version(tenant, kind, version, reason, work)
+
+
+def _on_version(
+    tenant: str, kind: str, version: str, reason: str, work: Callable[[PolicyKind], PolicyKind | Problem]
+) -> PolicyKind | Problem:
+    if not 0 < len(reason.strip()) <= LONGEST_REASON or "\x00" in reason:
+        said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
+        return Problem(status=422, code="REASON_MISSING", detail=said)
+
+    def locked() -> PolicyKind | Problem:
+        # All versions of the kind: who activates another one waits here, and then sees this one in force.
+        rows = {row.version: row for row in queries.lock_versions(tenant=tenant, kind=kind)}
+        if version not in rows:
+            return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")
+        return work(rows[version])
+
+    return races.run(locked)
+
+
+def _swap(row: PolicyKind, *, active: bool) -> int:
+    return PolicyKind.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)
+
+
+def _problems(tenant: str, contract: KindContract, kind: str) -> list[pack_reading.Problem]:
+    found = list(_misfits(tenant, contract))
+    if kind and contract.kind != kind:
+        found.append(pack_reading.Problem(("kind",), f"this is the page of {kind}; a new kind has its own"))
+        return found
+    taken = queries.list_version_names(tenant=tenant, kind=contract.kind)
+    if contract.version in taken:
+        said = f"{contract.version} is registered already; give the change a new version"
+        found.append(pack_reading.Problem(("version",), said))
+    elif not versions.is_later(contract.version, versions.highest(taken)):
+        said = f"{versions.highest(taken)} is registered; a new version must be later"
+        found.append(pack_reading.Problem(("version",), said))
+    return found
+
+
+def _misfits(tenant: str, contract: KindContract) -> tuple[pack_reading.Problem, ...]:
+    """What is wrong with a kind in itself, or among the targets and resources that there are."""
+    return tuple(
+        pack_checks.kind_problems(
+            contract,
+            targets=queries.list_target_names(tenant=tenant),
+            resources=queries.list_resource_names(tenant=tenant),
+        )
+    )
+
+
+def _unfit(row: PolicyKind) -> Problem | None:
+    """What has come between a version and its activation since it was stored."""
+    contract = queries.contract_of(row)
+    if (said := pack_checks.not_activated(contract)) is not None:
+        return _conflict("KIND_UNSOUND", f"{said}.")
+    wrong = _misfits(row.tenant, contract)
+    if not wrong:
+        return None
+    said = f"{pack_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
+    return _conflict("KIND_UNSOUND", said)
+
+
+def _spaced(text: str) -> str:
+    """JSON may be indented by tabs, which YAML refuses; outside its texts a tab is a space to both."""
+    return text.expandtabs(2) if text.lstrip().startswith("{") else text
+
+
+def _remark(source: pack_reading.Source, problem: pack_reading.Problem, *, is_wrong: bool) -> Remark:
+    return Remark(
+        line=source.line(problem),
+        field=pack_reading.written(problem.place),
+        message=problem.message,
+        is_wrong=is_wrong,
+    )
+
+
+def _unsound(checked: Checked) -> Problem:
+    return Problem(
+        status=422,
+        code="KIND_UNSOUND",
+        detail="The draft was not saved. Correct what is listed and save it again.",
+        violations=tuple(
+            Violation(pointer=remark.field, message=remark.message)
+            for remark in checked.remarks
+            if remark.is_wrong
+        ),
+    )
+
+
+def _conflict(code: str, detail: str) -> Problem:
+    return Problem(status=409, code=code, detail=detail)
+
+
+def _append(row: PolicyKind, actor: str, at: datetime, *added: events.Event) -> None:
+    ledger.append_to(tenant=row.tenant, stream=STREAM, actor=actor, at=at, events=added)

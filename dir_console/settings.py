@@ -155,6 +155,7 @@ DIR_PORTS = {
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.expire",
     "ring": "runtime.tasks.drain.ring" if EMBEDDED else "runtime.tasks.jobs.ring",
+    "ring_guards": "runtime.tasks.guards.ring" if EMBEDDED else "runtime.tasks.jobs.ring_guards",
 }
 DIR_HEADS = ["runtime.queries.heads.flow_heads"]
 

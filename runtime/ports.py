@@ -61,3 +61,8 @@ def expire_escalations() -> int:
 def ring(intent_ids: Sequence[UUID]) -> None:
     """Ring the doorbell for intents that are ready. Never raises: the sweeper finds what a bell missed."""
     _door("ring")(intent_ids)
+
+
+def ring_guards(run_ids: Sequence[int]) -> None:
+    """Ring for guards that are to look. Never raises: their rows become due by themselves."""
+    _door("ring_guards")(run_ids)

@@ -15,7 +15,7 @@ from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.models import Agent, Answer, Flow, Session
 from runtime.queries import clock
 from runtime.queries import facts as fact_queries
-from runtime.services import consequences, judging, locks, races
+from runtime.services import consequences, guards, judging, locks, races
 from runtime.services.journal import Journal
 
 
@@ -112,6 +112,7 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
     flow.policy_kind = asked.policy_kind
     journal.move(FlowState.VALIDATING)
     journal.add(*judging.store(judged))
+    guards.ask(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:
         case Decision.ACCEPT:
             follow = consequences.accept(journal=journal, judged=judged)

@@ -28,9 +28,11 @@ class Journal:
     feedback: list[Feedback] = field(default_factory=list)
     beside: dict[str, list[events.Event]] = field(default_factory=dict)
     version_read: int = field(init=False)
+    had_ended: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.version_read = self.flow.version
+        self.had_ended = self.flow.state in ENDED
         self.at = max(self.at, self.flow.updated_at)
 
     def add(self, *added: events.Event) -> None:
@@ -67,7 +69,7 @@ class Journal:
 
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
-        if self.flow.state in ENDED:
+        if self.flow.state in ENDED and not self.had_ended:
             # Whatever the way out, a flow that ends holds nothing any more, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))

@@ -18,7 +18,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureCategory
 from runtime.contracts.states import OPEN_TO_PROPOSALS, AttemptState, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt
-from runtime.queries import clock, intents, resources
+from runtime.queries import clock, guards, intents, resources
 from runtime.services import leases, locks, races, usage
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
@@ -45,6 +45,7 @@ class Swept:
     idle_flows: int = 0
     overdue_flows: int = 0
     leases: int = 0
+    guards: int = 0
     failed: int = 0
 
 
@@ -61,6 +62,7 @@ def sweep() -> Swept:
     return Swept(
         orphans=orphans,
         rung=_ring_due(at),
+        guards=_ring_guards(at),
         escalations=escalations,
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
@@ -132,11 +134,22 @@ def _ring_due(at: datetime) -> int:
     due = [
         item.intent_id
         for item in intents.list_due(at=at, limit=_RING_BATCH)
-        if int((at - item.next_at).total_seconds()) % _REPEAT_S < _FRESH_S
+        if _is_its_turn(at, item.next_at)
     ]
     if due:
         ports.ring(due)
     return len(due)
+
+
+def _ring_guards(at: datetime) -> int:
+    due = [pk for pk, next_at in guards.list_due(at=at, limit=_RING_BATCH) if _is_its_turn(at, next_at)]
+    if due:
+        ports.ring_guards(due)
+    return len(due)
+
+
+def _is_its_turn(at: datetime, next_at: datetime) -> bool:
+    return int((at - next_at).total_seconds()) % _REPEAT_S < _FRESH_S
 
 
 def _expire_escalations() -> tuple[int, int]:

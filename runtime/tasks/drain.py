@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper.
+"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, and guards.
 
 Rows are the truth; the bell only shortens the wait. Other processes cannot ring it, so the finder also looks
 by itself, at most a second apart.
@@ -19,6 +19,7 @@ from django.db import connection
 
 from runtime.queries import clock, intents
 from runtime.services import execution, races, sweeping
+from runtime.tasks import guards
 
 ATTEMPT_THREADS = 4
 # One slow target must not block the rest.
@@ -54,6 +55,8 @@ class Drain:
         self._begin("sweeper", self._sweep)
         for number in range(ATTEMPT_THREADS):
             self._begin(f"attempts-{number}", self._attempt)
+        for number in range(guards.THREADS):
+            self._begin(f"guards-{number}", lambda: guards.serve(self._stopping))
 
     def stop(self, *, timeout_s: float) -> bool:
         """Take no more work and wait for the calls under way; True when all of them have been recorded.
@@ -63,6 +66,7 @@ class Drain:
         """
         self._stopping.set()
         _bell.set()
+        guards.ring(())
         for _ in range(ATTEMPT_THREADS):
             self._work.put(None)
         ends_at = time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""The production work queue: Celery carries intent ids, the rows decide.
+"""The production work queue: Celery carries the ids of intents and guard runs, the rows decide.
 
 No countdown and no retry of Celery's own: a redelivered message would run twice. Retry times live in the
 row; the sweeper rings again for whatever a lost message left behind.
@@ -11,13 +11,14 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from celery import shared_task
 from django.db import connection
 
 from runtime.services import sweeping
-from runtime.tasks import drain
+from runtime.tasks import drain, guards
 
 QUEUE_LIMIT = 1000
 PAUSE_S = 5.0
@@ -33,6 +34,12 @@ def attempt(intent_id: str) -> None:
     """Attempt one intent."""
     owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"[:80]
     drain.attempt_quietly(UUID(intent_id), owner=owner)
+
+
+@shared_task(name="runtime.guard", acks_late=True, ignore_result=True)
+def guard(run_id: str) -> None:
+    """Let one guard look at one proposal."""
+    guards.run_quietly(int(run_id))
 
 
 @shared_task(name="runtime.sweep", ignore_result=True)
@@ -57,7 +64,7 @@ class Ringer:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._ids: queue.Queue[UUID] = queue.Queue(QUEUE_LIMIT)
+        self._ids: queue.Queue[tuple[Any, UUID | int]] = queue.Queue(QUEUE_LIMIT)
         self._quiet_until = 0.0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -67,13 +74,13 @@ class Ringer:
         """Whether offers are dropped just now."""
         return time.monotonic() < self._quiet_until
 
-    def offer(self, intent_ids: Sequence[UUID]) -> None:
+    def offer(self, task: Any, ids: Sequence[UUID | int]) -> None:
         """Take ids, or drop them when the queue is full or the broker failed a moment ago. Never waits."""
         if self.is_pausing:
             return
         try:
-            for intent_id in intent_ids:
-                self._ids.put_nowait(intent_id)
+            for item in ids:
+                self._ids.put_nowait((task, item))
         except queue.Full:
             _log.warning("the bell's queue is full; the sweeper will ring for the rest")
             self._quiet_until = time.monotonic() + FULL_PAUSE_S
@@ -84,9 +91,9 @@ class Ringer:
 
     def _run(self) -> None:
         while True:
-            intent_id = self._ids.get()
+            task, item = self._ids.get()
             try:
-                attempt.apply_async((str(intent_id),), retry=False)
+                task.apply_async((str(item),), retry=False)
             except Exception as error:
                 _log.warning("the broker cannot be rung (%s); pausing %s s", type(error).__name__, PAUSE_S)
                 self._quiet_until = time.monotonic() + PAUSE_S
@@ -105,7 +112,12 @@ _ringer = Ringer()
 
 def ring(intent_ids: Sequence[UUID]) -> None:
     """Tell the workers; returns at once."""
-    this_ringer().offer(intent_ids)
+    this_ringer().offer(attempt, intent_ids)
+
+
+def ring_guards(run_ids: Sequence[int]) -> None:
+    """The same for guards that are to look."""
+    this_ringer().offer(guard, run_ids)
 
 
 def this_ringer() -> Ringer:

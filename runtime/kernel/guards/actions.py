@@ -7,7 +7,6 @@ from itertools import pairwise
 from runtime.contracts.guard import FindingCode
 from runtime.kernel.guards import opposites, words
 from runtime.kernel.guards.leaves import Leaf
-from runtime.kernel.guards.opposites import Meaning
 from runtime.kernel.guards.words import Token
 
 MAX_PARTS = 6
@@ -17,17 +16,16 @@ Side = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
-    """An action word in the text; `is_denied` where an odd number of negations reaches it."""
+class Said:
+    """The first word of each side that affirms it plainly, may affirm it, or is denied."""
 
-    meaning: Meaning
-    shown: str
-    is_denied: bool
+    plain: dict[Side, str]
+    weak: dict[Side, str]
+    denied: dict[Side, str]
 
-    @property
-    def side(self) -> Side:
-        """The row and the side that the word stands for."""
-        return self.meaning.row, self.meaning.side
+    def affirms(self, side: Side) -> str | None:
+        """The word that speaks for a side, plainly or not."""
+        return self.plain.get(side) or self.weak.get(side)
 
 
 def is_action(word: str) -> bool:
@@ -48,26 +46,27 @@ def of_value(value: str) -> set[Side]:
 
 def contradictions(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[tuple[FindingCode, str]]:
     """For each action that the parameters name, what in the text speaks against it."""
-    said = _mentions(tokens)
+    said = _said(tokens)
     for leaf in leaves:
         if isinstance(leaf.value, str):
             for side in sorted(of_value(leaf.value)):
                 found = _against(side, said)
                 if found is not None:
-                    code, mention = found
-                    yield code, _sentence(code, mention.shown, leaf.value)
+                    yield found[0], _sentence(*found, leaf.value)
 
 
-def _mentions(tokens: Sequence[Token]) -> list[Mention]:
-    found = []
+def _said(tokens: Sequence[Token]) -> Said:
+    """An action word is denied where an odd number of negations reaches it."""
+    said = Said(plain={}, weak={}, denied={})
     for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
         pair = f"{token.word} {following.word}" if following and following.clause == token.clause else ""
-        meaning = opposites.MEANINGS.get(pair) or opposites.MEANINGS.get(token.word)
+        shown = pair if pair in opposites.MEANINGS else token.word
+        meaning = opposites.MEANINGS.get(shown)
         if meaning is not None:
-            shown = pair if pair in opposites.MEANINGS else token.word
-            found.append(Mention(meaning, shown, _is_denied(tokens, at)))
-    return found
+            heard = said.denied if _is_denied(tokens, at) else said.weak if meaning.is_weak else said.plain
+            heard.setdefault((meaning.row, meaning.side), shown)
+    return said
 
 
 def _is_denied(tokens: Sequence[Token], at: int) -> bool:
@@ -79,21 +78,18 @@ def _is_denied(tokens: Sequence[Token], at: int) -> bool:
     return (denials + sum(pair in opposites.NEGATING_PAIRS for pair in pairs)) % 2 == 1
 
 
-def _against(own: Side, said: Sequence[Mention]) -> tuple[FindingCode, Mention] | None:
+def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
     """The strongest thing said against `own`; None where the text affirms it somewhere."""
-    affirmed = [mention for mention in said if not mention.is_denied]
-    if any(mention.side == own for mention in affirmed):
+    if said.affirms(own) is not None:
         return None
-    row, side = own
-    opposed = [mention for mention in affirmed if mention.side == (row, 1 - side)]
-    plain = next((mention for mention in opposed if not mention.meaning.is_weak), None)
-    denied = next((mention for mention in said if mention.is_denied and mention.side == own), None)
+    other = (own[0], 1 - own[1])
+    plain, denied = said.plain.get(other), said.denied.get(own)
     if plain is not None:
-        return (FindingCode.ACTION_REVERSED if denied else FindingCode.ACTION_OPPOSED), plain
+        return (FindingCode.ACTION_OPPOSED if denied is None else FindingCode.ACTION_REVERSED), plain
     if denied is not None:
         return FindingCode.ACTION_NEGATED, denied
-    beside = [mention for mention in affirmed if mention.side == opposites.NEIGHBOURS.get(own)]
-    doubtful = next(iter([*opposed, *beside]), None)
+    beside = opposites.NEIGHBOURS.get(own)
+    doubtful = said.weak.get(other) or (None if beside is None else said.affirms(beside))
     return None if doubtful is None else (FindingCode.ACTION_DOUBTFUL, doubtful)
 
 

@@ -11,7 +11,7 @@ from runtime.kernel.guards.words import Token
 
 # A number in the text may be rounded by this much.
 SHARE_PERCENT = 10
-MAX_COMPARED = 40
+MAX_COMPARED = 12
 MAX_DIGITS = 18
 _CENTS = Decimal(100)
 

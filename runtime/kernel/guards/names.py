@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from runtime.contracts.guard import FindingCode
 from runtime.kernel.guards import actions, words
@@ -10,8 +11,8 @@ from runtime.kernel.guards.words import Token
 
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9]{1,9}(?:[-./][A-Z0-9]{1,8})?")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_ID = re.compile(r"(?P<make>[^\W\d_]+[-_./:]?)[\w./:-]*\d[\w./:-]*")
-_LEAST_ID_CHARS = 4
+_MAKE = re.compile(r"[^\W\d_]++[-_./:]?+")
+_LEAST_ID_CHARS, _MOST_ID_CHARS = 4, 64
 _SPLIT = re.compile(r"[-./]")
 # Capitals that name no thing to act on.
 ABBREVIATIONS = words.bag(
@@ -22,40 +23,47 @@ ABBREVIATIONS = words.bag(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the text names that is not of the parameters: symbols as written, and one id of each make."""
+
+    symbols: tuple[str, ...]
+    ids: Mapping[str, str]
+    is_loud: bool
+
+
 def contradictions(
     tokens: Sequence[Token], leaves: Sequence[Leaf], choices: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[FindingCode, str]]:
     """For each symbol or id of the parameters that the text does not name: another that it does."""
     said = {token.word for token in tokens}
-    ours = {part.casefold() for leaf in leaves if isinstance(leaf.value, str) for part in _forms(leaf.value)}
+    forms = {leaf.value: _forms(leaf.value) for leaf in leaves if isinstance(leaf.value, str)}
+    ours = {form for of_one in forms.values() for form in of_one}
+    named = _named([token for token in tokens if token.word not in ours], is_loud=_is_loud(tokens))
     for leaf in leaves:
-        if not isinstance(leaf.value, str) or said.intersection(
-            form.casefold() for form in _forms(leaf.value)
-        ):
-            continue
-        others = [token for token in tokens if token.word not in ours]
-        found = _other(leaf, others, tuple(choices.get(leaf.name, ())), is_loud=_is_loud(tokens))
-        if found is not None:
-            code, other = found
-            yield code, f"The explanation names {other}, and {leaf.name} is {leaf.value}."
+        if isinstance(leaf.value, str) and said.isdisjoint(forms[leaf.value]):
+            found = _other(leaf.value, named, choices.get(leaf.name, ()))
+            if found is not None:
+                yield found[0], f"The explanation names {found[1]}, and {leaf.name} is {leaf.value}."
 
 
-def _other(
-    leaf: Leaf, others: Sequence[Token], choices: Sequence[str], *, is_loud: bool
-) -> tuple[FindingCode, str] | None:
-    own = str(leaf.value)
+def _named(tokens: Sequence[Token], *, is_loud: bool) -> Named:
+    ids: dict[str, str] = {}
+    for token in tokens:
+        ids.setdefault(_make(token.text), token.text)
+    symbols = tuple(dict.fromkeys(token.text for token in tokens if _is_symbol(token.text)))
+    return Named(symbols=symbols, ids=ids, is_loud=is_loud)
+
+
+def _other(own: str, named: Named, choices: Sequence[str]) -> tuple[FindingCode, str] | None:
     if _is_symbol(own):
-        allowed = {choice for choice in choices if _is_symbol(choice)}
-        symbols = [token.text for token in others if _is_symbol(token.text)]
-        chosen = next((text for text in symbols if text in allowed), None)
+        allowed = set(choices)
+        chosen = next((symbol for symbol in named.symbols if symbol in allowed), None)
         if chosen is not None:
             return FindingCode.OTHER_CHOICE, chosen
-        if symbols and not is_loud:
-            return FindingCode.OTHER_SYMBOL, symbols[0]
-        return None
+        return (FindingCode.OTHER_SYMBOL, named.symbols[0]) if named.symbols and not named.is_loud else None
     make = _make(own)
-    same = next((token.text for token in others if make and _make(token.text) == make), None)
-    return None if same is None else (FindingCode.OTHER_ID, same)
+    return (FindingCode.OTHER_ID, named.ids[make]) if make and make in named.ids else None
 
 
 def _is_symbol(text: str) -> bool:
@@ -75,12 +83,16 @@ def _is_loud(tokens: Sequence[Token]) -> bool:
 def _make(text: str) -> str:
     """What ids of one sort have in common: `uuid`, or what stands before the first digit; empty for no id."""
     plain = text.casefold()
+    if not _LEAST_ID_CHARS <= len(plain) <= _MOST_ID_CHARS:
+        return ""
     if _UUID.fullmatch(plain):
         return "uuid"
-    found = _ID.fullmatch(plain)
-    return found["make"] if found and len(plain) >= _LEAST_ID_CHARS else ""
+    make = _MAKE.match(plain)
+    has_digit = make is not None and any(char.isdigit() for char in plain[make.end() :])
+    return make[0] if make is not None and has_digit else ""
 
 
-def _forms(value: str) -> tuple[str, ...]:
+def _forms(value: str) -> frozenset[str]:
     """The value and, for a symbol of two parts, its first one: `BTC-USD` is spoken of as BTC."""
-    return (value, _SPLIT.split(value)[0]) if _is_symbol(value) else (value,)
+    first = _SPLIT.split(value)[0] if _is_symbol(value) else value
+    return frozenset({value.casefold(), first.casefold()})

@@ -19,11 +19,6 @@ class Meaning:
     side: int
     is_weak: bool
 
-    @property
-    def opposite(self) -> tuple[str, int]:
-        """The other side of the same row."""
-        return self.row, 1 - self.side
-
 
 # Row: ((names it, may tell of something else), the same of the other side).
 _Side = tuple[str, str]

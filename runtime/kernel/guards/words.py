@@ -4,8 +4,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MAX_CHARS = 4_000
-MAX_TOKENS = 800
+MAX_CHARS = 20_000  # as much as a proposal may explain
+MAX_TOKENS = 4_000
 
 # Possessive throughout: no piece is ever read twice, whatever the text.
 _PIECE = re.compile(

@@ -1,0 +1,54 @@
+"""A question to a target that changes nothing there: what a webhook guard thinks of a proposal."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from pydantic import ValidationError
+
+from runtime.adapters.executors import http
+from runtime.adapters.executors.call import Call
+from runtime.contracts.guard import TargetAnswer
+from runtime.contracts.receipt import Failure
+from runtime.models import Target
+from runtime.services.execution.attempting import give_back_connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unanswered:
+    """No answer that could be used; `why` never quotes what the target sent."""
+
+    why: str
+
+
+def consult(
+    *, tenant: str, target: str, path: str, body: bytes, key: str, timeout_s: float
+) -> TargetAnswer | Unanswered:
+    """POST canonical JSON to a configured target and read its answer strictly. Everything is a value.
+
+    The call goes the same way as every other: vetted addresses, signed where the target names a secret, one
+    deadline, a capped answer, the same key at each try. It is outside the circuit of the target, so that a
+    guard which is down cannot hold back what executes there.
+    """
+    row = Target.objects.of(tenant).filter(name=target).first()
+    if row is None:
+        return Unanswered(why=f"no target is called {target}")
+    base_url = settings.DIR_TARGET_URLS.get(target, row.base_url)
+    give_back_connection()
+    result = http.execute(
+        Call(
+            base_url=base_url,
+            secret_env=row.secret_env,
+            method="POST",
+            path=path,
+            body=body,
+            key=key,
+            traceparent="",
+            timeout_s=timeout_s,
+        )
+    )
+    if isinstance(result, Failure):
+        return Unanswered(why=f"{result.category.value}: {result.detail}")
+    try:
+        return TargetAnswer.from_bytes(result.body)
+    except ValidationError:
+        return Unanswered(why="the answer is not {flag, confidence, message} as a guard gives it")

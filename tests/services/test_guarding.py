@@ -1,0 +1,247 @@
+"""A guard looks after the verdict, is heard once, and never touches what it looks at."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit import canonical
+from audit.models import LedgerEntry
+from audit.verification import Whole, verify_database
+from runtime.contracts.guard import GuardResult, GuardRunState
+from runtime.models import Flow, Guard, GuardRun, PolicyKind, Review, Target, Verdict
+from runtime.queries import clock, replaying
+from runtime.queries import guards as queries
+from runtime.services import guarding, guards, stops
+from tests import builders, factories
+from tests.adapters import targets
+from tests.services import watch
+
+pytestmark = pytest.mark.django_db
+SAYS_YES = b'{"flag":true,"confidence":"0.97","message":"It says the opposite."}'
+
+
+@pytest.fixture
+def desk() -> factories.Desk:
+    return factories.desk()
+
+
+def judge(base_url: str) -> None:
+    Target.objects.create(tenant=factories.TENANT, name="judge", base_url=base_url, configured_at=clock.now())
+
+
+def ask_webhook(desk: factories.Desk, settings: Settings, answering: targets.Answering) -> targets.StandIn:
+    """One webhook guard asked about one proposal, run once against a target that answers so."""
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(answering) as running:
+        judge(running.base_url)
+        watch.configure(**watch.WEBHOOK)
+        watch.propose(desk)
+        watch.run_all()
+    return running
+
+
+def test_without_a_guard_nothing_is_asked(desk: factories.Desk) -> None:
+    watch.propose(desk)
+    assert not GuardRun.objects.exists()
+
+
+def test_a_guard_is_asked_in_the_transaction_of_the_verdict(desk: factories.Desk) -> None:
+    guard = watch.configure()
+    answer = watch.propose(desk)
+    run = GuardRun.objects.get()
+    assert (run.guard, str(run.proposal_id), run.state) == (guard, answer["proposal_id"], "PENDING")
+    assert queries.list_due(at=clock.now(), limit=5) == [(run.pk, run.next_at)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "changes", "asked"),
+    [
+        ({"policy_kinds": ["ADJUST_POSITION"]}, {}, 1),
+        ({"policy_kinds": ["TRANSFER_FUNDS"]}, {}, 0),
+        ({}, {"explain": None}, 0),
+    ],
+)
+def test_a_guard_looks_at_its_kinds_and_at_claims_only(
+    desk: factories.Desk, fields: dict[str, Any], changes: dict[str, Any], asked: int
+) -> None:
+    watch.configure(**fields)
+    watch.propose(desk, **changes)
+    assert GuardRun.objects.count() == asked
+
+
+def test_a_guard_that_is_off_is_not_asked(desk: factories.Desk) -> None:
+    watch.configure()
+    guards.switch(tenant="default", guard_id="explain-fits", enabled=False, reason="noisy", actor="user:1")
+    watch.propose(desk)
+    assert not GuardRun.objects.exists()
+
+
+def test_a_fitting_explanation_is_clear(desk: factories.Desk) -> None:
+    watch.configure()
+    watch.propose(desk, explain="Buying 5 shares of AAPL for $947.50.")
+    assert watch.run_all() == [GuardRunState.CLEAR]
+    run = GuardRun.objects.get()
+    assert GuardResult.from_bytes(bytes(run.result or b"")).findings == ()
+    assert run.guard_digest == run.guard.digest
+    assert not Review.objects.exists()
+    assert watch.run_all() == []
+
+
+def test_a_flag_opens_a_review_and_changes_nothing_else(desk: factories.Desk) -> None:
+    watch.configure()
+    answer = watch.propose(desk)
+    before = Flow.objects.get(dfid=answer["dfid"]).state
+    assert watch.run_all() == [GuardRunState.FLAGGED]
+    review = Review.objects.get()
+    found = canonical.decode(bytes(review.findings))
+    assert [item["code"] for item in found] == ["ACTION_OPPOSED", "OTHER_SYMBOL"]
+    assert (review.confidence_bps, review.emergency_stop, review.agent_suspended) == (
+        9500,
+        "NOT_ASKED",
+        False,
+    )
+    assert Flow.objects.get(dfid=answer["dfid"]).state == before
+    assert desk.again().status == "ACTIVE"
+    entry = LedgerEntry.objects.get(stream=answer["dfid"], kind="review:flagged")
+    assert (entry.actor, entry.payload["confidence"]) == ("guard:explain-fits", "0.95")
+    assert "selling" not in str(entry.payload)
+    assert isinstance(verify_database(), Whole)
+    assert isinstance(replaying.replay(), replaying.Equal)
+
+
+def test_a_rejected_proposal_is_looked_at_too(desk: factories.Desk) -> None:
+    watch.configure()
+    answer = watch.propose(desk, params={**builders.PARAMS, "quantity": -1})
+    assert answer["verdict"] == "REJECT"
+    assert watch.run_all() == [GuardRunState.FLAGGED]
+
+
+def test_another_choice_of_the_schema_is_surer_than_a_symbol(desk: factories.Desk) -> None:
+    schema = {**builders.KIND["params_schema"]["properties"], "symbol": {"enum": ["AAPL", "MSFT"]}}
+    whole = {**builders.KIND["params_schema"], "properties": schema}
+    PolicyKind.objects.filter(active=True).update(body=builders.kind(params_schema=whole).to_bytes())
+    watch.configure()
+    watch.propose(desk, explain="MSFT is strong.")
+    watch.run_all()
+    assert Review.objects.get().confidence_bps == 8000
+
+
+def test_a_run_that_is_not_due_is_left(desk: factories.Desk) -> None:
+    watch.configure()
+    watch.propose(desk)
+    run = GuardRun.objects.get()
+    GuardRun.objects.update(next_at=clock.now() + timedelta(seconds=60))
+    assert guarding.run(run.pk) is None
+    assert guarding.run(0) is None
+
+
+def test_a_run_of_a_guard_that_was_switched_off_meanwhile_ends(desk: factories.Desk) -> None:
+    watch.configure()
+    answer = watch.propose(desk)
+    Guard.objects.update(enabled=False)
+    assert watch.run_all() == [GuardRunState.FAILED]
+    assert "switched off" in GuardRun.objects.get().detail
+    assert LedgerEntry.objects.filter(stream=answer["dfid"], kind="guard:failed").count() == 1
+
+
+def test_a_run_whose_workers_all_died_ends_as_failed(desk: factories.Desk) -> None:
+    watch.configure()
+    watch.propose(desk)
+    GuardRun.objects.update(tries=guarding.MAX_TRIES)
+    assert watch.run_all() == [GuardRunState.FAILED]
+    assert "did not report" in GuardRun.objects.get().detail
+
+
+def test_a_second_report_of_one_run_changes_nothing(desk: factories.Desk) -> None:
+    """Its first worker was slow, and somebody else has taken the run again: recorded once."""
+    watch.configure()
+    watch.propose(desk)
+    taken = guarding._take(GuardRun.objects.get().pk)
+    assert isinstance(taken, guarding.Taken)
+    result = guarding._look(taken)
+    assert isinstance(result, GuardResult)
+    assert guarding._record(taken, result) == GuardRunState.FLAGGED
+    assert guarding._record(taken, result) is None
+    assert guarding._put_off(taken, guarding.Unanswered(why="late")) is None
+    assert Review.objects.count() == 1
+
+
+def test_a_webhook_is_told_what_was_proposed_and_heard(desk: factories.Desk, settings: Settings) -> None:
+    target = ask_webhook(desk, settings, targets.answer(200, SAYS_YES))
+    asked = targets.as_json(target.seen[0].body)
+    verdict = Verdict.objects.get()
+    assert asked == {
+        "dfid": str(verdict.proposal.flow_id),
+        "proposal_id": str(verdict.proposal_id),
+        "policy_kind": "ADJUST_POSITION",
+        "params": builders.PARAMS,
+        "explain": watch.OPPOSITE,
+        "verdict": "ACCEPT",
+    }
+    assert (target.seen[0].method, target.seen[0].path) == ("POST", "/")
+    assert canonical.encode(asked) == target.seen[0].body
+    review = Review.objects.get()
+    assert review.confidence_bps == 9700
+    assert canonical.decode(bytes(review.findings))[0]["message"] == "It says the opposite."
+
+
+def test_a_webhook_that_finds_nothing_is_clear(desk: factories.Desk, settings: Settings) -> None:
+    ask_webhook(desk, settings, targets.answer(200, b'{"flag":false,"confidence":"0.1","message":""}'))
+    assert GuardRun.objects.get().state == GuardRunState.CLEAR
+
+
+@pytest.mark.parametrize(
+    "answering",
+    [
+        targets.answer(500),
+        targets.answer(302, headers={"Location": "/"}),
+        targets.drop,
+        targets.answer(200, b"{}"),
+        targets.answer(200, b'{"flag":"yes","confidence":"0.97","message":""}'),
+        targets.answer(200, b'{"flag":true,"confidence":0.97,"message":""}'),
+        targets.answer(200, b'{"flag":true,"confidence":"1.01","message":""}'),
+        targets.answer(200, b'{"flag":true,"confidence":"0.97","message":"","extra":1}'),
+    ],
+)
+def test_failure_and_rubbish_are_tried_again_a_few_times_and_never_flag(
+    desk: factories.Desk, settings: Settings, answering: targets.Answering
+) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(answering) as target:
+        judge(target.base_url)
+        watch.configure(**watch.WEBHOOK)
+        answer = watch.propose(desk)
+        ends = [watch.run_all() for _ in range(guarding.MAX_TRIES + 1)]
+        assert len(target.seen) == guarding.MAX_TRIES
+        assert len({seen.headers["Idempotency-Key"] for seen in target.seen}) == 1
+    assert ends == [[GuardRunState.PENDING], [GuardRunState.PENDING], [GuardRunState.FAILED], []]
+    assert not Review.objects.exists()
+    failed = LedgerEntry.objects.get(stream=answer["dfid"], kind="guard:failed")
+    assert failed.payload["tries"] == guarding.MAX_TRIES
+    assert isinstance(verify_database(), Whole)
+
+
+def test_a_webhook_without_its_target_fails(desk: factories.Desk) -> None:
+    watch.configure(**watch.WEBHOOK)
+    watch.propose(desk)
+    assert watch.run_all() == [GuardRunState.PENDING]
+    assert GuardRun.objects.get().detail == "no target is called judge"
+
+
+def test_nothing_is_called_while_everything_is_stopped(desk: factories.Desk) -> None:
+    watch.configure(**watch.WEBHOOK)
+    watch.propose(desk)
+    stops.stop_all(tenant="default", actor="user:1", reason="drill")
+    assert queries.list_due(at=clock.now(), limit=5) == []
+    assert watch.run_all() == [None]
+    assert GuardRun.objects.get().tries == 0
+
+
+def test_a_flow_that_has_ended_is_flagged_and_stays_as_it_is(desk: factories.Desk) -> None:
+    watch.configure()
+    answer = watch.propose(desk)
+    Flow.objects.filter(dfid=answer["dfid"]).update(state="CLOSED", ended_at=clock.now())
+    assert watch.run_all() == [GuardRunState.FLAGGED]
+    assert Flow.objects.get(dfid=answer["dfid"]).state == "CLOSED"

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue, StringConstraints
 
 from runtime.contracts import states
+from runtime.contracts.guard import Guard
 from runtime.contracts.manifest import AgentId, Manifest
 from runtime.contracts.policy_kind import (
     Contract,
@@ -15,6 +16,7 @@ from runtime.contracts.policy_kind import (
     TargetName,
     Title,
     Words,
+    is_empty,
 )
 
 
@@ -57,3 +59,4 @@ class Pack(Contract):
     policy_kinds: tuple[PolicyKind, ...] = ()
     targets: dict[TargetName, Target] = Field(default_factory=dict)
     agents: tuple[PackAgent, ...] = ()
+    guards: tuple[Guard, ...] = Field(default=(), exclude_if=is_empty)

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from runtime.contracts.guard import GuardKind, bps, text
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.pack import Pack
 from runtime.contracts.policy_kind import OnUnknown, PolicyKind
+from runtime.kernel.guards import weights
 from runtime.kernel.rules import kind_linter
 from runtime.services.pack_reading import Problem
 
@@ -44,6 +46,18 @@ def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) ->
     yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
     yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
+    yield from _guard_problems(pack, targets={*pack.targets, *targets}, kinds=known)
+
+
+def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
+    for at, guard in enumerate(pack.guards):
+        if guard.target is not None and guard.target not in targets:
+            yield Problem(("guards", at, "target"), f"no target is called {guard.target}")
+        for number, name in enumerate(guard.policy_kinds):
+            if name not in kinds:
+                place = ("guards", at, "policy_kinds", number)
+                yield Problem(place, f"the policy kind {name} is neither in the pack nor registered")
+    yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
 
 
 def kind_problems(
@@ -72,6 +86,11 @@ def warnings(pack: Pack) -> Iterator[str]:
             if getattr(agent.manifest, name):
                 yield f"{agent.agent_id}: {name} is not enforced yet"
         yield from _missing_limits(pack, agent.agent_id, agent.manifest)
+    for guard in pack.guards:
+        is_lexical = guard.guard is GuardKind.LEXICAL
+        if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > weights.MOST_BPS:
+            most = f"a lexical guard is never surer than {text(weights.MOST_BPS)}"
+            yield f"{guard.id}: {most}, so it stops nobody at {guard.stop_confidence}"
 
 
 def not_activated(kind: PolicyKind) -> str | None:

@@ -20,7 +20,16 @@ from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
 from runtime.queries import clock
-from runtime.services import kinds, manifests, pack_checks, pack_reading, races, registration, resources
+from runtime.services import (
+    guards,
+    kinds,
+    manifests,
+    pack_checks,
+    pack_reading,
+    races,
+    registration,
+    resources,
+)
 from runtime.services.pack_reading import Problem, Read
 
 _SYSTEM = "system"
@@ -91,6 +100,7 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     _store_targets(loading)
     _store_facts(loading)
     _store_resources(loading)
+    _store_guards(loading)
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -216,6 +226,13 @@ def _store_resources(loading: _Loading) -> None:
         if added:
             loading.entries[_SYSTEM].extend(added)
         loading.warnings.extend([warning] if warning else [])
+
+
+def _store_guards(loading: _Loading) -> None:
+    for given in sorted(loading.read.pack.guards, key=lambda one: one.id):
+        added = guards.configure(tenant=loading.tenant, given=given, at=loading.at)
+        if added:
+            loading.entries[_SYSTEM].extend(added)
 
 
 def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:

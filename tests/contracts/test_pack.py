@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from audit import canonical
+from runtime.contracts import guard
 from runtime.contracts.pack import Pack
 from runtime.contracts.states import AgentRole
 
@@ -45,8 +46,41 @@ def test_a_whole_pack_is_read() -> None:
         {"resources": [{"name": "x", "capacity": -1, "unit": "y"}]},
         {"agents": [{"agent_id": "а", "role": "MONITOR"}]},  # noqa: RUF001 - a homoglyph is the point
         {"tenants": []},
+        {"guards": [{"id": "g"}]},
+        {"guards": [{"id": "G", "guard": "lexical"}]},
+        {"guards": [{"id": "g", "guard": "model"}]},
+        {"guards": [{"id": "g", "guard": "webhook"}]},
+        {"guards": [{"id": "g", "guard": "lexical", "target": "broker"}]},
+        {"guards": [{"id": "g", "guard": "lexical", "stop_confidence": 0.99}]},
+        {"guards": [{"id": "g", "guard": "lexical", "stop_confidence": "0.4999"}]},
+        {"guards": [{"id": "g", "guard": "lexical", "stop_confidence": "1.1"}]},
+        {"guards": [{"id": "g", "guard": "webhook", "target": "t", "path": "/../x y"}]},
+        {"guards": [{"id": "g", "guard": "webhook", "target": "t", "timeout_s": 21}]},
     ],
 )
 def test_wrong_values_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         read(**changes)
+
+
+def test_a_pack_without_guards_has_the_bytes_of_before() -> None:
+    assert b"guards" not in read().to_bytes()
+
+
+def test_a_guard_is_read_with_its_defaults() -> None:
+    pack = read(guards=[{"id": "second-look", "guard": "webhook", "target": "judge"}])
+    first = pack.guards[0]
+    assert (first.emergency_stop, first.stop_confidence, first.policy_kinds) == (False, "0.99", ())
+    assert Pack.from_bytes(pack.to_bytes()) == pack
+
+
+@pytest.mark.parametrize(
+    ("text", "basis_points"), [("0", 0), ("0.97", 9700), ("0.9999", 9999), ("0.5", 5000), ("1", 10_000)]
+)
+def test_a_confidence_is_exact(text: str, basis_points: int) -> None:
+    assert guard.bps(text) == basis_points
+    assert guard.text(basis_points) == text
+
+
+def test_a_confidence_of_one_may_have_places() -> None:
+    assert guard.bps("1.0000") == guard.WHOLE_BPS

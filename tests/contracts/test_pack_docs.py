@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from runtime.contracts import manifest, pack, policy_kind, states
+from runtime.contracts import guard, manifest, pack, policy_kind, states
 from runtime.kernel import effects
 from runtime.kernel.rules import linter, names, tokens
 
@@ -18,11 +18,13 @@ DOCUMENTS: list[type[BaseModel]] = [
     policy_kind.Rule,
 ]
 MORE: list[type[BaseModel]] = [manifest.Manifest, pack.Pack, pack.PackAgent, pack.Target, policy_kind.Request]
+MORE += [guard.Guard]
 CHOICES: list[type[StrEnum]] = [
     policy_kind.OnUnknown,
     policy_kind.ExecutorKind,
     states.AgentRole,
     states.Impact,
+    guard.GuardKind,
 ]
 
 
@@ -37,7 +39,7 @@ def test_every_choice_is_described(choice: type[StrEnum]) -> None:
 
 
 def test_every_name_and_function_of_expressions_is_described() -> None:
-    written = {*names.JUDGED, *names.UNLESS, *names.REQUEST, *names.RECEIPT, *linter.FUNCTIONS}
+    written = {*names.JUDGED, *names.UNLESS, *names.REQUEST, *names.ROUTED, *linter.FUNCTIONS}
     fields = {name for root, known in names.FIELDS.items() if root != "manifest" for name in known}
     methods = {name for name in linter.METHODS if not name.startswith("get")}
     macros = tokens.MACROS - {"existsOne"}

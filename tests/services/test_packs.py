@@ -11,7 +11,7 @@ from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Target
+from runtime.models import Agent, Fact, FactVersion, Guard, Manifest, Pack, PolicyKind, Target
 from runtime.services import kinds, manifests, packs, races
 from runtime.services.packs import Loaded, Refused
 
@@ -247,3 +247,47 @@ def test_a_draft_that_was_discarded_in_the_console_does_not_come_into_force() ->
     found = load()
     assert "manifest trader 1.0.0 was discarded: left as it is; give it a new version" in found.warnings
     assert Agent.objects.get().active_manifest is None
+
+
+GUARDS = """\
+guards:
+  - {id: explain-fits, guard: lexical, policy_kinds: [TRADE]}
+  - {id: second-look, guard: webhook, target: broker, emergency_stop: true}
+"""
+
+
+def test_guards_are_configured_and_recorded_once() -> None:
+    load(TEXT + GUARDS)
+    assert list(Guard.objects.values_list("guard_id", "kind", "enabled")) == [
+        ("explain-fits", "lexical", True),
+        ("second-look", "webhook", True),
+    ]
+    assert kinds_of("system").count("guard:configured") == 2
+    assert not load(TEXT + GUARDS).changed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("target: nobody", "guards[1].target: no target is called nobody"),
+        (
+            "target: broker, policy_kinds: [NONE]",
+            "guards[1].policy_kinds[0]: the policy kind NONE is neither",
+        ),
+        ("target: broker, limit: 3", "guards[1].limit: is not a known field"),
+    ],
+)
+def test_a_guard_that_cannot_work_is_refused(wrong: str, words: str) -> None:
+    problems = refused(TEXT + GUARDS.replace("target: broker", wrong))
+    assert any(words in problem for problem in problems), problems
+    assert not Guard.objects.exists()
+
+
+def test_two_guards_of_one_id_are_refused() -> None:
+    problems = refused(TEXT + GUARDS.replace("second-look", "explain-fits"))
+    assert any("is already in this pack" in problem for problem in problems)
+
+
+def test_an_emergency_stop_that_no_lexical_guard_reaches_is_told() -> None:
+    found = load(TEXT + "guards: [{id: explain-fits, guard: lexical, emergency_stop: true}]\n")
+    assert any("stops nobody at 0.99" in warning for warning in found.warnings)

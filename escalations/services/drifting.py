@@ -13,6 +13,7 @@ from escalations.contracts import Family, State
 from escalations.models import Escalation, Evidence
 from escalations.services import holding, revising
 from runtime.models import Fact
+from runtime.queries import facts as fact_queries
 from runtime.services import races
 from runtime.services.journal import Journal
 
@@ -32,9 +33,9 @@ def revise_open() -> int:
 
 
 def _suspects() -> Sequence[Escalation]:
-    """Open escalations of which a fact they stand on has another digest than the one shown.
+    """Open escalations of which the rules, or a fact they stand on, have another digest than the one shown.
 
-    Two queries for all of them: most ticks of a feed touch nothing that anybody waits for.
+    A few queries for all of them: most ticks of a feed touch nothing that anybody waits for.
     """
     rows = list(
         Escalation.objects.filter(state=State.OPEN, family=Family.DECISION)
@@ -45,20 +46,21 @@ def _suspects() -> Sequence[Escalation]:
         (row.escalation_id, row.revision): canonical.decode(bytes(row.body))
         for row in Evidence.objects.filter(escalation__in=[row.pk for row in rows])
     }
-    shown = {
-        row.pk: bodies[(row.pk, row.revision)]["facts"] for row in rows if (row.pk, row.revision) in bodies
-    }
-    paths = {fact["path"] for facts in shown.values() for fact in facts if fact["depended_on"]}
+    shown = {row.pk: bodies[(row.pk, row.revision)] for row in rows if (row.pk, row.revision) in bodies}
+    facts = {pk: [fact for fact in body["facts"] if fact["depended_on"]] for pk, body in shown.items()}
+    paths = {fact["path"] for listed in facts.values() for fact in listed}
     live = {
         (row.tenant, row.path): row.digest
         for row in Fact.objects.filter(path__in=paths).only("tenant", "path", "digest")
     }
+    rules = fact_queries.list_bundle_digests((row.flow.agent, row.proposal.policy_kind) for row in rows)
     return [
         row
         for row in rows
-        if any(
-            fact["depended_on"] and live.get((row.tenant, fact["path"])) != fact["digest"]
-            for fact in shown.get(row.pk, ())
+        if row.pk in shown
+        and (
+            rules[(row.flow.agent_id, row.proposal.policy_kind)] != shown[row.pk]["policy_bundle_hash"]
+            or any(live.get((row.tenant, fact["path"])) != fact["digest"] for fact in facts[row.pk])
         )
         and revising.is_drifted(escalation=row, flow=row.flow, agent=row.flow.agent)
     ]

@@ -44,6 +44,20 @@ def get_rules(*, agent: Agent, kind_name: str) -> Rules:
     )
 
 
+def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
+    """The digest of the rules in force by agent (pk) and kind name, in one query for all of them."""
+    asked = list(cases)
+    rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
+    bodies = {(row.tenant, row.kind): bytes(row.body) for row in rows}
+    return {
+        (agent.pk, kind): _bundle_digest(
+            None if agent.active_manifest is None else bytes(agent.active_manifest.body),
+            bodies.get((agent.tenant, kind)),
+        )
+        for agent, kind in asked
+    }
+
+
 def get_facts(
     *,
     flow: Flow,
@@ -177,6 +191,15 @@ def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _manifest(body: bytes) -> ManifestContract:
     return ManifestContract.from_bytes(body)
+
+
+@lru_cache(maxsize=1024)
+def _bundle_digest(manifest: bytes | None, kind: bytes | None) -> str:
+    rules = Rules(
+        manifest=None if manifest is None else _manifest(manifest),
+        kind=None if kind is None else kind_of(kind),
+    )
+    return rules.digest
 
 
 @lru_cache(maxsize=1024)

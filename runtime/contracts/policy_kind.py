@@ -44,6 +44,11 @@ def is_none(value: Any) -> bool:
     return value is None
 
 
+def is_false(value: Any) -> bool:
+    """The same for an appended flag."""
+    return value is False
+
+
 def is_empty(value: Any) -> bool:
     """The same for an appended list."""
     return not value
@@ -241,7 +246,10 @@ class Step(Contract):
 
 
 class Route(Contract):
-    """What to do after an outcome for which `when` is true."""
+    """What to do after the result of a step for which `when` is true.
+
+    `step` is what FALL_BACK runs instead; `advice` is what RE_ENGAGE tells the agent.
+    """
 
     when: Source
     action: RouteAction
@@ -284,6 +292,12 @@ class PolicyKind(Contract):
     gate_id: Slug | None = None
     routes: tuple[Route, ...] = ()
     red_lines: tuple[Words, ...] = ()
+
+    @property
+    def fallbacks(self) -> frozenset[str]:
+        """The ids of the steps that only a FALL_BACK route runs: no part of the normal sequence."""
+        named = (route.step for route in self.routes if route.action is RouteAction.FALL_BACK)
+        return frozenset(step for step in named if step is not None)
 
     @property
     def confidence_threshold(self) -> float:

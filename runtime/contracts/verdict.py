@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, is_empty, is_none
+from runtime.contracts.policy_kind import Contract, is_empty, is_false, is_none
 from runtime.contracts.states import Decision, Impact
 
 
@@ -52,7 +52,7 @@ class StepRequest(Contract):
     """One call, rendered once: these bytes are sent at every attempt.
 
     `compensation` is the call that undoes it, under a key of its own; `probe` is the path that tells by the
-    key whether the call has happened.
+    key whether the call has happened. A `fallback` is left out of the walk unless a route runs it.
     """
 
     step: str
@@ -65,6 +65,7 @@ class StepRequest(Contract):
     timeout_s: int
     compensation: "StepRequest | None" = Field(default=None, exclude_if=is_none)
     probe: str | None = Field(default=None, exclude_if=is_none)
+    fallback: bool = Field(default=False, exclude_if=is_false)
 
 
 class ResourceClaim(Contract):

@@ -4,8 +4,10 @@ Steps are counted from 0. What is done and undone is known from rows, not from t
 left out on the way, and only what took effect is undone, the newest first.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count, takewhile
 
 from runtime.contracts.states import Direction, StepState
 
@@ -38,14 +40,26 @@ class End(StrEnum):
     CONVERGED = "CONVERGED"
 
 
-def after(position: Position, *, steps: int, progress: Progress) -> Position | End:
-    """What follows the call at `position`, which `progress` counts already."""
+def after(
+    position: Position, *, steps: int, progress: Progress, fallbacks: Collection[int] = ()
+) -> Position | End:
+    """What follows the call at `position`, which `progress` counts already. `fallbacks` are passed over."""
     if position.direction is Direction.COMPENSATE:
         return turn_back(progress) or End.CONVERGED
-    following = position.step + 1
-    if following >= steps:
+    following = next((step for step in range(position.step + 1, steps) if step not in fallbacks), None)
+    if following is None:
         return End.COMPLETED
     return Position(step=following, direction=Direction.FORWARD)
+
+
+def stand_ins(position: Position, *, fallbacks: Collection[int]) -> tuple[int, ...]:
+    """The fallback steps that may run in place of the one at `position`: those that stand right after it.
+
+    Only ever further on, so that falling back comes to an end, and never while the walk turns back.
+    """
+    if position.direction is Direction.COMPENSATE:
+        return ()
+    return tuple(takewhile(lambda step: step in fallbacks, count(position.step + 1)))
 
 
 def turn_back(progress: Progress) -> Position | None:

@@ -20,6 +20,7 @@ ELSEWHERE = {
     Reason.IN_DOUBT,
     Reason.REPEATED_FAILURE,
     Reason.TERMINAL_FAILURE,
+    Reason.ROUTED,
     Reason.CANCELLED_BY_AGENT,
     Reason.ABORTED_BY_PERSON,
     Reason.DEADLINE_PASSED,

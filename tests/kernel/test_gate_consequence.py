@@ -113,6 +113,14 @@ def test_what_undoes_a_step_is_made_with_it_and_has_a_key_of_its_own() -> None:
     assert (buy.probe, len({sell.key, undo.key, buy.key})) == (None, 3)
 
 
+def test_a_step_that_only_a_route_runs_is_rendered_with_the_others_and_marked() -> None:
+    routes = [{"when": "true", "action": "FALL_BACK", "step": "buy"}]
+    sell, buy = judged(steps=SAGA, routes=routes).steps
+    assert (sell.fallback, buy.fallback) == (False, True)
+    assert "fallback" not in sell.model_dump(mode="json")
+    assert buy.path == "/orders"
+
+
 def test_the_last_step_may_have_nothing_that_undoes_it() -> None:
     _, buy = judged(steps=[SAGA[0], {**SAGA[1], "compensate": None}]).steps
     assert buy.compensation is None

@@ -186,5 +186,5 @@ def test_a_loop_of_references_ends() -> None:
 
 
 def test_every_name_has_its_fields_in_the_table() -> None:
-    assert set(names.FIELDS) - {"intent"} == names.JUDGED - {"params", "constraints"}
+    assert set(names.FIELDS) - {"intent", "outcome"} == names.JUDGED - {"params", "constraints"}
     assert names.FIELDS["time"] == {"epoch_ms", "iso", "hour", "minute", "weekday"}

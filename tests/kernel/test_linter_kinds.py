@@ -45,8 +45,12 @@ GOOD: dict[str, Any] = {
             "writes": [{"fact": "order.${receipt.id}", "value": "receipt.price"}],
         },
         {"id": "note", "executor": "simulated"},
+        {"id": "spare", "executor": "simulated"},
     ],
-    "routes": [{"when": "receipt.status == 'FILLED'", "action": "CLOSE"}],
+    "routes": [
+        {"when": "outcome.error_category == 'TARGET_BUSY'", "action": "FALL_BACK", "step": "spare"},
+        {"when": "receipt.status == 'PART'", "action": "RE_ENGAGE", "advice": "Ask for the rest"},
+    ],
 }
 
 
@@ -106,6 +110,33 @@ def test_a_good_kind_passes() -> None:
         ({"effect": "{who}"}, "effect", "names who"),
         ({"subjects": ["${no}"]}, "subjects.0", "the name no "),
         ({"routes": [{"when": "no", "action": "CLOSE"}]}, "routes.0.when", "the name no "),
+        (
+            {"routes": [{"when": "outcome.why == ''", "action": "CLOSE"}]},
+            "routes.0.when",
+            "outcome.why is not known",
+        ),
+        (
+            {"rules": [{"id": "R", "require": "outcome.attempts < 2"}]},
+            "rules.0.require",
+            "the name outcome",
+        ),
+        ({"routes": [{"when": "true", "action": "FALL_BACK"}]}, "routes.0", "FALL_BACK names the step"),
+        (
+            {"routes": [{"when": "true", "action": "FALL_BACK", "step": "nobody"}]},
+            "routes.0.step",
+            "the kind has no step nobody",
+        ),
+        (
+            {"routes": [{"when": "true", "action": "CLOSE", "step": "note"}]},
+            "routes.0.step",
+            "only FALL_BACK names a step",
+        ),
+        ({"routes": [{"when": "true", "action": "RE_ENGAGE"}]}, "routes.0", "RE_ENGAGE gives"),
+        (
+            {"routes": [{"when": "true", "action": "FALL_BACK", "step": "order"}]},
+            "steps.0",
+            "the first step runs always",
+        ),
         (step(request={"path": "/a/../b"}), "steps.0.request.path", "a path starts with /"),
         (step(request={"path": "/${"}), "steps.0.request.path", "does not end"),
         (step(request={"path": "/x", "body": "{'a': no}"}), "steps.0.request.body", "the name no "),
@@ -132,7 +163,8 @@ def test_says_where_and_what_is_wrong(changes: dict[str, Any], place: str, words
 
 def test_only_what_can_be_asked_needs_a_probe() -> None:
     probed = {**step(probe={"path": "/orders/${key}"})["steps"][0], "compensate": {"path": "/x"}}
-    assert lint(steps=[probed, {"id": "note", "executor": "simulated"}], on_unknown="probe") == []
+    steps = [probed, {"id": "note", "executor": "simulated"}]
+    assert lint(steps=steps, routes=[], on_unknown="probe") == []
 
 
 def test_broken_schemas_are_told_alone() -> None:

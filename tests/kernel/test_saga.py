@@ -34,6 +34,21 @@ def test_what_follows_a_finished_call(here: Position, known: Progress, following
     assert saga.after(here, steps=3, progress=known) == following
 
 
+def test_a_step_to_fall_back_to_is_passed_over() -> None:
+    after = saga.after(at(0), steps=4, progress=progress("0"), fallbacks={1, 3})
+    assert after == at(2)
+    assert saga.after(at(1), steps=4, progress=progress("1"), fallbacks={1, 3}) == at(2)
+    assert saga.after(at(2), steps=4, progress=progress("02"), fallbacks={1, 3}) == End.COMPLETED
+
+
+def test_what_stands_right_after_a_step_may_stand_in_for_it() -> None:
+    assert saga.stand_ins(at(0), fallbacks={1, 2, 4}) == (1, 2)
+    assert saga.stand_ins(at(1), fallbacks={1, 2, 4}) == (2,)
+    assert saga.stand_ins(at(3), fallbacks={1, 2, 4}) == (4,)
+    assert saga.stand_ins(at(3), fallbacks={1, 2}) == ()
+    assert saga.stand_ins(at(0, C), fallbacks={1, 2}) == ()
+
+
 def test_a_walk_turns_back_to_the_newest_effect_that_stands() -> None:
     assert saga.turn_back(progress("01")) == at(1, C)
     assert saga.turn_back(progress("01", "1")) == at(0, C)

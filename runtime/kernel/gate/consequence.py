@@ -100,6 +100,7 @@ def _request(case: Case, step: Step, made: requests.Rendered, direction: Directi
         key=key,
         timeout_s=made.timeout_s or DEFAULT_TIMEOUT_S,
         probe=requests.render_probe(step, case.names, intent_id=proposal.intent_id, key=key),
+        fallback=step.id in case.kind.fallbacks,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, Step
+from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction, Step
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import linter, names, ranges, templates, tokens
 from runtime.kernel.rules.language import ExpressionError
@@ -36,6 +36,7 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
         *_template_problems(kind),
         *_id_problems(kind),
         *_walk_problems(kind),
+        *_route_problems(kind),
     )
 
 
@@ -95,7 +96,7 @@ def _expressions(kind: PolicyKind) -> Iterator[tuple[Place, str, frozenset[str]]
     for at, step in enumerate(kind.steps):
         yield from _step_expressions(step, ("steps", at))
     for at, route in enumerate(kind.routes):
-        yield ("routes", at, "when"), route.when, names.RECEIPT
+        yield ("routes", at, "when"), route.when, names.ROUTED
 
 
 def _step_expressions(step: Step, place: Place) -> Iterator[tuple[Place, str, frozenset[str]]]:
@@ -197,8 +198,9 @@ def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
     """What a walk through several steps needs, forward, backwards and in doubt (DIR paper, 7.3)."""
     if len(kind.steps) > MAX_STEPS:
         yield Problem(("steps",), f"a kind has at most {MAX_STEPS} steps")
+    in_order = [at for at, step in enumerate(kind.steps) if step.id not in kind.fallbacks]
     for at, step in enumerate(kind.steps):
-        if step.compensate is None and at < len(kind.steps) - 1:
+        if step.compensate is None and at < max(in_order, default=0):
             yield Problem(
                 ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
             )
@@ -209,6 +211,23 @@ def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
             yield Problem(
                 ("steps", at, "probe", "path"), "a probe asks by the key: its path must hold ${key}"
             )
+
+
+def _route_problems(kind: PolicyKind) -> Iterator[Problem]:
+    """What a route names is there: a step to fall back to, or the words of an advice."""
+    ids = [step.id for step in kind.steps]
+    for at, route in enumerate(kind.routes):
+        is_fall_back = route.action is RouteAction.FALL_BACK
+        if is_fall_back and route.step is None:
+            yield Problem(("routes", at), "FALL_BACK names the step that runs instead")
+        elif not is_fall_back and route.step is not None:
+            yield Problem(("routes", at, "step"), "only FALL_BACK names a step")
+        elif route.step is not None and route.step not in ids:
+            yield Problem(("routes", at, "step"), f"the kind has no step {route.step}")
+        if route.action is RouteAction.RE_ENGAGE and route.advice is None:
+            yield Problem(("routes", at), "RE_ENGAGE gives the agent an advice")
+    if ids and ids[0] in kind.fallbacks:
+        yield Problem(("steps", 0), "the first step runs always; a step to fall back to stands after another")
 
 
 def _reads_key(template: str) -> bool:

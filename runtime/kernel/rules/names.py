@@ -24,6 +24,7 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "budget": frozenset({"escalation_tokens", "tokens_left", "cost_left_micros", "tool_calls_left"}),
         "time": TIME_FIELDS,
         "intent": frozenset({"intent_id", "step"}),
+        "outcome": frozenset({"status", "error_category", "status_code", "step", "attempts", "failures"}),
     }
 )
 PARAMS = frozenset({"params"})
@@ -37,5 +38,7 @@ UNLESS = frozenset({"seen", "current", "params", "constraints"})
 REQUEST = JUDGED | {"intent"}
 # What undoes a step, and what asks for it: `key` is the key of the call in question.
 BY_KEY = REQUEST | {"key"}
-# What a step writes back, and where an outcome is routed to.
+# What a step writes back.
 RECEIPT = JUDGED | {"receipt"}
+# Where the result of a step is routed to; `receipt` is empty where there is none.
+ROUTED = RECEIPT | {"outcome"}

@@ -103,6 +103,8 @@ class Outcome(models.Model):
     receipt = models.BinaryField(null=True, blank=True)
     expected = models.BinaryField()
     deviations = models.BinaryField()
+    # Canonical bytes of [FactChange]: what the steps wrote from their receipts.
+    writes = models.BinaryField(default=b"[]")
     attempts = models.PositiveSmallIntegerField()
     duration_ms = models.PositiveIntegerField(default=0)
     recorded_by = models.CharField(max_length=160)

@@ -15,13 +15,14 @@ from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import situations
-from escalations.views import case, params
+from escalations.views import case
 from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
 from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
 from runtime.queries import clock
+from runtime.views import params
 from runtime.views import presenters as words
 
 CONFLICT = 409

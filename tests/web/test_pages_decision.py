@@ -8,10 +8,10 @@ from audit.permissions import Role
 from escalations import contracts
 from escalations.models import Escalation
 from escalations.presenters import RESOLUTIONS
-from escalations.views import params
 from escalations.views.detail import CHOICES
 from runtime.models import Agent
 from runtime.services import facts
+from runtime.views import params
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 

@@ -1,4 +1,4 @@
-"""The typed form of MODIFY: one field per parameter of the kind's JSON Schema, filled as proposed."""
+"""The typed form of a kind: one field per parameter of its JSON Schema, filled as proposed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

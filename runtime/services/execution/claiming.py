@@ -69,6 +69,11 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     step = _step(intent)
     if step is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
+    return _approach(journal, intent, step=step, owner=owner)
+
+
+def _approach(journal: Journal, intent: Intent, *, step: StepRequest, owner: str) -> Claimed | Refused:
+    """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
     if not breaking.admit(journal, intent, step=step):
         journal.write()
         return Refused(status="HELD", detail=breaking.CIRCUIT_OPEN)

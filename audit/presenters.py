@@ -149,6 +149,11 @@ def _activated(payload: Mapping[str, Any]) -> str:
     return f"{name} version {payload['version']} is in force{why}.{solo}"
 
 
+def _superseded(payload: Mapping[str, Any]) -> str:
+    stated = " A person states that it had no effect." if payload["stated_without_effect"] else ""
+    return f"Another intent runs in its place: {payload['by_intent_id']}.{stated}"
+
+
 def _question_closed(payload: Mapping[str, Any]) -> str:
     why = {"WAIT_ENDED": "no answer came in time, and the clock runs on", "DECIDED": "a person decided"}
     return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
@@ -255,6 +260,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.INTENT_RESUMED: Presenter(
             "play", Lane.EXECUTION, "Intent resumed", _says("To be tried again under the same key.")
         ),
+        Kind.INTENT_SUPERSEDED: Presenter("edit", Lane.EXECUTION, "Intent superseded", _superseded),
         Kind.ATTEMPT_STARTED: Presenter(
             "play", Lane.EXECUTION, "Attempt started", _says("Attempt {number} of step {step}.")
         ),

@@ -41,5 +41,5 @@ class Closing(Choice):
 
 ACTIONS: dict[Family, tuple[Action, ...]] = {
     Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO, Action.ABORT),
-    Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.ABORT),
+    Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.MODIFY, Action.ABORT),
 }

@@ -49,6 +49,7 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Pr
         params=params,
         receipt=receipt,
         typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
+        no_effect=post.get("no_effect", "").lower() in TRUE_WORDS,
     )
 
 

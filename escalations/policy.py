@@ -34,7 +34,10 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is decided on. `failing` holds the words of findings that no person can lift."""
+    """What is decided on. `failing` holds the words of findings that no person can lift.
+
+    `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has.
+    """
 
     family: Family
     state: State
@@ -47,6 +50,8 @@ class Situation:
     agent_status: AgentStatus = AgentStatus.ACTIVE
     questions_asked: int = 0
     waiting_until_ms: int | None = None
+    in_doubt: bool = False
+    steps_done: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
         or _foreign(action, situation)
         or role_missing(person)
         or _not_liftable(action, situation)
+        or _not_replaceable(action, situation)
         or _not_askable(action, situation, now_ms)
         or _duty(action, person, situation, now_ms)
         or _step_up(action, person, situation, now_ms)
@@ -99,6 +105,21 @@ def reason_missing(action: Action, impact: Impact, justification: str) -> str | 
     if len(justification.strip()) < least:
         return "Write a reason." if least == 1 else f"Write a reason of at least {least} characters."
     return None
+
+
+def is_typed_again(action: Action, impact: Impact) -> bool:
+    """Whether the amount or target is typed again: where the action says what is to run."""
+    return is_weighty(action, impact) and action in {Action.OVERRIDE, Action.MODIFY}
+
+
+def statement_missing(action: Action, situation: Situation, *, is_stated: bool) -> str | None:
+    """What a person has to state before something else runs in place of a call in doubt, or None."""
+    if action is not Action.MODIFY or not situation.in_doubt or is_stated:
+        return None
+    return (
+        "Nobody knows whether the earlier call took effect. Find out at its target, and state that it did "
+        "not, or mark it done."
+    )
 
 
 def wait_ms(*, term_ms: int, longest_ms: int) -> int:
@@ -136,6 +157,13 @@ def _not_liftable(action: Action, situation: Situation) -> Denied | None:
         return None
     why = situation.failing[0].rstrip(".")
     return Denied("NOT_LIFTABLE", f"No person can lift this: {why}. Modify or abort.", 409)
+
+
+def _not_replaceable(action: Action, situation: Situation) -> Denied | None:
+    if action is not Action.MODIFY or not situation.steps_done:
+        return None
+    why = "A step of this has taken effect, so nothing else can run in its place. Resume, mark done or abort."
+    return Denied("STEPS_DONE", why, 409)
 
 
 def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | None:

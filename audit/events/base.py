@@ -37,6 +37,7 @@ class Kind(StrEnum):
     INTENT_HELD = "intent:held"
     INTENT_IN_DOUBT = "intent:in_doubt"
     INTENT_RESUMED = "intent:resumed"
+    INTENT_SUPERSEDED = "intent:superseded"
     ATTEMPT_STARTED = "attempt:started"
     ATTEMPT_FINISHED = "attempt:finished"
     ATTEMPT_REPORTED_LATE = "attempt:reported_late"

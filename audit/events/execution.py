@@ -45,6 +45,15 @@ class IntentResumed(Event):
     intent_id: Id
 
 
+class IntentSuperseded(Event):
+    """A person put another intent in its place, and stated whether it is known to have had no effect."""
+
+    kind = Kind.INTENT_SUPERSEDED
+    intent_id: Id
+    by_intent_id: Id
+    stated_without_effect: bool
+
+
 class AttemptStarted(Event):
     kind = Kind.ATTEMPT_STARTED
     intent_id: Id

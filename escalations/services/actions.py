@@ -41,8 +41,9 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
 def person_claim(order: Order) -> judging.Claim:
     """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
 
-    The evidence revision stands in place of the agent's older context; its Refer findings are lifted up to
-    the values that were on the page; the window is as long as the agent's and starts now.
+    The evidence revision stands in place of the agent's older context; its Refer findings, and those that an
+    earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
+    agent's and starts now.
     """
     stored = JudgedProposal.from_bytes(bytes(order.escalation.proposal.body))
     window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
@@ -70,7 +71,7 @@ def person_claim(order: Order) -> judging.Claim:
                 proposed_value=item["proposed_value"],
             )
             for item in order.shown["findings"]
-            if item["outcome"] == FindingOutcome.REFER
+            if item["outcome"] in {FindingOutcome.REFER, FindingOutcome.LIFTED}
         ),
     )
 
@@ -112,11 +113,21 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
             dfid=str(flow.dfid),
         )
     journal.add(*judging.store(judged))
-    consequences.accept(journal=journal, judged=judged)
+    intent = order.escalation.intent
+    if intent is not None:
+        recovery.supersede(
+            journal=journal,
+            intent=intent,
+            by_intent_id=judged.intent_id,
+            stated_without_effect=order.wish.no_effect,
+        )
+    follow = consequences.accept(journal=journal, judged=judged)
     return Taken(
         proposal_id=str(judged.proposal.proposal_id),
         params=claim.params if order.wish.action is Action.MODIFY else None,
         valid_until=judged.proposal.valid_until,
+        intent_id=follow.intent_id,
+        superseded_intent_id=None if intent is None else str(intent.pk),
     )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from audit import events
 from escalations import policy
-from escalations.contracts import Action, Closing, Family, State
+from escalations.contracts import Action, Closing, State
 from escalations.models import Escalation
 from escalations.policy import Denied, Person
 from escalations.services import actions, deadlines, holding, revising, situations, waiting
@@ -67,7 +67,11 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
     elif row.state == State.OPEN:
         journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
         revised = revising.revise_if_drifted(
-            escalation=row, flow=held.flow, agent=held.agent, journal=journal
+            escalation=row,
+            flow=held.flow,
+            agent=held.agent,
+            journal=journal,
+            proposes=wish.action is Action.MODIFY,
         )
         if revised is not None:
             return _refuse(
@@ -78,7 +82,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
     answer = policy.may(wish.action, person, situation, now_ms=moments.to_ms(held.at))
     if isinstance(answer, Denied):
         return _refuse(held, answer.status, answer.code, answer.why)
-    problem = _unlike_what_was_seen(held, wish) or _incomplete(held, wish, shown)
+    problem = _unlike_what_was_seen(held, wish) or _incomplete(held, wish, shown, situation)
     if problem is not None:
         return problem
     order = Order(
@@ -107,13 +111,17 @@ def _unlike_what_was_seen(held: Held, wish: Wish) -> Problem | None:
     return None
 
 
-def _incomplete(held: Held, wish: Wish, shown: Mapping[str, Any]) -> Problem | None:
-    row = held.escalation
-    impact = situations.impact_of(row)
+def _incomplete(
+    held: Held, wish: Wish, shown: Mapping[str, Any], situation: policy.Situation
+) -> Problem | None:
+    impact = situation.impact
     missing = policy.reason_missing(wish.action, impact, wish.justification)
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
-    needs_typing = policy.is_weighty(wish.action, impact) and row.family == Family.DECISION
+    unstated = policy.statement_missing(wish.action, situation, is_stated=wish.no_effect)
+    if unstated is not None:
+        return _refuse(held, 400, "STATEMENT_MISSING", unstated)
+    needs_typing = policy.is_typed_again(wish.action, impact)
     if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
     return None

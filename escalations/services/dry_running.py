@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from escalations.contracts import Family
 from escalations.policy import Person
 from escalations.services import actions, holding, revising
 from escalations.services.statements import Order
@@ -24,7 +25,9 @@ def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> 
             person=person,
             user=None,
             wish=wish,
-            shown=revising.get_shown(held.escalation),
+            shown=revising.get_next(escalation=held.escalation, flow=held.flow, agent=held.agent, at=held.at)
+            if held.escalation.family == Family.OPERATIONAL
+            else revising.get_shown(held.escalation),
             solo=False,
             at=held.at,
         )

@@ -34,14 +34,14 @@ def get_shown(escalation: Escalation) -> dict[str, Any]:
 
 
 def revise_if_drifted(
-    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal
+    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, proposes: bool = False
 ) -> Revised | None:
     """Make revision n+1 when a fact moved materially, the rules changed or the findings differ.
 
     The caller holds the locks of flow, agent and escalation, and writes the journal. An operational
-    escalation is about what already happened: its evidence does not drift.
+    escalation is about what already happened: its evidence drifts only for who `proposes` something new.
     """
-    if escalation.family == Family.OPERATIONAL:
+    if escalation.family == Family.OPERATIONAL and not proposes:
         return None
     fresh, body, why = _look(escalation, flow, agent, journal.at)
     if not why:
@@ -70,6 +70,12 @@ def revise_with_answer(
     )
 
 
+def get_next(*, escalation: Escalation, flow: Flow, agent: Agent, at: datetime) -> Mapping[str, Any]:
+    """The bundle that a decision at `at` would be bound to: the one in force, or the next if it drifted."""
+    _, body, why = _look(escalation, flow, agent, at)
+    return body if why else get_shown(escalation)
+
+
 def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
     """Whether the evidence has drifted. Reads only and holds no lock: ask again before acting on it."""
     return bool(_look(escalation, flow, agent, clock.now())[2])
@@ -95,7 +101,7 @@ def _look(
             judgement=fresh.judgement,
             rules=fresh.rules,
             verdict=fresh.verdict,
-            intent=None,
+            intent=escalation.intent,
             at=at,
         )
     # Judged as if ACTIVE (see `reconsider`), shown as it is.
@@ -111,7 +117,8 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Recon
     reasons = [f"{fact} moved" for fact in _moved(shown, fresh)]
     if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
         reasons.append("the rules in force changed")
-    if evidence.findings_key(shown) != evidence.findings_key(body):
+    is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
+    if is_judged_again and evidence.findings_key(shown) != evidence.findings_key(body):
         reasons.append("the gate finds something else")
     if shown["impact"] != body["impact"]:
         reasons.append("the impact is another")

@@ -7,15 +7,16 @@ from typing import Any
 from escalations.contracts import Family, State
 from escalations.models import Escalation, Question
 from escalations.policy import Situation
-from runtime.contracts.states import AgentStatus, Impact
+from runtime.contracts.states import AgentStatus, Impact, IntentState
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.models import Agent
+from runtime.queries import intents
 
 
 def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Situation:
     """The situation of one escalation; `shown` is the decoded bundle in force."""
-    manifest = agent.active_manifest
+    manifest, intent = agent.active_manifest, escalation.intent
     return Situation(
         family=Family(escalation.family),
         state=State(escalation.state),
@@ -30,6 +31,9 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Sit
         agent_status=AgentStatus(agent.status),
         questions_asked=Question.objects.filter(escalation=escalation).count(),
         waiting_until_ms=_ms(escalation.waiting_until),
+        in_doubt=intent is not None
+        and (intent.state == IntentState.IN_DOUBT or intents.is_in_doubt(intent=intent)),
+        steps_done=intent is not None and intents.has_taken_effect(intent=intent),
     )
 
 

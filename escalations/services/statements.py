@@ -39,6 +39,8 @@ class Taken:
     proposal_id: str | None = None
     params: Mapping[str, Any] | None = None
     valid_until: datetime | None = None
+    intent_id: str | None = None
+    superseded_intent_id: str | None = None
 
 
 def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
@@ -76,13 +78,15 @@ def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
     resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": wish.action.value}
     if taken.params is not None:
         resolved["params"] = dict(taken.params)
+    if taken.superseded_intent_id is not None:
+        resolved |= {"superseded_intent_id": taken.superseded_intent_id, "intent_id": taken.intent_id}
     journal.tell(FeedbackType.ESCALATION_RESOLVED, resolved)
     return decision
 
 
 def _statement(order: Order, taken: Taken) -> dict[str, Any]:
     row, wish = order.escalation, order.wish
-    return {
+    stated: dict[str, Any] = {
         "type": "dir-console/decision/1",
         "tenant": row.tenant,
         "escalation_id": str(row.pk),
@@ -101,3 +105,7 @@ def _statement(order: Order, taken: Taken) -> dict[str, Any]:
         "valid_until": None if taken.valid_until is None else moments.iso(moments.to_ms(taken.valid_until)),
         "nonce": secrets.token_hex(16),
     }
+    if taken.superseded_intent_id is not None:
+        stated["superseded_intent_id"] = taken.superseded_intent_id
+        stated["earlier_call_without_effect"] = wish.no_effect
+    return stated

@@ -9,7 +9,10 @@ from escalations.contracts import Action
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What the form said. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE."""
+    """What the form said. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
+
+    `no_effect` states that an earlier call in doubt did not take effect and will not.
+    """
 
     action: Action
     evidence_hash: str
@@ -20,3 +23,4 @@ class Wish:
     params: Mapping[str, Any] | None = None
     receipt: Mapping[str, Any] | None = None
     typed_again: str = ""
+    no_effect: bool = False

@@ -228,7 +228,8 @@ def _form(
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
         "weighty": weighty,
-        "type_again": weighty and escalation.family == contracts.Family.DECISION,
+        "type_again": any(policy.is_typed_again(action, situation.impact) for action in answers),
+        "in_doubt": situation.in_doubt,
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
         "fields": params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None),
     }

@@ -51,6 +51,11 @@ def is_in_doubt(*, intent: Intent) -> bool:
     return Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN).exists()
 
 
+def has_taken_effect(*, intent: Intent) -> bool:
+    """Whether a call of it is known to have succeeded, so that something has happened in the world."""
+    return Attempt.objects.filter(intent=intent, state=AttemptState.SUCCEEDED).exists()
+
+
 def list_due(
     *, at: datetime, limit: int, without: Collection[UUID] = (), without_targets: Collection[str] = ()
 ) -> list[Due]:

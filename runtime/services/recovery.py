@@ -16,6 +16,7 @@ from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
 from runtime.models import Intent
+from runtime.services import races, reservations
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
 
@@ -45,6 +46,28 @@ def mark_done(
     body = canonical.encode(canonical.normalise(dict(receipt)))
     commitment = ledger.commit_payload(tenant=intent.tenant, body=body)
     endings.close(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
+
+
+def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, stated_without_effect: bool) -> None:
+    """MODIFY: the intent ends without an outcome, and what it holds is free, for another to run in its place.
+
+    `stated_without_effect` is a person's word that no earlier call of it took effect or will. The caller
+    writes the new intent, with a key of its own, in the same transaction.
+    """
+    _require_with_people(intent)
+    changed = Intent.objects.filter(pk=intent.pk, state=intent.state, attempts=intent.attempts).update(
+        state=IntentState.CANCELLED, finished_at=journal.at
+    )
+    if changed != 1:
+        raise races.LostRaceError
+    journal.add(
+        events.IntentSuperseded(
+            intent_id=str(intent.pk),
+            by_intent_id=by_intent_id,
+            stated_without_effect=stated_without_effect,
+        ),
+        *reservations.release(flow=journal.flow, reason=reservations.REPLACED, at=journal.at),
+    )
 
 
 def give_up(*, journal: Journal, intent: Intent, reason: Reason, actor: str, at: datetime) -> None:

@@ -18,7 +18,7 @@ from runtime.models import Flow, Intent, Proposal, Reservation, Resource
 from runtime.services import races
 
 # The reason of a release, where a person put another proposal in place of the one that held.
-_REPLACED = "REPLACED"
+REPLACED = "REPLACED"
 
 
 def reserve(
@@ -30,7 +30,7 @@ def reserve(
     """
     if not claims:
         return []
-    added = release(flow=flow, reason=_REPLACED, at=at)
+    added = release(flow=flow, reason=REPLACED, at=at)
     rows = {
         row.name: row
         for row in Resource.objects.of(flow.tenant).filter(name__in=[claim.resource for claim in claims])

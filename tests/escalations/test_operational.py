@@ -110,7 +110,7 @@ def test_abort_makes_no_further_call(escalation: Escalation, olivia: User) -> No
     assert (intent.state, intent.flow.state, intent.flow.reason) == ("FAILED", "ABORTED", "ABORTED_BY_PERSON")
 
 
-@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY])
+@pytest.mark.parametrize("action", [Action.OVERRIDE, Action.REQUEST_INFO])
 def test_the_actions_of_the_other_family_are_refused(
     escalation: Escalation, olivia: User, action: Action
 ) -> None:

@@ -245,6 +245,33 @@ def test_who_may_not_decide_does_not_stop_the_clock_either(conflict: dict[str, A
     assert denied(may(Action.REQUEST_INFO, what=situation(**conflict))) == ("SEPARATION_OF_DUTY", 403)
 
 
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("action", [Action.MODIFY, Action.RESUME, Action.ABORT])
+def test_nothing_else_runs_in_place_of_a_step_that_has_taken_effect(action: Action, family: Family) -> None:
+    answer = may(action, what=situation(family=family, steps_done=True))
+    if action is Action.MODIFY:
+        assert denied(answer) == ("STEPS_DONE", 409)
+    elif action in ACTIONS[family]:
+        assert answer == Allowed()
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+@pytest.mark.parametrize("in_doubt", [True, False])
+@pytest.mark.parametrize("action", list(Action))
+def test_a_call_in_doubt_is_replaced_only_with_a_statement(
+    action: Action, in_doubt: bool, is_stated: bool
+) -> None:
+    missing = policy.statement_missing(action, situation(in_doubt=in_doubt), is_stated=is_stated)
+    assert (missing is not None) is (action is Action.MODIFY and in_doubt and not is_stated)
+
+
+@pytest.mark.parametrize("impact", [LOW, HIGH])
+@pytest.mark.parametrize("action", list(Action))
+def test_what_is_to_run_is_typed_again_where_it_weighs(action: Action, impact: Impact) -> None:
+    says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
+    assert policy.is_typed_again(action, impact) is (impact is HIGH and says_what_runs)
+
+
 @given(term_ms=st.integers(-1, 10**10), longest_ms=st.integers(0, 10**8))
 def test_all_questions_together_no_more_than_double_a_term(term_ms: int, longest_ms: int) -> None:
     wait = policy.wait_ms(term_ms=term_ms, longest_ms=longest_ms)

@@ -52,9 +52,9 @@ def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation)
     assert "It is not known whether the call took effect." in page
     assert "no answer within 10 s" in page
     assert "k" * 64 in page
-    for action in ("RESUME", "MARK_DONE", "ABORT"):
+    for action in ("RESUME", "MARK_DONE", "MODIFY", "ABORT"):
         assert f'name="action" value="{action}"' in page
-    for action in ("OVERRIDE", "MODIFY"):
+    for action in ("OVERRIDE", "REQUEST_INFO"):
         assert f'name="action" value="{action}"' not in page
     assert 'name="receipt"' in page
     assert 'name="typed_again"' not in page

@@ -2,14 +2,43 @@
 
 from django.urls import path
 
-from runtime.views import agents, budgets, contexts, flows, kinds, ledger, memory, stops, targets
+from runtime.views import (
+    agent_forms,
+    agents,
+    budgets,
+    contexts,
+    flows,
+    kinds,
+    ledger,
+    manifest_pages,
+    memory,
+    stops,
+    targets,
+)
 
 urlpatterns = [
     path("stop/", stops.stop_all, name="stop-all"),
     path("stop/state/", stops.state, name="stop-state"),
     path("resume/", stops.resume_all, name="resume-all"),
     path("agents/", agents.index, name="agents"),
+    path("register-agent/", agent_forms.register, name="register-agent"),
     path("agents/<str:agent_id>/", agents.detail, name="agent"),
+    path("agents/<str:agent_id>/edit/", agent_forms.edit, name="edit-agent"),
+    path("agents/<str:agent_id>/status/", agent_forms.move, name="move-agent"),
+    path("agents/<str:agent_id>/keys/", agent_forms.issue_key, name="issue-key"),
+    path("agents/<str:agent_id>/keys/<str:key_id>/revoke/", agent_forms.revoke_key, name="revoke-key"),
+    path("agents/<str:agent_id>/manifests/new/", manifest_pages.new, name="new-manifest"),
+    path("agents/<str:agent_id>/manifests/<str:version>/", manifest_pages.detail, name="manifest"),
+    path(
+        "agents/<str:agent_id>/manifests/<str:version>/activate/",
+        manifest_pages.activate,
+        name="activate-manifest",
+    ),
+    path(
+        "agents/<str:agent_id>/manifests/<str:version>/discard/",
+        manifest_pages.discard,
+        name="discard-manifest",
+    ),
     path("agents/<str:agent_id>/stop/", stops.stop_agent, name="stop-agent"),
     path("agents/<str:agent_id>/resume/", stops.resume_agent, name="resume-agent"),
     path("budgets/", budgets.index, name="budgets"),

@@ -29,6 +29,11 @@ def get_version(*, agent: Agent, version: str) -> Manifest | None:
     return Manifest.objects.filter(agent=agent, version=version).first()
 
 
+def list_names(*, agent: Agent) -> list[str]:
+    """Every version number that is taken, of drafts and discarded ones too."""
+    return list(Manifest.objects.filter(agent=agent).values_list("version", flat=True))
+
+
 def contract_of(row: Manifest) -> ManifestContract:
     """The stored document."""
     return ManifestContract.from_bytes(bytes(row.body))
@@ -41,7 +46,7 @@ def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Ma
     """
     activated = Manifest.objects.filter(agent=agent, activated_at__isnull=False)
     history = list(activated.order_by("activated_at", "pk")[:MOST_VERSIONS])
-    before = dict(zip((row.pk for row in history), [None, *history[:-1]], strict=True))
+    before = {row.pk: history[at - 1] if at else None for at, row in enumerate(history)}
     made: dict[int, Manifest | None] = {}
     for row in rows:
         if row.pk in before:
@@ -61,13 +66,12 @@ def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") ->
     for row in rows.order_by("kind", "-active", "-id"):
         kinds.setdefault(row.kind, row)
     others = Agent.objects.of(agent.tenant).filter(agent_id__in=draft.may_delegate_to)
-    earlier = Manifest.objects.filter(agent=agent).exclude(version=besides)
     return manifests.Registry(
         kinds={name: schemas.contract_of(row) for name, row in kinds.items()},
         inactive={name for name, row in kinds.items() if not row.active},
         agents=set(others.exclude(status=AgentStatus.RETIRED).values_list("agent_id", flat=True)),
         facts=_facts(agent, draft),
-        earlier_versions=list(earlier.values_list("version", flat=True)),
+        earlier_versions=[name for name in list_names(agent=agent) if name != besides],
     )
 
 

@@ -9,10 +9,14 @@ from django.views.decorators.http import require_safe
 from audit import canonical
 from audit.permissions import Role, roles_of, signed_in, tenant_of
 from runtime.contracts import states
-from runtime.models import Agent
+from runtime.kernel import manifests as arithmetic
+from runtime.kernel.diffing import Difference
+from runtime.models import Agent, Manifest
 from runtime.queries import clock
+from runtime.queries import manifests as versions
 from runtime.queries.pages import agents, paging, people
-from runtime.views import budgets, manifests, presenters, reading
+from runtime.services import agents as statuses
+from runtime.views import budgets, changes, manifests, presenters, reading
 
 
 @require_safe
@@ -25,7 +29,12 @@ def index(request: HttpRequest) -> HttpResponse:
     page = agents.list_agents(tenant=tenant, after=reading.text(request.GET.get("after", "")), status=status)
     context = {
         "rows": [
-            {"agent": agent, "status": _status(agent), "tokens": budgets.tokens(agent, now=clock.now())}
+            {
+                "agent": agent,
+                "status": _status(agent),
+                "tokens": budgets.tokens(agent, now=clock.now()),
+                "is_overdue": _is_overdue(agent),
+            }
             for agent in page.rows
         ],
         "pager": paging.pager(
@@ -39,6 +48,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "statuses": presenters.AGENT_STATUSES.items(),
         "filtered": bool(status),
         "any_agent": bool(page.rows) or agents.any_agent(tenant=tenant),
+        "is_admin": Role.ADMIN in roles_of(request.user),
     }
     return render(
         request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context
@@ -61,7 +71,15 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "keys": keys,
         "live_keys": sum(key.revoked_at is None for key in keys),
         "manifest": _manifest(agent),
-        "manifests": agents.list_manifests(agent=agent),
+        "manifests": _history(agent),
+        "moves": [
+            (status.value, presenters.AGENT_STATUSES[status].word)
+            for status in statuses.MOVES[states.AgentStatus(agent.status)]
+            if status is not states.AgentStatus.RETIRED
+        ],
+        "is_retired": agent.status == states.AgentStatus.RETIRED,
+        "is_overdue": _is_overdue(agent),
+        "is_admin": Role.ADMIN in roles,
         "flows": [
             {"flow": flow, "state": presenters.badge(presenters.FLOW_STATES, flow.state)}
             for flow in agents.list_recent_flows(agent=agent, size=12)
@@ -81,6 +99,35 @@ def _status(agent: Agent) -> presenters.Badge:
     if agent.stopped_at is not None:
         return presenters.STOPPED
     return presenters.badge(presenters.AGENT_STATUSES, agent.status)
+
+
+def _is_overdue(agent: Agent) -> bool:
+    retired = agent.status == states.AgentStatus.RETIRED
+    return not retired and agent.review_on is not None and agent.review_on < clock.now().date()
+
+
+def _history(agent: Agent) -> list[dict[str, Any]]:
+    """Every version with its state, what it changed of the one before it, and who made and activated it."""
+    rows = agents.list_manifests(agent=agent)
+    before = versions.list_predecessors(agent=agent, rows=rows)
+    names = people.names_of(actor for row in rows for actor in (row.created_by, row.activated_by))
+    return [
+        {
+            "row": row,
+            "state": presenters.badge(
+                presenters.MANIFEST_STATES, versions.state_of(row, active_id=agent.active_manifest_id)
+            ),
+            "summary": changes.summary(_differences(before[row.pk], row)),
+            "made_by": presenters.actor_words(row.created_by, names),
+            "activated_by": presenters.actor_words(row.activated_by, names),
+        }
+        for row in rows
+    ]
+
+
+def _differences(before: Manifest | None, row: Manifest) -> tuple[Difference, ...]:
+    old = None if before is None else versions.contract_of(before)
+    return arithmetic.diff(old, versions.contract_of(row))
 
 
 def _manifest(agent: Agent) -> dict[str, Any] | None:

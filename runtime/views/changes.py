@@ -1,4 +1,4 @@
-"""What a new version changes, for people: field by field, loosened first, and what stored proposals say of it."""
+"""What a new version changes, for people: loosened first; and what stored proposals say of it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

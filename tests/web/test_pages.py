@@ -21,6 +21,8 @@ PAGES = [
     "/flows/",
     "/agents/",
     "/agents/ambitious-trader/",
+    "/agents/ambitious-trader/manifests/1.0.0/",
+    "/agents/ambitious-trader/manifests/1.0.0/?trial=1",
     "/budgets/",
     "/memory/",
     "/kinds/",

@@ -42,6 +42,11 @@ def list_keys(*, agent: Agent) -> Sequence[Key]:
     return list(Key.objects.filter(agent=agent).order_by("-id")[:50])
 
 
+def has_key(*, agent: Agent, key_id: str) -> bool:
+    """Whether the key is one of this agent's."""
+    return "\x00" not in key_id and Key.objects.filter(agent=agent, key_id=key_id).exists()
+
+
 def list_recent_flows(*, agent: Agent, size: int) -> Sequence[Flow]:
     """The newest flows of an agent."""
     return list(Flow.objects.filter(agent=agent).select_related("agent").order_by("-dfid")[:size])

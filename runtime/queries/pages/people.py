@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 
 PREFIX = "user:"
 MOST_DIGITS = 18
+MOST_OWNERS = 500
 
 
 def names_of(actors: Iterable[str]) -> dict[str, str]:
@@ -16,3 +18,13 @@ def names_of(actors: Iterable[str]) -> dict[str, str]:
         return {}
     found = get_user_model().objects.filter(pk__in=ids).values_list("pk", "username")
     return {f"{PREFIX}{pk}": name for pk, name in found}
+
+
+def list_owners() -> list[str]:
+    """Who may own an agent: people who may sign in, and groups, by name."""
+    users = get_user_model().objects.filter(is_active=True).order_by("username")
+    groups = Group.objects.order_by("name")
+    return [
+        *users.values_list("username", flat=True)[:MOST_OWNERS],
+        *groups.values_list("name", flat=True)[:MOST_OWNERS],
+    ]

@@ -1,0 +1,195 @@
+"""What an admin does with an agent: register it, describe it anew, move its status, issue and revoke keys."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from audit.permissions import Role, require, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentRole, AgentStatus
+from runtime.models import Agent
+from runtime.queries.pages import agents as queries
+from runtime.queries.pages import people
+from runtime.services import agents, credentials, registration
+from runtime.views import presenters, refusing
+
+LONGEST_REASON = 200
+_UNREADABLE_DATE = "Write the date as YYYY-MM-DD, or leave it empty."
+_ERRORS = {"agent_id": "", "role": "", "owner": "", "mission": "", "review_on": ""}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def register(request: HttpRequest) -> HttpResponse:
+    """An empty form; sent, a new agent without rights."""
+    if request.method != "POST":
+        return _form(request, given={"role": AgentRole.EXECUTOR.value}, errors={}, agent=None)
+    given = _given(request)
+    review_on = _date(given["review_on"])
+    if isinstance(review_on, str):
+        return _form(request, given=given, errors={"review_on": review_on}, agent=None, status=422)
+    answer = registration.register(
+        tenant=tenant_of(request.user),
+        agent_id=given["agent_id"],
+        role=given["role"],
+        profile=registration.Profile(owner=given["owner"], mission=given["mission"], review_on=review_on),
+        actor=_actor(request),
+    )
+    if isinstance(answer, Problem):
+        return _again(request, answer, given, agent=None)
+    messages.success(
+        request, f"{answer.agent_id} is registered. Draft a manifest: without one it may propose nothing."
+    )
+    return redirect("agent", answer.agent_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Owner, mission and review date as they are; sent, as they shall be."""
+    agent = _agent(request, agent_id)
+    if request.method != "POST":
+        return _form(request, given=_stored(agent), errors={}, agent=agent)
+    given = _given(request)
+    review_on, seen_review = _date(given["review_on"]), _date(given["seen_review_on"])
+    if isinstance(review_on, str) or isinstance(seen_review, str):
+        return _form(request, given=given, errors={"review_on": _UNREADABLE_DATE}, agent=agent, status=422)
+    answer = registration.edit(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        seen=registration.Profile(
+            owner=given["seen_owner"], mission=given["seen_mission"], review_on=seen_review
+        ),
+        wanted=registration.Profile(owner=given["owner"], mission=given["mission"], review_on=review_on),
+        actor=_actor(request),
+    )
+    if isinstance(answer, Problem):
+        return _again(request, answer, given, agent=agent)
+    messages.success(request, f"{agent_id} is described as you wrote it.")
+    return redirect("agent", agent_id)
+
+
+@require_POST
+@require(Role.ADMIN)
+def move(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Another status, by the table of moves; retiring is for good, so it asks for the id."""
+    agent = _agent(request, agent_id)
+    back = reverse("agent", args=[agent_id])
+    asked = _asked_move(request, agent_id)
+    if isinstance(asked, Problem):
+        return refusing.page(request, asked, back=back)
+    seen, status, reason = asked
+    answer = agents.set_status(
+        tenant=agent.tenant, agent_id=agent_id, status=status, reason=reason, actor=_actor(request), seen=seen
+    )
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=back)
+    messages.success(request, f"{agent_id} is {presenters.AGENT_STATUSES[status].word.lower()}.")
+    return redirect(back)
+
+
+@require_POST
+@require(Role.ADMIN)
+def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """A new key, shown in this answer and never again: it is neither stored nor kept in the session."""
+    agent = _agent(request, agent_id)
+    answer = credentials.issue_agent_key(tenant=agent.tenant, agent_id=agent_id, actor=_actor(request))
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
+    return render(request, "runtime/agent_key.html", {"agent": agent, "key": answer})
+
+
+@require_POST
+@require(Role.ADMIN)
+def revoke_key(request: HttpRequest, agent_id: str, key_id: str) -> HttpResponse:
+    """Revoke a key of this agent; its sessions end with it."""
+    agent = _agent(request, agent_id)
+    if not queries.has_key(agent=agent, key_id=key_id):
+        raise Http404
+    answer = credentials.revoke_key(key_id=key_id, actor=_actor(request))
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
+    messages.success(request, f"{key_id} is revoked. Its sessions have ended.")
+    return redirect("agent", agent_id)
+
+
+def _agent(request: HttpRequest, agent_id: str) -> Agent:
+    agent = queries.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
+    if agent is None:
+        raise Http404
+    return agent
+
+
+def _asked_move(request: HttpRequest, agent_id: str) -> tuple[AgentStatus, AgentStatus, str] | Problem:
+    """The status that was seen, the one that is asked for, and why."""
+    given = {name: request.POST.get(name, "").strip() for name in ("seen", "status", "reason", "typed_id")}
+    if not {given["seen"], given["status"]} <= set(AgentStatus.values()):
+        said = "Choose one of the statuses that the page offers."
+        return Problem(status=422, code="STATUS_UNKNOWN", detail=said)
+    if not 0 < len(given["reason"]) <= LONGEST_REASON or "\x00" in given["reason"]:
+        said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
+        return Problem(status=422, code="REASON_MISSING", detail=said)
+    if given["status"] == AgentStatus.RETIRED and given["typed_id"] != agent_id:
+        said = "Retiring is for good. Type the id of the agent exactly to confirm."
+        return Problem(status=422, code="ID_NOT_TYPED", detail=said)
+    return AgentStatus(given["seen"]), AgentStatus(given["status"]), given["reason"]
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    # A browser sends the lines of a text area with CRLF, whatever they were.
+    names = (*_ERRORS, "seen_owner", "seen_mission", "seen_review_on")
+    return {name: request.POST.get(name, "").replace("\r\n", "\n").strip() for name in names}
+
+
+def _stored(agent: Agent) -> dict[str, str]:
+    review_on = "" if agent.review_on is None else agent.review_on.isoformat()
+    shown = {"owner": agent.owner, "mission": agent.mission, "review_on": review_on}
+    return {**shown, **{f"seen_{name}": value for name, value in shown.items()}}
+
+
+def _date(text: str) -> date | str | None:
+    """The date, None for no text, or the sentence that says what is wrong."""
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return _UNREADABLE_DATE
+
+
+def _again(
+    request: HttpRequest, problem: Problem, given: Mapping[str, str], *, agent: Agent | None
+) -> HttpResponse:
+    errors = {violation.pointer: violation.message for violation in problem.violations}
+    summary = "" if errors else problem.detail
+    return _form(request, given=given, errors=errors, agent=agent, status=problem.status, summary=summary)
+
+
+def _form(
+    request: HttpRequest,
+    *,
+    given: Mapping[str, str],
+    errors: Mapping[str, str],
+    agent: Agent | None,
+    status: int = 200,
+    summary: str = "",
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "agent": agent,
+        "given": given,
+        "errors": {**_ERRORS, **errors},
+        "summary": summary,
+        "roles": AgentRole.values(),
+        "owners": people.list_owners(),
+    }
+    return render(request, "runtime/agent_form.html", context, status=status)
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"user:{request.user.pk}"

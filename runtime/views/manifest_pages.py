@@ -1,0 +1,206 @@
+"""Pages of a manifest's versions: the editor, one version with what it changes, activation and discard."""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from audit import canonical
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus, ManifestState
+from runtime.kernel import manifests as arithmetic
+from runtime.kernel.gate.case import Rules
+from runtime.models import Agent, Manifest
+from runtime.queries import manifests as versions
+from runtime.queries import rejudging
+from runtime.queries.pages import agents, people
+from runtime.services import manifests
+from runtime.views import changes, presenters, refusing
+from runtime.views import manifests as tables
+
+_EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hour": 3}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def new(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """The editor with the next version of what is in force, or of `?from=`; sent, checked or saved."""
+    agent = _agent(request, agent_id)
+    if agent.status == AgentStatus.RETIRED:
+        raise Http404
+    if request.method != "POST":
+        return _editor(request, agent, text=_next_text(agent, request.GET.get("from", "")), checked=None)
+    text = request.POST.get("manifest", "")
+    if request.POST.get("action") != "save":
+        return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))
+    answer = manifests.draft(tenant=agent.tenant, agent_id=agent_id, text=text, actor=_actor(request))
+    if isinstance(answer, Problem):
+        checked = manifests.check(agent=agent, text=text)
+        return _editor(request, agent, text=text, checked=checked, status=answer.status)
+    messages.success(
+        request, f"{answer.version} is saved as a draft. It grants nothing until somebody activates it."
+    )
+    return redirect("manifest", agent_id, answer.version)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """One version: what it changes, what it says, who made it; `?trial=1` tries it on stored proposals."""
+    agent = _agent(request, agent_id)
+    row = _version(agent, version)
+    before = versions.list_predecessors(agent=agent, rows=[row])[row.pk]
+    contract = versions.contract_of(row)
+    differences = arithmetic.diff(None if before is None else versions.contract_of(before), contract)
+    body = canonical.decode(bytes(row.body))
+    state = versions.state_of(row, active_id=agent.active_manifest_id)
+    names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
+    context = {
+        "agent": agent,
+        "row": row,
+        "before": before,
+        "state": presenters.badge(presenters.MANIFEST_STATES, state),
+        "is_draft": state is ManifestState.DRAFT,
+        "by": {
+            "made": presenters.actor_words(row.created_by, names),
+            "activated": presenters.actor_words(row.activated_by, names),
+            "discarded": presenters.actor_words(row.discarded_by, names),
+        },
+        "changes": changes.rows(differences),
+        "summary": changes.summary(differences),
+        "loosened": changes.loosened(differences),
+        "tables": _tables(body),
+        "trial": _trial(agent, contract) if request.GET.get("trial") else None,
+        **_permissions(request, agent, row),
+    }
+    return render(request, "runtime/manifest.html", context)
+
+
+@require_POST
+@require(Role.ADMIN)
+def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """Put a draft in force, in place of the version that the page showed as in force."""
+    agent = _agent(request, agent_id)
+    _version(agent, version)
+    answer = manifests.activate(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        version=version,
+        seen_active=request.POST.get("seen_active", ""),
+        reason=request.POST.get("reason", ""),
+        actor=_actor(request),
+    )
+    return _answered(request, answer, agent_id, version, f"{version} is in force.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """Mark a draft as one that never comes into force."""
+    agent = _agent(request, agent_id)
+    _version(agent, version)
+    answer = manifests.discard(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        version=version,
+        reason=request.POST.get("reason", ""),
+        actor=_actor(request),
+    )
+    return _answered(request, answer, agent_id, version, f"{version} is discarded.")
+
+
+def _agent(request: HttpRequest, agent_id: str) -> Agent:
+    agent = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
+    if agent is None:
+        raise Http404
+    return agent
+
+
+def _version(agent: Agent, version: str) -> Manifest:
+    row = versions.get_version(agent=agent, version=version)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
+    """Whether the forms are offered, and the sentence that says why a button is not pressed."""
+    is_admin = Role.ADMIN in roles_of(request.user)
+    agreed = manifests.may_activate(agent=agent, row=row, actor=_actor(request))
+    return {
+        "is_admin": is_admin,
+        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+        "is_retired": agent.status == AgentStatus.RETIRED,
+    }
+
+
+def _next_text(agent: Agent, wanted: str) -> str:
+    """The document to begin with: the wanted version's or the active one's, under the next number."""
+    base = versions.get_version(agent=agent, version=wanted) if wanted else agent.active_manifest
+    body = (
+        _EMPTY
+        if base is None
+        else versions.contract_of(base).model_dump(mode="json", exclude_none=True, exclude={"version"})
+    )
+    document = {"version": arithmetic.next_version(versions.list_names(agent=agent)), **body}
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _editor(
+    request: HttpRequest, agent: Agent, *, text: str, checked: manifests.Checked | None, status: int = 200
+) -> HttpResponse:
+    active = agent.active_manifest
+    context: dict[str, Any] = {
+        "agent": agent,
+        "text": text,
+        "lines": min(40, max(16, text.count("\n") + 2)),
+        "checked": checked,
+        "active": active,
+        "tables": None if active is None else _tables(canonical.decode(bytes(active.body))),
+    }
+    if checked is not None and checked.contract is not None:
+        before = None if active is None else versions.contract_of(active)
+        differences = arithmetic.diff(before, checked.contract)
+        context |= {
+            "changes": changes.rows(differences),
+            "summary": changes.summary(differences),
+            "trial": _trial(agent, checked.contract),
+        }
+    return render(request, "runtime/manifest_editor.html", context, status=status)
+
+
+def _trial(agent: Agent, draft: ManifestContract) -> dict[str, Any]:
+    """The agent's newest proposals under the draft, each with the kind of then."""
+    report = rejudging.rejudge(
+        rows=rejudging.list_of_agent(agent=agent), swap=lambda then: Rules(manifest=draft, kind=then.kind)
+    )
+    return changes.trial(report)
+
+
+def _tables(body: tables.Body) -> dict[str, Any]:
+    return {
+        "rights": tables.rights(body),
+        "limits": tables.limits(body),
+        "bounds": tables.bounds(body),
+        "raw": presenters.pretty(body),
+    }
+
+
+def _answered(
+    request: HttpRequest, answer: Manifest | Problem, agent_id: str, version: str, done: str
+) -> HttpResponse:
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("manifest", args=[agent_id, version]))
+    messages.success(request, done)
+    return redirect("manifest", agent_id, version)
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"user:{request.user.pk}"

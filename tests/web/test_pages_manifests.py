@@ -1,0 +1,219 @@
+"""Manifests in the browser: drafted with a check, put in force by another admin, shown with their changes."""
+
+import html
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from audit.permissions import Role
+from runtime.models import Agent, Manifest, PolicyKind
+from runtime.services import manifests
+from tests.browser import scenes
+from tests.web.test_pages import code_in, sign_in, text_of
+
+AGENT = "ambitious-trader"
+PAGE = f"/agents/{AGENT}/"
+EDITOR = f"{PAGE}manifests/new/"
+DRAFT = f"{PAGE}manifests/1.1.0/"
+WIDE = {
+    "max_notional_cents": 10_000_000,
+    "max_transfer_cents": 100_000_000,
+    "transfers_without_person": False,
+}
+
+
+@pytest.fixture
+def scene() -> scenes.Scene:
+    return scenes.build()
+
+
+@pytest.fixture
+def author() -> Client:
+    return sign_in(Role.ADMIN, name="ada")
+
+
+@pytest.fixture
+def other() -> Client:
+    return sign_in(Role.ADMIN, name="alan")
+
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("scene")]
+
+
+def in_editor(page: str) -> dict[str, Any]:
+    area = re.search(r'<textarea id="manifest".*?>(.*?)</textarea>', page, re.DOTALL)
+    assert area is not None
+    document: dict[str, Any] = json.loads(html.unescape(area[1]))
+    return document
+
+
+def prefilled(client: Client, **changes: Any) -> str:
+    return json.dumps({**in_editor(text_of(client, EDITOR)), **changes})
+
+
+def save(client: Client, **changes: Any) -> None:
+    answer = client.post(EDITOR, {"manifest": prefilled(client, **changes), "action": "save"})
+    assert answer.status_code == 302, answer.content.decode()
+
+
+def in_force() -> str:
+    active = Agent.objects.get(agent_id=AGENT).active_manifest
+    assert active is not None
+    return active.version
+
+
+def test_the_editor_begins_with_what_is_in_force_under_the_next_number(author: Client) -> None:
+    page = text_of(author, EDITOR)
+    active = Manifest.objects.get(agent__agent_id=AGENT)
+    document = in_editor(page)
+    assert document.pop("version") == "1.1.0"
+    stored = json.loads(bytes(active.body))
+    assert document == {name: stored[name] for name in document}
+    assert "In force now" in page
+    assert not code_in(page)
+
+
+def test_a_check_shows_remarks_changes_and_a_dry_run_and_saves_nothing(author: Client) -> None:
+    limits = WIDE
+    answer = author.post(
+        EDITOR,
+        {"manifest": prefilled(author, limits=limits, subscribes=["nowhere."]), "action": "check"},
+    )
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "It may be saved" in page
+    assert "no fact nowhere. is there yet" in page
+    assert "limits.max_notional_cents" in page
+    assert page.index("Loosened") < page.index("Tightened")
+    assert re.search(r"Would have changed [1-9] verdicts? of the last 3", page)
+    assert "RISK_LIMIT_EXCEEDED" in page
+    assert Manifest.objects.filter(agent__agent_id=AGENT).count() == 1
+    assert not code_in(page)
+
+
+def test_a_draft_that_is_wrong_is_not_saved_and_says_line_and_field(author: Client) -> None:
+    answer = author.post(
+        EDITOR, {"manifest": '{"version": "1.1.0",\n"policy_kinds": ["<b>"]}', "action": "save"}
+    )
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "It cannot be saved yet" in page
+    assert "line 2" in page
+    assert "policy_kinds[0]" in page
+    assert "&lt;b&gt;" in page
+    assert not code_in(page)
+    assert Manifest.objects.filter(agent__agent_id=AGENT).count() == 1
+
+
+def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses_it(
+    author: Client, other: Client
+) -> None:
+    save(author, limits=WIDE)
+    own, page = text_of(author, DRAFT), text_of(other, DRAFT)
+    assert "You wrote version 1.1.0: another admin must activate it." in own
+    assert re.search(r"<button class=\"btn primary\" disabled", own)
+    assert "another admin must" not in page
+    assert page.index("Loosens") < page.index("activate-reason")
+    sent = {"seen_active": "1.0.0", "reason": "Agreed with the desk"}
+    assert author.post(f"{DRAFT}activate/", sent).status_code == 403
+    assert in_force() == "1.0.0"
+    assert other.post(f"{DRAFT}activate/", {**sent, "reason": ""}).status_code == 422
+    assert other.post(f"{DRAFT}activate/", {**sent, "seen_active": "0.9.0"}).status_code == 409
+    assert other.post(f"{DRAFT}activate/", sent)["Location"] == DRAFT
+    assert in_force() == "1.1.0"
+    done = text_of(other, DRAFT)
+    assert "Agreed with the desk" in done
+    assert "Put it in force" not in done
+    history = text_of(other, PAGE)
+    assert "Superseded" in history
+    assert "2 loosened" in history
+    assert "alan" in history
+    assert "Manifest activated" in text_of(other, "/ledger/")
+
+
+def test_the_only_admin_is_told_that_the_ledger_says_so(author: Client) -> None:
+    save(author)
+    assert "You are the only admin" in text_of(author, DRAFT)
+    assert author.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "alone"}).status_code == 302
+    assert "Solo" in text_of(author, DRAFT)
+    assert "Solo" in text_of(author, PAGE)
+
+
+def test_a_version_is_tried_on_stored_proposals_when_it_is_asked_for(author: Client) -> None:
+    save(author, policy_kinds=["ADJUST_POSITION"])
+    assert "Would have changed" not in text_of(author, DRAFT)
+    page = text_of(author, f"{DRAFT}?trial=1")
+    assert "Would have changed 1 verdict of the last 3." in page
+    assert "UNAUTHORIZED" in page
+
+
+def test_a_draft_is_discarded_and_its_number_stays_taken(author: Client) -> None:
+    save(author)
+    assert author.post(f"{DRAFT}discard/", {"reason": ""}).status_code == 422
+    assert author.post(f"{DRAFT}discard/", {"reason": "Not needed"}).status_code == 302
+    page = text_of(author, DRAFT)
+    assert "Discarded" in page
+    assert "Not needed" in page
+    assert in_editor(text_of(author, EDITOR))["version"] == "1.2.0"
+
+
+def test_a_draft_begins_from_an_older_version_on_request(author: Client, other: Client) -> None:
+    save(author, escalations_per_hour=7)
+    other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "more"})
+    hours = Manifest.objects.get(agent__agent_id=AGENT, version="1.0.0")
+    before = json.loads(bytes(hours.body))["escalations_per_hour"]
+    assert in_editor(text_of(author, f"{EDITOR}?from=1.0.0"))["escalations_per_hour"] == before
+    assert in_editor(text_of(author, EDITOR))["escalations_per_hour"] == 7
+    assert in_editor(text_of(author, f"{EDITOR}?from=9.9.9"))["policy_kinds"] == []
+
+
+def test_a_first_manifest_begins_empty(author: Client) -> None:
+    new = {"agent_id": "scout", "role": "MONITOR", "owner": "ada", "mission": "Watch."}
+    author.post("/register-agent/", new)
+    page = text_of(author, "/agents/scout/manifests/new/")
+    assert in_editor(page)["version"] == "1.0.0"
+    assert "No version is in force" in page
+    answer = author.post("/agents/scout/manifests/new/", {"manifest": json.dumps(in_editor(page))})
+    assert "No proposal is stored yet" in answer.content.decode()
+
+
+def test_everybody_reads_a_version_and_only_an_admin_decides(author: Client) -> None:
+    save(author)
+    for role in (Role.OPERATOR, Role.AUDITOR):
+        client = sign_in(role, name=role.value)
+        page = text_of(client, DRAFT)
+        assert "An admin puts a manifest in force." in page
+        assert "activate/" not in page
+        for action in ("activate", "discard"):
+            assert client.post(f"{DRAFT}{action}/", {"reason": "x"}).status_code == 403
+    for path in (
+        f"{PAGE}manifests/9.9.9/",
+        "/agents/nobody/manifests/1.0.0/",
+        "/agents/nobody/manifests/new/",
+        f"{PAGE}manifests/%00/",
+    ):
+        assert author.get(path).status_code == 404
+    assert author.post(f"{PAGE}manifests/9.9.9/activate/", {"reason": "x"}).status_code == 404
+    assert author.post(f"{PAGE}manifests/9.9.9/discard/", {"reason": "x"}).status_code == 404
+
+
+def test_a_version_with_a_build_has_an_address(author: Client) -> None:
+    save(author, version="1.1.0-rc.1+build.5")
+    page = text_of(author, PAGE)
+    (address,) = set(re.findall(r'href="(/agents/[^"]*build[^"]*/)"', page))
+    assert "1.1.0-rc.1+build.5" in text_of(author, html.unescape(address))
+
+
+def test_a_kind_that_asks_for_more_holds_a_draft_back(author: Client, other: Client) -> None:
+    save(author)
+    row = PolicyKind.objects.get(kind="ADJUST_POSITION", active=True)
+    body = bytes(row.body).replace(b"max_notional_cents", b"max_amount_cents")
+    PolicyKind.objects.filter(pk=row.pk).update(body=body, digest="0" * 64)
+    assert "limits.max_amount_cents is not set" in text_of(other, DRAFT)
+    answer = manifests.activate(
+        tenant="default", agent_id=AGENT, version="1.1.0", seen_active="1.0.0", reason="x", actor="user:9"
+    )
+    assert getattr(answer, "code", "") == "MANIFEST_UNSOUND"

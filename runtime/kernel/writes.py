@@ -1,14 +1,16 @@
 """What a step writes back: facts taken from its receipt (02, Routes after the call)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from audit import canonical
+from runtime.contracts import wire
 from runtime.contracts.outcome import Deviation
 from runtime.contracts.policy_kind import Write
 from runtime.kernel.rules import language, templates
-from runtime.kernel.rules.language import ExpressionError
+from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: in
             value = canonical.encode(
                 canonical.normalise(language.compile_expression(write.value).evaluate(known))
             )
+            if not re.fullmatch(wire.FACT_PATH, fact, re.ASCII):
+                raise ExpressionError(ErrorCode.UNSAFE_VALUE)
         except (ExpressionError, canonical.CanonicalError) as error:
             deviations.append(Deviation(fact=fact, expected=write.value, observed=None, why=str(error)))
             continue

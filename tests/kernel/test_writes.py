@@ -44,6 +44,7 @@ def test_what_gives_no_value_is_a_deviation_and_the_rest_is_written() -> None:
     taken = take(
         ("order.price", "receipt.price"),
         ("order.${params.dotted}", "1"),
+        ("Order.price", "1"),
         ("order.deep", "[receipt.deep]"),
         ("order.status", "receipt.status"),
     )
@@ -51,6 +52,7 @@ def test_what_gives_no_value_is_a_deviation_and_the_rest_is_written() -> None:
     assert [(one.fact, one.expected, one.observed) for one in taken.deviations] == [
         ("order.price", "receipt.price", None),
         ("order.${params.dotted}", "1", None),
+        ("Order.price", "1", None),
         ("order.deep", "[receipt.deep]", None),
     ]
     assert taken.deviations[0].why == "the expression reads a field that is not there"

@@ -96,6 +96,30 @@ def _opened(payload: Mapping[str, Any]) -> str:
     return f"A person is asked: {payload['reason']} ({payload['impact']}){until}."
 
 
+def _started(payload: Mapping[str, Any]) -> str:
+    what = "to undo" if payload.get("direction") == "COMPENSATE" else "of"
+    if payload.get("purpose") == "PROBE":
+        what = f"asks what became of the call {what}"
+    return f"Attempt {payload['number']} {what} step {payload['step']}."
+
+
+def _advanced(payload: Mapping[str, Any]) -> str:
+    done = "undone" if payload["direction"] == "COMPENSATE" else "done"
+    onward = f"; {payload['next_step']} is next" if payload["next_step"] else ""
+    return f"Step {payload['step']} is {done}{onward}."
+
+
+def _dirtied(payload: Mapping[str, Any]) -> str:
+    return (
+        f"Step {payload['step']} will not be done ({payload['cause']}): "
+        f"{', '.join(payload['done'])} will be undone. The agent is locked meanwhile."
+    )
+
+
+def _compensated(payload: Mapping[str, Any]) -> str:
+    return f"What was done is undone again: {', '.join(payload['undone'])}."
+
+
 def _finished(payload: Mapping[str, Any]) -> str:
     parts = [f"Attempt {payload['number']}: {payload['result']}"]
     if payload["status_code"] is not None:
@@ -261,13 +285,14 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "play", Lane.EXECUTION, "Intent resumed", _says("To be tried again under the same key.")
         ),
         Kind.INTENT_SUPERSEDED: Presenter("edit", Lane.EXECUTION, "Intent superseded", _superseded),
-        Kind.ATTEMPT_STARTED: Presenter(
-            "play", Lane.EXECUTION, "Attempt started", _says("Attempt {number} of step {step}.")
-        ),
+        Kind.ATTEMPT_STARTED: Presenter("play", Lane.EXECUTION, "Attempt started", _started),
         Kind.ATTEMPT_FINISHED: Presenter("check", Lane.EXECUTION, "Attempt finished", _finished),
         Kind.ATTEMPT_REPORTED_LATE: Presenter(
             "clock", Lane.EXECUTION, "Late answer", _says("Attempt {number} answered late: {result}.")
         ),
+        Kind.SAGA_ADVANCED: Presenter("check", Lane.EXECUTION, "Step finished", _advanced),
+        Kind.SAGA_DIRTIED: Presenter("layers", Lane.EXECUTION, "Half done, turning back", _dirtied),
+        Kind.SAGA_COMPENSATED: Presenter("check", Lane.EXECUTION, "All undone", _compensated),
         Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", _outcome),
         Kind.RESOURCE_CONFIGURED: Presenter(
             "lock", Lane.SYSTEM, "Resource configured", _says("{resource}: capacity {capacity} {unit}.")

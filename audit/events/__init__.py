@@ -40,6 +40,9 @@ from audit.events.execution import (
     ResourcePinned,
     ResourceReleased,
     ResourceReserved,
+    SagaAdvanced,
+    SagaCompensated,
+    SagaDirtied,
 )
 from audit.events.flows import (
     ChildOpened,
@@ -153,6 +156,9 @@ __all__ = [
     "ResourceReserved",
     "ReviewClosed",
     "ReviewFlagged",
+    "SagaAdvanced",
+    "SagaCompensated",
+    "SagaDirtied",
     "SessionOpened",
     "StepReported",
     "SystemResumed",

@@ -61,6 +61,8 @@ class AttemptStarted(Event):
     step: str
     target_key: str
     lease_until: At
+    direction: Text | None = None
+    purpose: Text | None = None
 
 
 class AttemptFinished(Event):
@@ -82,6 +84,35 @@ class AttemptReportedLate(Event):
     number: int
     result: Text
     receipt_commitment: str | None = None
+
+
+class SagaAdvanced(Event):
+    """One of several steps is done, or undone; without `next_step` it was the last."""
+
+    kind = Kind.SAGA_ADVANCED
+    intent_id: Id
+    step: str
+    direction: Text
+    receipt_commitment: str | None = None
+    next_step: str | None = None
+
+
+class SagaDirtied(Event):
+    """`step` will not be done, and those in `done` have taken effect: they are to be undone."""
+
+    kind = Kind.SAGA_DIRTIED
+    intent_id: Id
+    step: str
+    cause: Text
+    done: Names
+
+
+class SagaCompensated(Event):
+    """Every effect is undone: the state has converged."""
+
+    kind = Kind.SAGA_COMPENSATED
+    intent_id: Id
+    undone: Names
 
 
 class OutcomeRecorded(Event):

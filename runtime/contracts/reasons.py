@@ -37,6 +37,8 @@ class Reason(StrEnum):
     REPEATED_FAILURE = "REPEATED_FAILURE"
     TERMINAL_FAILURE = "TERMINAL_FAILURE"
     ROUTED = "ROUTED"
+    COMPENSATION_FAILED = "COMPENSATION_FAILED"
+    PARTIAL_SUCCESS_DIRTY = "PARTIAL_SUCCESS_DIRTY"
     CANCELLED_BY_AGENT = "CANCELLED_BY_AGENT"
     ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
     DEADLINE_PASSED = "DEADLINE_PASSED"
@@ -76,6 +78,10 @@ MEANINGS: dict[Reason, str] = {
     Reason.REPEATED_FAILURE: "The target failed four times.",
     Reason.TERMINAL_FAILURE: "The target refused the call for good.",
     Reason.ROUTED: "A route of the policy kind asks for a person after this result.",
+    Reason.COMPENSATION_FAILED: "What a step did could not be undone: a person decides what becomes of it.",
+    Reason.PARTIAL_SUCCESS_DIRTY: (
+        "A flow of the agent has done some of its steps and not the others; the agent is locked meanwhile."
+    ),
     Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",

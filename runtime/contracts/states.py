@@ -25,6 +25,8 @@ class FlowState(Choice):
     VALIDATING = "VALIDATING"
     ACCEPTED = "ACCEPTED"
     EXECUTING = "EXECUTING"
+    PARTIAL_SUCCESS_DIRTY = "PARTIAL_SUCCESS_DIRTY"
+    COMPENSATING = "COMPENSATING"
     ESCALATED = "ESCALATED"
     CLOSED = "CLOSED"
     ABORTED = "ABORTED"
@@ -150,12 +152,13 @@ class CircuitState(Choice):
 
 
 class OutcomeStatus(Choice):
-    """How an intent ended for the world."""
+    """How an intent ended for the world; COMPENSATED: what its first steps did was undone."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
+    COMPENSATED = "COMPENSATED"
 
 
 class ReservationState(Choice):

@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from runtime.contracts.outcome import Deviation
+from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
-from runtime.contracts.receipt import CallResult, Failure, FailureClass, Receipt
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import backoff
 
 # "More than 3 times": the fourth operational failure calls a person (DIR paper, 9).
@@ -23,15 +25,16 @@ class Succeed:
 
 @dataclass(frozen=True, kw_only=True)
 class RetryAt:
-    """The same key again, not before `at`."""
+    """The same key again, not before `at`; as a PROBE the target is first asked what became of it."""
 
     at: datetime
     failures: int
+    purpose: Purpose = Purpose.CALL
 
 
 @dataclass(frozen=True, kw_only=True)
 class GiveToPerson:
-    """IN_DOUBT, REPEATED_FAILURE or ROUTED: only a person knows what is true, or what is worth it."""
+    """IN_DOUBT, REPEATED_FAILURE, COMPENSATION_FAILED or ROUTED: a person says what is true, or worth it."""
 
     reason: Reason
     failures: int
@@ -47,35 +50,109 @@ class Fail:
 Action = Succeed | RetryAt | GiveToPerson | Fail
 
 
-def decide(*, result: CallResult, failures: int, in_doubt: bool, at: datetime, jitter: float) -> Action:
-    """What follows `result`, after `failures` earlier operational failures, at the moment `at`.
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One attempt that has ended: what for, what it came to, and what is known of those before it.
 
-    An unknown result is never tried again by the runtime: the same key at a target that forgets keys would
-    be a second effect. `in_doubt` says that an earlier attempt ended unknown: a refusal now does not tell
-    what became of that one, so it is not a failure yet.
+    `failures` counts the operational failures before it. `in_doubt` says that an earlier call under this key
+    ended unknown and nothing has settled it since. `on_unknown` is PROBE only where the call can be probed.
     """
+
+    result: CallResult
+    failures: int
+    in_doubt: bool = False
+    direction: Direction = Direction.FORWARD
+    purpose: Purpose = Purpose.CALL
+    on_unknown: OnUnknown = OnUnknown.PERSON
+
+
+def decide(tried: Tried, *, at: datetime, jitter: float) -> Action:
+    """What follows an attempt, at the moment `at`.
+
+    By default an unknown result is never tried again by the runtime: the same key at a target that forgets
+    keys would be a second effect. The kind may say otherwise of its targets. A refusal does not tell what
+    became of an earlier call that is in doubt, so it is not a failure yet.
+    """
+    result = tried.result
     if isinstance(result, Receipt):
         return Succeed(receipt=result)
+    if tried.purpose is Purpose.PROBE:
+        return _after_probe(tried, result, at=at, jitter=jitter)
     match result.failure_class:
         case FailureClass.TERMINAL:
-            if in_doubt:
-                return GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
+            if tried.in_doubt:
+                return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+            if tried.direction is Direction.COMPENSATE:
+                return GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=tried.failures)
             return Fail(failure=result)
         case FailureClass.UNKNOWN:
-            return GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
+            return _after_unknown(tried, result, at=at, jitter=jitter)
         case FailureClass.TRANSIENT:
-            return again(failure=result, failures=failures, at=at, jitter=jitter)
+            return again(
+                failure=result, failures=tried.failures, at=at, jitter=jitter, reason=_repeated(tried)
+            )
         case _:
             assert_never(result.failure_class)
 
 
-def again(*, failure: Failure, failures: int, at: datetime, jitter: float) -> RetryAt | GiveToPerson:
+def _after_unknown(tried: Tried, result: Failure, *, at: datetime, jitter: float) -> Action:
+    match tried.on_unknown:
+        case OnUnknown.PERSON:
+            return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+        case OnUnknown.RESEND:
+            purpose = Purpose.CALL
+        case OnUnknown.PROBE:
+            purpose = Purpose.PROBE
+        case _:
+            assert_never(tried.on_unknown)
+    return again(
+        failure=result,
+        failures=tried.failures,
+        at=at,
+        jitter=jitter,
+        reason=Reason.IN_DOUBT,
+        purpose=purpose,
+    )
+
+
+def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) -> Action:
+    """A target that knows nothing of the key has done nothing: the call goes out again, as a first one."""
+    if result.category is FailureCategory.NOT_HAPPENED:
+        return RetryAt(at=at, failures=tried.failures)
+    return again(
+        failure=result,
+        failures=tried.failures,
+        at=at,
+        jitter=jitter,
+        reason=Reason.IN_DOUBT,
+        purpose=Purpose.PROBE,
+    )
+
+
+def _repeated(tried: Tried) -> Reason:
+    """Why a person is asked at the fourth failure; a doubt weighs more than the failures after it."""
+    if tried.in_doubt:
+        return Reason.IN_DOUBT
+    undoing = tried.direction is Direction.COMPENSATE
+    return Reason.COMPENSATION_FAILED if undoing else Reason.REPEATED_FAILURE
+
+
+def again(
+    *,
+    failure: Failure,
+    failures: int,
+    at: datetime,
+    jitter: float,
+    reason: Reason = Reason.REPEATED_FAILURE,
+    purpose: Purpose = Purpose.CALL,
+) -> RetryAt | GiveToPerson:
     """The next try after `failures` earlier operational failures and this one; the fourth asks a person."""
     failed = failures + 1
     if failed >= FAILURES_TO_PERSON:
-        return GiveToPerson(reason=Reason.REPEATED_FAILURE, failures=failed)
+        return GiveToPerson(reason=reason, failures=failed)
     wait_s = backoff.delay_s(failures=failed, jitter=jitter, retry_after_s=failure.retry_after_s)
-    return RetryAt(at=at + timedelta(milliseconds=round(wait_s * 1000)), failures=failed)
+    later = at + timedelta(milliseconds=round(wait_s * 1000))
+    return RetryAt(at=later, failures=failed, purpose=purpose)
 
 
 def deviations(*, expected: Sequence[Any], receipt: Mapping[str, Any]) -> tuple[Deviation, ...]:

@@ -7,7 +7,7 @@ from runtime.models.credential import Key, Session
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
 from runtime.models.guard import Guard, GuardRun, Review
-from runtime.models.intent import Attempt, Intent, Outcome, Stop
+from runtime.models.intent import Attempt, Intent, Outcome, StepReceipt, Stop
 from runtime.models.memory import Artifact, MemoryItem
 from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
 from runtime.models.proposal import Answer, Proposal, Verdict
@@ -43,6 +43,7 @@ __all__ = [
     "Review",
     "Session",
     "Snapshot",
+    "StepReceipt",
     "Stop",
     "Target",
     "Timer",

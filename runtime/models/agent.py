@@ -19,6 +19,9 @@ class Agent(models.Model):
         max_length=16, choices=states.AgentStatus.pairs(), default=states.AgentStatus.ACTIVE
     )
     status_reason = models.CharField(max_length=200, blank=True, default="")
+    # What it was before a half-changed world locked it; empty while nothing does.
+    locked_from = models.CharField(max_length=16, blank=True, default="")
+    locked_from_reason = models.CharField(max_length=200, blank=True, default="")
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=160, blank=True, default="")
     stop_reason = models.CharField(max_length=500, blank=True, default="")

@@ -1,7 +1,7 @@
 """Intents, attempts and outcomes: the only road to a side effect (DIR paper, 7)."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from runtime.contracts import states
 from runtime.models.flow import Flow
@@ -20,8 +20,20 @@ class Intent(models.Model):
     state = models.CharField(
         max_length=12, choices=states.IntentState.pairs(), default=states.IntentState.PENDING
     )
-    # Rendered once, at ACCEPT: canonical bytes of {steps: [StepRequest], expected: [Difference]}.
+    # Rendered once, at ACCEPT: canonical bytes of `runtime.contracts.outcome.Rendered`.
     requests = models.BinaryField()
+    # The walk: how many steps there are, and which call is next or under way (`runtime.kernel.saga`).
+    steps = models.PositiveSmallIntegerField(default=1)
+    position = models.PositiveSmallIntegerField(default=0)
+    direction = models.CharField(
+        max_length=12, choices=states.Direction.pairs(), default=states.Direction.FORWARD
+    )
+    purpose = models.CharField(max_length=8, choices=states.Purpose.pairs(), default=states.Purpose.CALL)
+    # Attempts up to this number are settled: what became of their calls is known.
+    settled = models.PositiveSmallIntegerField(default=0)
+    # Why the walk turned back; empty while it goes forward.
+    cause = models.CharField(max_length=64, blank=True, default="")
+    cause_category = models.CharField(max_length=32, blank=True, default="")
     target = models.CharField(max_length=64, blank=True, default="")
     valid_until = models.DateTimeField()
     failures = models.PositiveSmallIntegerField(default=0)
@@ -47,6 +59,11 @@ class Intent(models.Model):
                 | (~Q(state=states.IntentState.CLAIMED) & Q(lease_until__isnull=True)),
                 name="intent_lease_goes_with_its_claim",
             ),
+            models.CheckConstraint(
+                condition=Q(direction__in=states.Direction.values(), purpose__in=states.Purpose.values()),
+                name="intent_direction_and_purpose_known",
+            ),
+            models.CheckConstraint(condition=Q(position__lt=F("steps")), name="intent_position_within_steps"),
         )
         indexes = (
             models.Index(
@@ -67,6 +84,10 @@ class Attempt(models.Model):
     intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="attempt_rows")
     number = models.PositiveSmallIntegerField()
     step = models.CharField(max_length=64)
+    direction = models.CharField(
+        max_length=12, choices=states.Direction.pairs(), default=states.Direction.FORWARD
+    )
+    purpose = models.CharField(max_length=8, choices=states.Purpose.pairs(), default=states.Purpose.CALL)
     target_key = models.CharField(max_length=64)
     lease_owner = models.CharField(max_length=80)
     state = models.CharField(max_length=12, choices=states.AttemptState.pairs())
@@ -92,6 +113,32 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.intent_id} attempt {self.number}"
+
+
+class StepReceipt(models.Model):
+    """One finished step of an intent with several, done or undone: what is resumed from after a crash."""
+
+    intent = models.ForeignKey(Intent, on_delete=models.PROTECT, related_name="step_receipts")
+    position = models.PositiveSmallIntegerField()
+    step = models.CharField(max_length=64)
+    direction = models.CharField(max_length=12, choices=states.Direction.pairs())
+    receipt = models.BinaryField()
+    recorded_at = models.DateTimeField()
+    recorded_by = models.CharField(max_length=160)
+
+    class Meta:
+        ordering = ("intent", "recorded_at", "id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("intent", "position", "direction"), name="step_finished_once_each_way"
+            ),
+            models.CheckConstraint(
+                condition=Q(direction__in=states.Direction.values()), name="step_receipt_direction_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.intent_id} {self.step} {self.direction}"
 
 
 class Outcome(models.Model):

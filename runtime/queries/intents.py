@@ -7,8 +7,16 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from runtime.contracts.states import ENDED, AgentStatus, AttemptState, FlowState, IntentState
-from runtime.models import Agent, Attempt, Flow, Intent, Stop
+from runtime.contracts.states import (
+    ENDED,
+    AgentStatus,
+    AttemptState,
+    Direction,
+    FlowState,
+    IntentState,
+    Purpose,
+)
+from runtime.models import Agent, Attempt, Flow, Intent, StepReceipt, Stop
 
 HOLDING_STATUSES = (AgentStatus.SUSPENDED.value, AgentStatus.LOCKED.value)
 SYSTEM_STOPPED = "SYSTEM_STOPPED"
@@ -26,34 +34,41 @@ class Due:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What the registry says about an intent's agent at this moment."""
+    """What the registry says about an intent's agent at this moment.
+
+    `held_by` keeps a forward call back; only `stopped_by` keeps back what undoes one, or asks about one.
+    """
 
     status: AgentStatus
     held_by: str | None
+    stopped_by: str | None = None
 
 
 def get_standing(*, agent_pk: int) -> Standing:
     """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     row = Agent.objects.annotate(all_stopped=Exists(in_force)).get(pk=agent_pk)
-    held_by = None
+    stopped_by = None
     if row.all_stopped:
-        held_by = SYSTEM_STOPPED
+        stopped_by = SYSTEM_STOPPED
     elif row.stopped_at is not None:
-        held_by = AGENT_STOPPED
-    elif row.status in HOLDING_STATUSES:
+        stopped_by = AGENT_STOPPED
+    held_by = stopped_by
+    if held_by is None and row.status in HOLDING_STATUSES:
         held_by = f"AGENT_{row.status}"
-    return Standing(status=AgentStatus(row.status), held_by=held_by)
+    return Standing(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
 
 
 def is_in_doubt(*, intent: Intent) -> bool:
-    """Whether an earlier attempt ended without anybody knowing what it did."""
-    return Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN).exists()
+    """Whether an earlier call of the step at hand ended without anybody knowing what it did."""
+    unknown = Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN, purpose=Purpose.CALL)
+    return unknown.filter(number__gt=intent.settled).exists()
 
 
 def has_taken_effect(*, intent: Intent) -> bool:
-    """Whether a call of it is known to have succeeded, so that something has happened in the world."""
-    return Attempt.objects.filter(intent=intent, state=AttemptState.SUCCEEDED).exists()
+    """Whether it is known to have had an effect: a call of it succeeded, or a person has found a step done."""
+    succeeded = Attempt.objects.filter(intent=intent, state=AttemptState.SUCCEEDED)
+    return succeeded.exists() or StepReceipt.objects.filter(intent=intent).exists()
 
 
 def list_due(
@@ -62,16 +77,18 @@ def list_due(
     """Intents whose time has come, oldest first, chosen without a lock.
 
     What a stop or a status holds back is left out until its window ends, so that it costs nothing meanwhile.
+    A compensation and a probe have no window, and no status holds them.
     """
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
+    has_window = Q(direction=Direction.FORWARD, purpose=Purpose.CALL)
     held = (
         Q(Exists(in_force))
         | Q(flow__agent__stopped_at__isnull=False)
-        | Q(flow__agent__status__in=HOLDING_STATUSES)
+        | (has_window & Q(flow__agent__status__in=HOLDING_STATUSES))
     )
     rows = (
         Intent.objects.filter(state=IntentState.PENDING, next_at__lte=at)
-        .filter(~held | Q(valid_until__lte=at))
+        .filter(~held | (has_window & Q(valid_until__lte=at)))
         .exclude(pk__in=list(without))
         .exclude(target__in=list(without_targets))
         .order_by("next_at")

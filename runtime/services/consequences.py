@@ -8,6 +8,8 @@ from django.db import transaction
 
 from audit import canonical, events, ledger
 from runtime import ports
+from runtime.contracts.outcome import Rendered
+from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
 from runtime.contracts.verdict import Finding
@@ -39,18 +41,14 @@ def accept(*, journal: Journal, judged: Judged) -> Follow:
         journal.move(FlowState.CLOSED)
         journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
         return Follow()
-    requests = canonical.encode(
-        {
-            "steps": [step.model_dump(mode="json") for step in judged.verdict.steps],
-            "expected": [item.model_dump(mode="json") for item in judged.verdict.predicted],
-        }
-    )
+    requests = _rendered(judged)
     intent = Intent.objects.create(
         intent_id=UUID(judged.intent_id),
         tenant=flow.tenant,
         flow=flow,
         proposal=judged.proposal,
         requests=requests,
+        steps=len(judged.verdict.steps),
         target=judged.verdict.steps[0].target,
         valid_until=judged.proposal.valid_until,
         next_at=journal.at,
@@ -152,6 +150,16 @@ def _number(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, int | float) and not isinstance(value, bool) else text
+
+
+def _rendered(judged: Judged) -> bytes:
+    """What the intent holds from now on: no later version of its kind changes it."""
+    kind = judged.rules.kind
+    return Rendered(
+        steps=judged.verdict.steps,
+        expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
+        on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
+    ).to_bytes()
 
 
 def _tell_verdict(journal: Journal, judged: Judged) -> None:

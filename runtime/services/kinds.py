@@ -247,8 +247,6 @@ def _misfits(tenant: str, contract: KindContract) -> tuple[pack_reading.Problem,
 def _unfit(row: PolicyKind) -> Problem | None:
     """What has come between a version and its activation since it was stored."""
     contract = queries.contract_of(row)
-    if (said := pack_checks.not_activated(contract)) is not None:
-        return _conflict("KIND_UNSOUND", f"{said}.")
     wrong = _misfits(row.tenant, contract)
     if not wrong:
         return None

@@ -32,10 +32,18 @@ def lock_agent(*, pk: int) -> Agent:
 
 
 def lock_intent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
-    """An intent and its flow, the flow locked first; None where there is no such intent."""
-    dfid = Intent.objects.filter(intent_id=intent_id).values_list("flow_id", flat=True).first()
-    if dfid is None:
+    """An intent and its flow, the flow locked first; None where there is no such intent.
+
+    The agent is locked between them where the intent has several steps: a half-changed world locks it out.
+    """
+    known = (
+        Intent.objects.filter(intent_id=intent_id).values_list("flow_id", "flow__agent_id", "steps").first()
+    )
+    if known is None:
         return None
+    dfid, agent_pk, steps = known
     flow = lock_flow(dfid=dfid)
+    if steps > 1:
+        lock_agent(pk=agent_pk)
     intent = Intent.objects.select_for_update().get(intent_id=intent_id)
     return (flow, intent) if flow is not None else None

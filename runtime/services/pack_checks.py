@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from runtime.contracts.guard import GuardKind, bps, text
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.pack import Pack
-from runtime.contracts.policy_kind import OnUnknown, PolicyKind
+from runtime.contracts.policy_kind import PolicyKind
 from runtime.kernel.guards import weights
 from runtime.kernel.rules import kind_linter
 from runtime.services.pack_reading import Problem
@@ -93,24 +93,12 @@ def warnings(pack: Pack) -> Iterator[str]:
             yield f"{guard.id}: {most}, so it stops nobody at {guard.stop_confidence}"
 
 
-def not_activated(kind: PolicyKind) -> str | None:
-    """Why a kind is registered but cannot be put in force yet; None when it can."""
-    if len(kind.steps) > 1:
-        name = f"{kind.kind} {kind.version}"
-        return f"{name} has {len(kind.steps)} steps and is not activated: sagas are not there yet"
-    return None
-
-
 def idle_fields(kind: PolicyKind) -> Iterator[str]:
     """The fields of a kind that are stored, but that this version of the runtime does not act on."""
     yield from (name for name in _IDLE_KIND_FIELDS if getattr(kind, name))
     for at, step in enumerate(kind.steps):
-        if step.compensate is not None:
-            yield f"steps[{at}].compensate"
         if step.writes:
             yield f"steps[{at}].writes"
-    if kind.on_unknown is not OnUnknown.PERSON:
-        yield f"on_unknown {kind.on_unknown.value}"
     for at, rule in enumerate(kind.rules):
         if not rule.mandatory:
             yield f"rules[{at}].mandatory false"

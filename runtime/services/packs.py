@@ -107,8 +107,8 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     ]
     if activate:
         loading.warnings.extend(pack_checks.warnings(read.pack))
-        for contract, row in zip(read.pack.policy_kinds, kind_rows, strict=True):
-            _activate_kind(loading, contract, row)
+        for row in kind_rows:
+            _activate_kind(loading, row)
         for agent, manifest in agents:
             _activate_manifest(loading, agent, manifest)
     _store_pack(loading)
@@ -272,12 +272,9 @@ def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract)
     return row
 
 
-def _activate_kind(loading: _Loading, contract: KindContract, row: PolicyKind) -> None:
+def _activate_kind(loading: _Loading, row: PolicyKind) -> None:
     name = f"{row.kind} {row.version}"
-    why_not = pack_checks.not_activated(contract)
-    if why_not is not None:
-        loading.warnings.append(why_not)
-    elif row.activated_at is not None and not row.active:
+    if row.activated_at is not None and not row.active:
         loading.warnings.append(_superseded(name))
     elif row.discarded_at is not None:
         loading.warnings.append(_discarded(name))

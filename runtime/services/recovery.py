@@ -14,10 +14,10 @@ from django.db import transaction
 from audit import canonical, events, ledger
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
+from runtime.contracts.states import Direction, FlowState, IntentState, OutcomeStatus
 from runtime.models import Intent
 from runtime.services import races, reservations
-from runtime.services.execution import endings
+from runtime.services.execution import endings, walking
 from runtime.services.journal import Journal
 
 WITH_PEOPLE = (IntentState.IN_DOUBT.value, IntentState.WITH_PERSON.value)
@@ -28,24 +28,28 @@ def resume(*, journal: Journal, intent: Intent, at: datetime) -> None:
 
     The window is extended to one more length of the proposal's own, counted from now: a person took longer
     than the agent meant to, and said that it should happen all the same. The second look in the claim still
-    asks the constraints and the freshness of the evidence.
+    asks the constraints and the freshness of the evidence. What undoes a step has no window and no such look.
     """
     _require_with_people(intent)
-    window = intent.proposal.valid_until - intent.proposal.received_at
-    endings.extend(intent, next_at=at, valid_until=max(intent.valid_until, at + window))
+    endings.extend(intent, next_at=at, valid_until=_extended(intent, at=at))
     journal.add(events.IntentResumed(intent_id=str(intent.pk)))
-    journal.move(FlowState.ACCEPTED)
+    journal.move(_resumed_state(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 
 def mark_done(
     *, journal: Journal, intent: Intent, receipt: Mapping[str, Any], actor: str, at: datetime
 ) -> None:
-    """MARK_DONE: the person found that it has happened; what they found stands as the receipt."""
+    """MARK_DONE: the person found that it has happened; what they found stands as the receipt.
+
+    Where it was one of several steps, or of several compensations, the next one follows, in a window as long
+    as the proposal's own.
+    """
     _require_with_people(intent)
     body = canonical.encode(canonical.normalise(dict(receipt)))
     commitment = ledger.commit_payload(tenant=intent.tenant, body=body)
-    endings.close(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
+    endings.lengthen(intent, valid_until=_extended(intent, at=at))
+    walking.advance(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
 
 
 def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, stated_without_effect: bool) -> None:
@@ -71,9 +75,15 @@ def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, stated_wit
 
 
 def give_up(*, journal: Journal, intent: Intent, reason: Reason, actor: str, at: datetime) -> None:
-    """ABORT: no further call. Says nothing about what an earlier call may have done."""
+    """ABORT: no further forward call. Says nothing about what an earlier call of the same step may have done.
+
+    Steps that were done are undone; where that is what failed, the flow ends with what still stands.
+    """
     _require_with_people(intent)
-    endings.abort(
+    if intent.direction == Direction.COMPENSATE:
+        walking.abandon(journal, intent, code=reason, recorded_by=actor)
+        return
+    walking.fail(
         journal,
         intent,
         status=OutcomeStatus.FAILED,
@@ -81,6 +91,17 @@ def give_up(*, journal: Journal, intent: Intent, reason: Reason, actor: str, at:
         error_category=intent.state,
         recorded_by=actor,
     )
+
+
+def _extended(intent: Intent, *, at: datetime) -> datetime:
+    window = intent.proposal.valid_until - intent.proposal.received_at
+    return max(intent.valid_until, at + window)
+
+
+def _resumed_state(intent: Intent) -> FlowState:
+    if intent.direction == Direction.COMPENSATE:
+        return FlowState.COMPENSATING
+    return FlowState.EXECUTING if walking.progress_of(intent).standing else FlowState.ACCEPTED
 
 
 def _require_with_people(intent: Intent) -> None:

@@ -5,6 +5,7 @@ own, so that one bad row stops no other.
 """
 
 import logging
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,15 +13,13 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import events
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.receipt import FailureCategory
-from runtime.contracts.states import OPEN_TO_PROPOSALS, AttemptState, FeedbackType, FlowState, IntentState
+from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt
 from runtime.queries import clock, guards, intents, resources
 from runtime.services import leases, locks, races, usage
-from runtime.services.execution import endings
+from runtime.services.execution import recording
 from runtime.services.journal import Journal
 
 BATCH = 100
@@ -92,26 +91,11 @@ def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
     leased = intent.lease_until is not None and intent.lease_until >= journal.at
     if intent.state != IntentState.CLAIMED or (leased and not even_leased):
         return False
-    for attempt in Attempt.objects.filter(intent=intent, state=AttemptState.STARTED):
-        _end_unknown(journal, attempt)
-    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+    attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    recording.lose(journal, intent, attempt, jitter=jitter)
     journal.write()
     return True
-
-
-def _end_unknown(journal: Journal, attempt: Attempt) -> None:
-    attempt.state, attempt.finished_at = AttemptState.UNKNOWN, journal.at
-    attempt.error_category = FailureCategory.LEASE_ENDED.value
-    attempt.detail = "the worker did not report before its lease ended; the call may have taken effect"
-    attempt.save(update_fields=["state", "finished_at", "error_category", "detail"])
-    journal.add(
-        events.AttemptFinished(
-            intent_id=str(attempt.intent_id),
-            number=attempt.number,
-            result=AttemptState.UNKNOWN,
-            error_category=FailureCategory.LEASE_ENDED,
-        )
-    )
 
 
 def _abort_idle(dfid: UUID) -> bool:

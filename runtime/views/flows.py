@@ -175,7 +175,7 @@ def _waiting_for(flow: Flow) -> str:
     match flow.state:
         case states.FlowState.ESCALATED:
             return "a person"
-        case states.FlowState.ACCEPTED | states.FlowState.EXECUTING | states.FlowState.VALIDATING:
-            return "the runtime"
-        case _:
+        case states.FlowState.CREATED | states.FlowState.ACTIVE:
             return "the agent"
+        case _:
+            return "the runtime"

@@ -32,6 +32,8 @@ FLOW_STATES: Mapping[str, Badge] = {
     states.FlowState.VALIDATING: Badge("info", "shield", "Validating"),
     states.FlowState.ACCEPTED: Badge("accent", "check", "Accepted"),
     states.FlowState.EXECUTING: Badge("accent", "bolt", "Executing"),
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge("danger", "layers", "Half done"),
+    states.FlowState.COMPENSATING: Badge("warn", "bolt", "Compensating"),
     states.FlowState.ESCALATED: Badge("warn", "refer", "Escalated"),
     states.FlowState.CLOSED: Badge("ok", "check", "Closed"),
     states.FlowState.ABORTED: Badge("danger", "cross", "Aborted"),
@@ -72,6 +74,7 @@ OUTCOMES: Mapping[str, Badge] = {
     states.OutcomeStatus.FAILED: Badge("danger", "cross", "Failed"),
     states.OutcomeStatus.EXPIRED: Badge("warn", "clock", "Expired"),
     states.OutcomeStatus.CANCELLED: Badge("idle", "cross", "Cancelled"),
+    states.OutcomeStatus.COMPENSATED: Badge("warn", "check", "Compensated"),
 }
 CIRCUITS: Mapping[str, Badge] = {
     states.CircuitState.CLOSED: Badge("ok", "check", "Closed", "Calls go through"),

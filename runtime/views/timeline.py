@@ -57,6 +57,8 @@ _LANE_OF_STATE: Mapping[str, Lane] = {
     states.FlowState.ACCEPTED: Lane.VALIDATION,
     states.FlowState.ESCALATED: Lane.ESCALATION,
     states.FlowState.EXECUTING: Lane.EXECUTION,
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Lane.EXECUTION,
+    states.FlowState.COMPENSATING: Lane.EXECUTION,
     states.FlowState.CLOSED: Lane.EXECUTION,
     states.FlowState.ABORTED: Lane.DECISION,
 }
@@ -71,11 +73,15 @@ _TONES: Mapping[str, str] = {
     "ESCALATE": "warn",
     "ESCALATED": "warn",
     "HELD": "warn",
+    "PARTIAL_SUCCESS_DIRTY": "danger",
+    "COMPENSATING": "warn",
+    "COMPENSATED": "warn",
 }
 _BAD = frozenset(
     {
         Kind.INTENT_BLOCKED,
         Kind.INTENT_IN_DOUBT,
+        Kind.SAGA_DIRTIED,
         Kind.ESCALATION_REFUSED,
         Kind.ESCALATION_EXPIRED,
         Kind.REQUEST_REFUSED,

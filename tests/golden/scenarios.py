@@ -13,6 +13,27 @@ from tests import builders
 
 LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")
 
+_SEVERAL: list[dict[str, Any]] = [
+    {
+        "id": "sell",
+        "target": "broker",
+        "request": {"path": "/orders"},
+        "compensate": {"method": "DELETE", "path": "/orders/${key}", "body": "{'undoes': key}"},
+        "probe": {"path": "/orders/by-key/${key}"},
+    },
+    {
+        "id": "note",
+        "executor": "simulated",
+        "compensate": {"path": "/notes/${intent.step}"},
+    },
+    {
+        "id": "buy",
+        "target": "broker",
+        "request": {"path": "/orders"},
+        "probe": {"path": "/orders/by-key/${key}"},
+    },
+]
+
 
 def _params(**fields: Any) -> dict[str, Any]:
     return {"proposal": builders.proposal(params={**builders.PARAMS, **fields})}
@@ -94,6 +115,7 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "accept-numbers-and-text": _numbers,
     "accept-override": _override,
     "accept-override-within-slippage": lambda: _override(**{"price.AAPL": 18_990}),
+    "accept-several-steps": lambda: _kind(steps=_SEVERAL, on_unknown="probe"),
     "accept-without-steps": lambda: _kind(steps=[]),
     "escalate-confidence": lambda: _asked(confidence=0.69),
     "escalate-limit": lambda: _params(notional_cents=150_000),

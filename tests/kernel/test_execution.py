@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RECEIPT = Receipt(status_code=200, body=b"{}")
@@ -23,8 +25,8 @@ def failure(failure_class: FailureClass, *, retry_after_s: float | None = None) 
     )
 
 
-def decide(result: Receipt | Failure, *, failures: int = 0, in_doubt: bool = False) -> execution.Action:
-    return execution.decide(result=result, failures=failures, in_doubt=in_doubt, at=AT, jitter=0.0)
+def decide(result: Receipt | Failure, **known: Any) -> execution.Action:
+    return execution.decide(Tried(result=result, **{"failures": 0, **known}), at=AT, jitter=0.0)
 
 
 @pytest.mark.parametrize("in_doubt", [True, False])
@@ -63,6 +65,59 @@ def test_a_refusal_does_not_settle_an_earlier_doubt() -> None:
 def test_an_unknown_result_is_never_tried_again(failures: int, in_doubt: bool) -> None:
     action = decide(failure(FailureClass.UNKNOWN), failures=failures, in_doubt=in_doubt)
     assert action == GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
+
+
+def test_failures_after_a_doubt_leave_the_doubt() -> None:
+    assert decide(failure(FailureClass.TRANSIENT), failures=3, in_doubt=True) == GiveToPerson(
+        reason=Reason.IN_DOUBT, failures=4
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "failures", "found"),
+    [
+        (FailureClass.TERMINAL, 0, GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=0)),
+        (FailureClass.TRANSIENT, 3, GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=4)),
+        (FailureClass.UNKNOWN, 1, GiveToPerson(reason=Reason.IN_DOUBT, failures=1)),
+    ],
+)
+def test_what_cannot_be_undone_calls_a_person(
+    failure_class: FailureClass, failures: int, found: GiveToPerson
+) -> None:
+    assert decide(failure(failure_class), failures=failures, direction=Direction.COMPENSATE) == found
+
+
+@pytest.mark.parametrize(
+    ("on_unknown", "purpose"), [(OnUnknown.RESEND, Purpose.CALL), (OnUnknown.PROBE, Purpose.PROBE)]
+)
+def test_a_kind_may_say_what_follows_an_unknown_result(on_unknown: OnUnknown, purpose: Purpose) -> None:
+    lost = failure(FailureClass.UNKNOWN)
+    assert decide(lost, on_unknown=on_unknown) == RetryAt(
+        at=AT + timedelta(milliseconds=500), failures=1, purpose=purpose
+    )
+    assert decide(lost, failures=3, on_unknown=on_unknown) == GiveToPerson(reason=Reason.IN_DOUBT, failures=4)
+
+
+def probe(result: Receipt | Failure, *, failures: int = 1) -> execution.Action:
+    return decide(result, failures=failures, in_doubt=True, purpose=Purpose.PROBE, on_unknown=OnUnknown.PROBE)
+
+
+def test_what_a_probe_finds_is_the_receipt() -> None:
+    assert probe(RECEIPT) == Succeed(receipt=RECEIPT)
+
+
+def test_what_a_probe_does_not_find_is_sent_again_at_once() -> None:
+    absent = Failure(
+        category=FailureCategory.NOT_HAPPENED, failure_class=FailureClass.TERMINAL, detail="nothing"
+    )
+    assert probe(absent, failures=3) == RetryAt(at=AT, failures=3, purpose=Purpose.CALL)
+
+
+@pytest.mark.parametrize("failure_class", list(FailureClass))
+def test_a_probe_that_tells_nothing_is_asked_again_and_then_a_person(failure_class: FailureClass) -> None:
+    silent = failure(failure_class)
+    assert probe(silent) == RetryAt(at=AT + timedelta(seconds=1), failures=2, purpose=Purpose.PROBE)
+    assert probe(silent, failures=3) == GiveToPerson(reason=Reason.IN_DOUBT, failures=4)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from runtime.contracts.policy_kind import Route, RouteAction
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.kernel import execution, routes
-from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.kernel.routes import Choice, CloseFailed, FallBack, Result
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
@@ -41,7 +41,7 @@ def choose(*given: Route, result: Result = Result.FAILED, fallbacks: tuple[str, 
 
 
 def follow(action: RouteAction, result: CallResult, *, failures: int = 0) -> Any:
-    decided = execution.decide(result=result, failures=failures, in_doubt=False, at=NOW, jitter=0.0)
+    decided = execution.decide(Tried(result=result, failures=failures), at=NOW, jitter=0.0)
     return routes.follow(
         route(action, step="spare"), action=decided, result=result, failures=failures, at=NOW, jitter=0.0
     )
@@ -100,7 +100,7 @@ def test_a_fall_back_needs_a_step_that_may_still_run() -> None:
     ],
 )
 def test_the_result_that_routes_may_follow(result: CallResult, failures: int, told: Result | None) -> None:
-    action = execution.decide(result=result, failures=failures, in_doubt=False, at=NOW, jitter=0.0)
+    action = execution.decide(Tried(result=result, failures=failures), at=NOW, jitter=0.0)
     assert routes.result_of(action) is told
 
 

@@ -14,7 +14,7 @@ from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.adapters.executors import registry
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
-from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
+from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState, OutcomeStatus
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
 from runtime.queries import clock, intents
 from runtime.services import execution, races, stops, sweeping
@@ -83,7 +83,9 @@ def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(target: 
     intent_id = desk.accept(traceparent=trace)
 
     assert attempt(intent_id) == execution.AttemptResult(status=Status.SUCCEEDED, called=True)
-    assert attempt(intent_id).status is Status.NOT_DUE
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.ENDED, called=False, outcome=OutcomeStatus.SUCCEEDED, receipt=FILLED.body
+    )
 
     (seen,) = target.seen
     assert seen.path == "/orders"

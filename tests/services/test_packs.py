@@ -165,12 +165,13 @@ def test_targets_are_settings_that_a_load_may_change() -> None:
     assert PolicyKind.objects.count() == 1
 
 
-def test_a_kind_with_several_steps_is_registered_but_not_in_force() -> None:
+def test_a_kind_with_several_steps_needs_what_undoes_them() -> None:
+    plain = "[{id: order, target: broker, request: {path: /orders}}]"
     steps = "[{id: a, executor: simulated}, {id: b, executor: simulated}]"
-    found = load(TEXT.replace("[{id: order, target: broker, request: {path: /orders}}]", steps))
-    assert found.activated == ("manifest trader 1.0.0",)
-    assert "TRADE 1.0.0 has 2 steps and is not activated: sagas are not there yet" in found.warnings
-    assert not PolicyKind.objects.get().active
+    assert "a step before the last one needs a compensate" in refused(TEXT.replace(plain, steps))[0]
+    undone = steps.replace("simulated}", "simulated, compensate: {path: /undo}}", 1)
+    assert "TRADE 1.0.0" in load(TEXT.replace(plain, undone)).activated
+    assert PolicyKind.objects.get().active
 
 
 def test_a_kind_that_was_discarded_in_the_console_stays_so() -> None:

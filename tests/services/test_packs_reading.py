@@ -223,9 +223,7 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
             "approval_mode",
             "gate_id",
             "red_lines",
-            "steps[0].compensate",
             "steps[0].writes",
-            "on_unknown resend",
         ),
         *("rules[0].mandatory false", "rules[0].priority"),
     ]

@@ -8,7 +8,10 @@ from runtime.contracts.receipt import CallResult
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt."""
+    """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt.
+
+    A GET has no body and no effect: its `key` only names the message.
+    """
 
     base_url: str
     secret_env: str

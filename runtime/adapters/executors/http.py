@@ -85,8 +85,9 @@ def _headers(call: Call) -> dict[str, str] | Failure:
         "Accept": "application/json",
         "Accept-Encoding": "identity",  # a packed answer could unfold past every bound
         "User-Agent": "dir-console",
-        "Idempotency-Key": call.key,
     }
+    if call.method != "GET":
+        headers["Idempotency-Key"] = call.key
     if call.traceparent:
         headers["traceparent"] = call.traceparent
     if not call.secret_env:

@@ -13,12 +13,14 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
+from runtime.contracts.states import IntentState, OutcomeStatus
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.models import Outcome
 from runtime.queries import intents
 from runtime.services import races
 from runtime.services.execution import calling, claiming, recording
 from runtime.services.execution.claiming import Claimed, Refused
-from runtime.services.execution.recording import Late
+from runtime.services.execution.recording import Late, Recorded
 
 Written = TypeVar("Written")
 # Between them about as long as a database takes to fail over; after that the sweeper asks a person.
@@ -28,7 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 class Status(StrEnum):
-    """How an attempt ended."""
+    """How an attempt ended. ENDED: there was nothing to attempt, and the stored outcome is the answer.
+
+    Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
+    was done; COMPENSATED has undone the last of it.
+    """
 
     NOT_DUE = "NOT_DUE"
     HELD = "HELD"
@@ -38,16 +44,25 @@ class Status(StrEnum):
     RETRY_LATER = "RETRY_LATER"
     WITH_PERSON = "WITH_PERSON"
     FAILED = "FAILED"
+    ADVANCED = "ADVANCED"
+    TURNED_BACK = "TURNED_BACK"
+    COMPENSATED = "COMPENSATED"
     REPORTED_LATE = "REPORTED_LATE"
+    ENDED = "ENDED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptResult:
-    """`called` says whether the target was called; `detail` is a reason code, or empty."""
+    """`called` says whether the target was called; `detail` is a reason code, or empty.
+
+    `outcome` and `receipt` (canonical JSON) are the stored ones of an intent that had ended before.
+    """
 
     status: Status
     called: bool
     detail: str = ""
+    outcome: OutcomeStatus | None = None
+    receipt: bytes | None = None
 
 
 def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
@@ -61,14 +76,31 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
     claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
+    if isinstance(claim, Refused) and claim.status == Status.ENDED:
+        return _cached(intent_id, state=claim.detail)
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
     # The kill switch may have been pressed since the claim was committed.
-    held_by = intents.get_standing(agent_pk=claim.agent_pk).held_by
+    standing = intents.get_standing(agent_pk=claim.agent_pk)
+    held_by = standing.held_by if claim.has_window else standing.stopped_by
     if held_by is not None:
         _patiently(claim, lambda: recording.hold(claim, why=held_by))
         return AttemptResult(status=Status.HELD, called=False, detail=held_by)
     return _record(claim, _call(claim, asked_at_s=asked_at_s))
+
+
+def _cached(intent_id: UUID, *, state: str) -> AttemptResult:
+    """The result of the execution that was, without another (DIR paper, 7.2); a cancelled intent has none."""
+    outcome = Outcome.objects.filter(intent_id=intent_id).first()
+    if outcome is None:
+        return AttemptResult(status=Status.ENDED, called=False, detail=state)
+    return AttemptResult(
+        status=Status.ENDED,
+        called=False,
+        detail=outcome.error_category,
+        outcome=OutcomeStatus(outcome.status),
+        receipt=None if outcome.receipt is None else bytes(outcome.receipt),
+    )
 
 
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
@@ -113,17 +145,20 @@ def give_back_connection() -> None:
         connection.close()
 
 
-def _told(recorded: recording.Recorded) -> AttemptResult:
-    match recorded:
+def _told(recorded: Recorded | Late) -> AttemptResult:
+    if isinstance(recorded, Late):
+        return AttemptResult(status=Status.REPORTED_LATE, called=True)
+    goes_on = recorded.state is IntentState.PENDING
+    match recorded.action:
         case Succeed():
-            return AttemptResult(status=Status.SUCCEEDED, called=True)
+            ended = Status.SUCCEEDED if recorded.state is IntentState.DONE else Status.COMPENSATED
+            return AttemptResult(status=Status.ADVANCED if goes_on else ended, called=True)
         case RetryAt():
             return AttemptResult(status=Status.RETRY_LATER, called=True)
         case GiveToPerson(reason=reason):
             return AttemptResult(status=Status.WITH_PERSON, called=True, detail=reason.value)
         case Fail(failure=failure):
-            return AttemptResult(status=Status.FAILED, called=True, detail=failure.category.value)
-        case Late():
-            return AttemptResult(status=Status.REPORTED_LATE, called=True)
+            status = Status.TURNED_BACK if goes_on else Status.FAILED
+            return AttemptResult(status=status, called=True, detail=failure.category.value)
         case _:
-            assert_never(recorded)
+            assert_never(recorded.action)

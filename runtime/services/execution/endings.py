@@ -1,17 +1,20 @@
 """How an intent ends, goes back, or goes to a person. Collects in the journal; the caller writes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from audit import canonical, events
 from runtime import ports
-from runtime.contracts.outcome import Deviation, Rendered
+from runtime.contracts.outcome import Deviation
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import FeedbackType, FlowState, IntentState, OutcomeStatus
+from runtime.contracts.states import FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.kernel import execution
+from runtime.kernel.execution import RetryAt
+from runtime.kernel.saga import Position
 from runtime.models import Attempt, Intent, Outcome, Proposal
 from runtime.services import races
+from runtime.services.execution import rendering
 from runtime.services.journal import Journal
 
 _STATES = {
@@ -19,6 +22,7 @@ _STATES = {
     OutcomeStatus.FAILED: IntentState.FAILED,
     OutcomeStatus.EXPIRED: IntentState.EXPIRED,
     OutcomeStatus.CANCELLED: IntentState.CANCELLED,
+    OutcomeStatus.COMPENSATED: IntentState.FAILED,
 }
 
 
@@ -28,10 +32,14 @@ def close(
     *,
     receipt: bytes,
     receipt_commitment: str,
+    observed: Mapping[str, Any],
     recorded_by: str,
 ) -> None:
-    """The effect is in the world: intent DONE, outcome SUCCEEDED, flow CLOSED."""
-    found = execution.deviations(expected=_expected(intent), receipt=canonical.decode(receipt))
+    """The effect is in the world: intent DONE, outcome SUCCEEDED, flow CLOSED.
+
+    `observed` holds what the targets said, for comparison with what was expected.
+    """
+    found = execution.deviations(expected=_expected(intent), receipt=observed)
     _record(
         journal,
         intent,
@@ -60,25 +68,65 @@ def abort(
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
 
 
-def abort_terminal(journal: Journal, intent: Intent, *, error_category: str) -> None:
-    """The target refused for good."""
-    abort(
-        journal,
+def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
+    """Back among the waiting, not before `next_at`, for the same purpose."""
+    _change(intent, state=IntentState.PENDING, next_at=next_at, failures=failures)
+
+
+def try_again(intent: Intent, *, again: RetryAt) -> None:
+    """Back among the waiting after an attempt. A probe that found nothing settles what was in doubt."""
+    settled = intent.settled
+    if intent.purpose == Purpose.PROBE and again.purpose is Purpose.CALL:
+        settled = intent.attempts
+    _change(
         intent,
-        status=OutcomeStatus.FAILED,
-        code=Reason.TERMINAL_FAILURE,
-        error_category=error_category,
+        state=IntentState.PENDING,
+        next_at=again.at,
+        failures=again.failures,
+        purpose=again.purpose,
+        settled=settled,
     )
 
 
-def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
-    """Back among the waiting, not before `next_at`."""
-    _change(intent, state=IntentState.PENDING, next_at=next_at, failures=failures)
+def move_to(
+    intent: Intent,
+    to: Position,
+    *,
+    at: datetime,
+    cause: str | None = None,
+    cause_category: str | None = None,
+) -> None:
+    """Among the waiting for another call of its walk, due at once; `cause` says why it turned back."""
+    _change(
+        intent,
+        state=IntentState.PENDING,
+        position=to.step,
+        direction=to.direction,
+        purpose=Purpose.CALL,
+        target=rendering.target_at(intent, to.step),
+        settled=intent.attempts,
+        failures=0,
+        next_at=at,
+        cause=intent.cause if cause is None else str(cause)[:64],
+        cause_category=intent.cause_category if cause_category is None else str(cause_category)[:32],
+    )
 
 
 def extend(intent: Intent, *, next_at: datetime, valid_until: datetime) -> None:
     """Back among the waiting by a person's word: failures forgotten, and a new end of the window."""
-    _change(intent, state=IntentState.PENDING, next_at=next_at, valid_until=valid_until, failures=0)
+    _change(
+        intent,
+        state=IntentState.PENDING,
+        next_at=next_at,
+        valid_until=valid_until,
+        failures=0,
+        purpose=Purpose.CALL,
+    )
+
+
+def lengthen(intent: Intent, *, valid_until: datetime) -> None:
+    """A new end of the window, and nothing else."""
+    _change(intent, valid_until=valid_until)
 
 
 def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: int) -> None:
@@ -110,6 +158,7 @@ def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: in
                 "target": intent.target,
                 "attempts": intent.attempts,
                 "failures": failures,
+                **_place(intent),
             },
             "status": "AWAITING_HUMAN_INPUT",
         },
@@ -162,11 +211,17 @@ def _record(
     )
 
 
+def _place(intent: Intent) -> dict[str, str]:
+    """Which of several steps a person is asked about, and in which direction."""
+    if intent.steps == 1:
+        return {}
+    return {"step": rendering.step_id(intent, intent.position), "direction": str(intent.direction)}
+
+
 def _expected(intent: Intent) -> list[Any]:
-    try:
-        return list(Rendered.from_bytes(bytes(intent.requests)).expected)
-    except ValueError:  # requests that cannot be read are themselves a reason to end
-        return []
+    # Requests that cannot be read are themselves a reason to end.
+    rendered = rendering.read(intent)
+    return [] if rendered is None else list(rendered.expected)
 
 
 def _duration_ms(journal: Journal, intent: Intent) -> int:
@@ -179,11 +234,11 @@ def _duration_ms(journal: Journal, intent: Intent) -> int:
 
 def _change(intent: Intent, **columns: Any) -> None:
     """Compare-and-swap on the state that was read; a claim's lease ends with any change."""
-    before = intent.state
+    before, attempts = intent.state, intent.attempts
     for name, value in columns.items():
         setattr(intent, name, value)
     intent.lease_owner, intent.lease_until = "", None
-    changed = Intent.objects.filter(pk=intent.pk, state=before, attempts=intent.attempts).update(
+    changed = Intent.objects.filter(pk=intent.pk, state=before, attempts=attempts).update(
         lease_owner="", lease_until=None, **columns
     )
     if changed != 1:

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from audit import events, ledger
-from runtime.contracts.receipt import CallResult, Failure, FailureClass, Receipt
-from runtime.contracts.states import AttemptState, FlowState, IntentState
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, intents
 from runtime.services import locks, races
-from runtime.services.execution import breaking, endings
+from runtime.services.execution import breaking, endings, rendering, walking
 from runtime.services.execution.claiming import SYSTEM, Claimed
 from runtime.services.journal import Journal
 
@@ -21,34 +23,76 @@ class Late:
     """The claim had ended before the answer came: what it says is noted, and changes nothing."""
 
 
-Recorded = Action | Late
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What followed an attempt, and the state that its intent has now."""
+
+    action: Action
+    state: IntentState
 
 
-def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded:
+def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded | Late:
     """Record what came of a call, inside the caller's transaction."""
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return _note_late(journal, intent, attempt, result)
     breaking.report(journal, intent, step=claim.step, number=claim.number, result=result)
-    in_doubt = intents.is_in_doubt(intent=intent)
-    action = execution.decide(
-        result=result, failures=intent.failures, in_doubt=in_doubt, at=journal.at, jitter=jitter
+    action = _follow(journal, intent, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
+    journal.write()
+    return Recorded(action=action, state=IntentState(intent.state))
+
+
+def lose(journal: Journal, intent: Intent, attempt: Attempt, *, jitter: float) -> None:
+    """A worker has died between the claim and the record: nobody knows whether its call was made."""
+    lost = Failure(
+        category=FailureCategory.LEASE_ENDED,
+        failure_class=FailureClass.UNKNOWN,
+        detail="the worker did not report before its lease ended; the call may have taken effect",
     )
+    current = rendering.current(intent)
+    on_unknown = OnUnknown.PERSON if current is None else current.on_unknown
+    _follow(journal, intent, attempt, lost, on_unknown=on_unknown, jitter=jitter)
+
+
+def _follow(
+    journal: Journal,
+    intent: Intent,
+    attempt: Attempt,
+    result: CallResult,
+    *,
+    on_unknown: OnUnknown,
+    jitter: float,
+) -> Action:
+    """End the attempt and do what follows from its result: every result passes here."""
+    tried = Tried(
+        result=result,
+        failures=intent.failures,
+        in_doubt=intents.is_in_doubt(intent=intent),
+        direction=Direction(intent.direction),
+        purpose=Purpose(intent.purpose),
+        on_unknown=on_unknown,
+    )
+    action = execution.decide(tried, at=journal.at, jitter=jitter)
     match action:
         case Succeed(receipt=receipt):
             _succeed(journal, intent, attempt, receipt)
         case RetryAt():
             _finish(journal, attempt, result, next_at=action)
-            endings.put_back(intent, next_at=action.at, failures=action.failures)
+            endings.try_again(intent, again=action)
         case GiveToPerson(reason=reason, failures=failures):
             _finish(journal, attempt, result)
             endings.ask_person(journal, intent, reason=reason, failures=failures)
         case Fail(failure=failure):
             _finish(journal, attempt, result)
-            endings.abort_terminal(journal, intent, error_category=failure.category)
+            walking.fail(
+                journal,
+                intent,
+                status=OutcomeStatus.FAILED,
+                code=Reason.TERMINAL_FAILURE,
+                error_category=failure.category,
+            )
         case _:
             assert_never(action)
-    journal.write()
     return action
 
 
@@ -108,7 +152,7 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
 def _succeed(journal: Journal, intent: Intent, attempt: Attempt, receipt: Receipt) -> None:
     commitment = ledger.commit_payload(tenant=intent.tenant, body=receipt.body)
     _finish(journal, attempt, receipt, receipt_commitment=commitment)
-    endings.close(
+    walking.advance(
         journal,
         intent,
         receipt=receipt.body,

@@ -1,0 +1,58 @@
+"""The lock on an agent while the world is half changed by one of its flows (DIR paper, 7.3).
+
+The agent's row is locked before the intent's: `locks.lock_intent` sees to it where there are several steps.
+"""
+
+from django.db.models import QuerySet
+
+from audit import events, ledger
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import LIVE_INTENTS, AgentStatus, Direction
+from runtime.models import Agent, Intent
+from runtime.services import locks
+from runtime.services.journal import Journal
+
+# Who is out of work for a graver reason, or for good, stays so.
+_LEFT_ALONE = (AgentStatus.LOCKED, AgentStatus.SUSPENDED, AgentStatus.RETIRED)
+
+
+def take(journal: Journal) -> None:
+    """Lock the flow's agent out of new operations, and keep what it was before."""
+    agent = locks.lock_agent(pk=journal.flow.agent_id)
+    before = AgentStatus(agent.status)
+    if before in _LEFT_ALONE:
+        return
+    agent.locked_from, agent.locked_from_reason = before, agent.status_reason
+    _move(journal, agent, to=AgentStatus.LOCKED, reason=Reason.PARTIAL_SUCCESS_DIRTY)
+
+
+def give_back(journal: Journal, *, ended: Intent) -> None:
+    """Let the agent work again as before, unless a person has moved it since or another flow is dirty."""
+    agent = locks.lock_agent(pk=journal.flow.agent_id)
+    ours = agent.status == AgentStatus.LOCKED and agent.status_reason == Reason.PARTIAL_SUCCESS_DIRTY
+    if not ours or _others(ended).exists():
+        return
+    before, reason = AgentStatus(agent.locked_from or AgentStatus.ACTIVE), agent.locked_from_reason
+    agent.locked_from, agent.locked_from_reason = "", ""
+    _move(journal, agent, to=before, reason=reason)
+
+
+def _others(ended: Intent) -> QuerySet[Intent]:
+    dirty = Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    return dirty.filter(flow__agent=ended.flow.agent_id).exclude(pk=ended.pk)
+
+
+def _move(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> None:
+    before = agent.status
+    agent.status, agent.status_reason = to, str(reason)
+    agent.save(update_fields=["status", "status_reason", "locked_from", "locked_from_reason"])
+    changed = events.AgentStatusChanged(
+        agent_id=agent.agent_id, from_status=before, to_status=to, reason=str(reason)
+    )
+    ledger.append_to(
+        tenant=agent.tenant,
+        stream=f"agent:{agent.agent_id}",
+        actor=journal.actor,
+        at=journal.at,
+        events=[changed],
+    )

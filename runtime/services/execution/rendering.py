@@ -1,0 +1,59 @@
+"""What an intent has rendered since its ACCEPT, read at its position."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from runtime.contracts.outcome import Rendered
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.states import Direction
+from runtime.contracts.verdict import StepRequest
+from runtime.models import Intent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Current:
+    """The call that is next or under way, and what follows where nobody knows its result."""
+
+    step: StepRequest
+    on_unknown: OnUnknown
+
+
+def read(intent: Intent) -> Rendered | None:
+    """What was rendered; None for bytes that are no such thing, which must not be tried for ever."""
+    try:
+        return Rendered.from_bytes(bytes(intent.requests))
+    except ValidationError:
+        return None
+
+
+def current(intent: Intent) -> Current | None:
+    """The call at the intent's position; None where nothing can be called."""
+    rendered = read(intent)
+    if rendered is None or intent.position >= len(rendered.steps):
+        return None
+    step = rendered.steps[intent.position]
+    call = step.compensation if intent.direction == Direction.COMPENSATE else step
+    return None if call is None else Current(step=call, on_unknown=_on_unknown(rendered, call))
+
+
+def step_id(intent: Intent, position: int) -> str:
+    """The id of a step; its number where the requests cannot be read."""
+    rendered = read(intent)
+    if rendered is None or position >= len(rendered.steps):
+        return str(position)
+    return rendered.steps[position].step
+
+
+def target_at(intent: Intent, position: int) -> str:
+    """The target of a step and of what undoes it."""
+    rendered = read(intent)
+    if rendered is None or position >= len(rendered.steps):
+        return ""
+    return rendered.steps[position].target
+
+
+def _on_unknown(rendered: Rendered, call: StepRequest) -> OnUnknown:
+    # Without a path to ask by, only a person can know.
+    unasked = rendered.on_unknown is OnUnknown.PROBE and call.probe is None
+    return OnUnknown.PERSON if unasked else rendered.on_unknown

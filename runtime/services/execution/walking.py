@@ -1,0 +1,170 @@
+"""An intent's walk through its steps: what a finished call, or a failure for good, leads to.
+
+Collects in the journal; the caller writes it, and holds the locks of flow, agent and intent.
+"""
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+from audit import canonical, events, ledger
+from runtime import ports
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Direction, FlowState, OutcomeStatus
+from runtime.kernel import saga
+from runtime.kernel.saga import End, Position, Progress
+from runtime.models import Intent, StepReceipt
+from runtime.services.execution import agent_lock, endings, rendering
+from runtime.services.journal import Journal
+
+SYSTEM = "system"
+
+
+def advance(
+    journal: Journal, intent: Intent, *, receipt: bytes, receipt_commitment: str, recorded_by: str
+) -> None:
+    """The call at the intent's position is done: on to the next one, or to the end."""
+    if intent.steps == 1:
+        endings.close(
+            journal,
+            intent,
+            receipt=receipt,
+            receipt_commitment=receipt_commitment,
+            observed=canonical.decode(receipt),
+            recorded_by=recorded_by,
+        )
+        return
+    here = position_of(intent)
+    step = rendering.step_id(intent, here.step)
+    StepReceipt.objects.create(
+        intent=intent,
+        position=here.step,
+        step=step,
+        direction=here.direction,
+        receipt=receipt,
+        recorded_at=journal.at,
+        recorded_by=recorded_by,
+    )
+    following = saga.after(here, steps=intent.steps, progress=progress_of(intent))
+    journal.add(
+        events.SagaAdvanced(
+            intent_id=str(intent.pk),
+            step=step,
+            direction=here.direction,
+            receipt_commitment=receipt_commitment,
+            next_step=rendering.step_id(intent, following.step) if isinstance(following, Position) else None,
+        )
+    )
+    if following is End.COMPLETED:
+        _complete(journal, intent, recorded_by=recorded_by)
+    elif following is End.CONVERGED:
+        _converge(journal, intent, recorded_by=recorded_by)
+    else:
+        _go_on(journal, intent, following)
+
+
+def fail(
+    journal: Journal,
+    intent: Intent,
+    *,
+    status: OutcomeStatus,
+    code: str,
+    error_category: str = "",
+    recorded_by: str = SYSTEM,
+) -> None:
+    """No forward call will be made any more: what was done is undone, or there is nothing to undo."""
+    back = saga.turn_back(progress_of(intent))
+    if back is None:
+        endings.abort(
+            journal, intent, status=status, code=code, error_category=error_category, recorded_by=recorded_by
+        )
+        return
+    journal.add(
+        events.SagaDirtied(
+            intent_id=str(intent.pk),
+            step=rendering.step_id(intent, intent.position),
+            cause=str(code),
+            done=_ids_of(intent, progress_of(intent).standing),
+        )
+    )
+    journal.move(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
+    agent_lock.take(journal)
+    endings.move_to(intent, back, at=journal.at, cause=code, cause_category=error_category)
+    transaction.on_commit(partial(ports.ring, [intent.pk]))
+
+
+def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:
+    """A person gives the compensations up: the flow ends with what still stands, and the agent may go on."""
+    endings.abort(
+        journal,
+        intent,
+        status=OutcomeStatus.FAILED,
+        code=code,
+        error_category=Reason.COMPENSATION_FAILED,
+        recorded_by=recorded_by,
+    )
+    agent_lock.give_back(journal, ended=intent)
+
+
+def position_of(intent: Intent) -> Position:
+    """Where the intent stands."""
+    return Position(step=intent.position, direction=Direction(intent.direction))
+
+
+def progress_of(intent: Intent) -> Progress:
+    """What is done and undone, from the rows of finished steps."""
+    if intent.steps == 1:
+        return Progress()
+    rows = list(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
+    return Progress(
+        done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
+        undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
+    )
+
+
+def _go_on(journal: Journal, intent: Intent, to: Position) -> None:
+    """The next call, at once. The flow may come from a person who has found this one done."""
+    state = FlowState.EXECUTING if to.direction is Direction.FORWARD else FlowState.COMPENSATING
+    if journal.flow.state != state:
+        journal.move(state, reason=intent.cause)
+    endings.move_to(intent, to, at=journal.at)
+    transaction.on_commit(partial(ports.ring, [intent.pk]))
+
+
+def _complete(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+    """Every step is done. The outcome's receipt is `{step: receipt}`.
+
+    Where two of them speak of the same fact, the later one counts.
+    """
+    rows = StepReceipt.objects.filter(intent=intent, direction=Direction.FORWARD).order_by("position")
+    receipts: dict[str, Any] = {row.step: canonical.decode(bytes(row.receipt)) for row in rows}
+    body = canonical.encode(receipts)
+    endings.close(
+        journal,
+        intent,
+        receipt=body,
+        receipt_commitment=ledger.commit_payload(tenant=intent.tenant, body=body),
+        observed={name: value for receipt in receipts.values() for name, value in receipt.items()},
+        recorded_by=recorded_by,
+    )
+
+
+def _converge(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+    """Every effect is undone: the state has converged, and the agent may work again."""
+    journal.add(
+        events.SagaCompensated(intent_id=str(intent.pk), undone=_ids_of(intent, progress_of(intent).undone))
+    )
+    endings.abort(
+        journal,
+        intent,
+        status=OutcomeStatus.COMPENSATED,
+        code=intent.cause,
+        error_category=intent.cause_category or intent.cause,
+        recorded_by=recorded_by,
+    )
+    agent_lock.give_back(journal, ended=intent)
+
+
+def _ids_of(intent: Intent, positions: frozenset[int]) -> tuple[str, ...]:
+    return tuple(rendering.step_id(intent, at) for at in sorted(positions))

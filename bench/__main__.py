@@ -1,66 +1,62 @@
-"""`make bench`: the gate over HTTP beside a bare view that inserts the same rows, in one run.
+"""`make bench`: speed as ratios of figures of one run; only the ratios carry over to other machines.
 
-Only the ratio carries over to other machines. The two are measured in turns, so that a machine that slows
-down slows both.
+Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch).
 """
 
 import argparse
-import contextlib
 import os
-import statistics
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
-from bench import racing, stand
-from bench.racing import Figure
+from bench import gating, judging, racing, stand, stopping
+from bench.stand import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
+REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
+PARTS = ("judge", "stop", "gate")
 
 
 def main() -> int:
-    """Measure on SQLite and, where a server answers, on PostgreSQL."""
+    """Measure on SQLite and, where a server answers, on PostgreSQL; 1 where one was left out."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--calls", type=int, default=800, help="calls in a round (default 800)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each (default 3)")
-    wanted = parser.parse_args()
-    print(
-        f"{racing.CLIENTS} closed-loop clients, {wanted.rounds} rounds of {wanted.calls} calls, median round"
-    )
-    print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
+    parser.add_argument("--only", choices=PARTS, help="one part alone")
+    parser.add_argument("--calls", type=int, default=800, help="calls in a round of `gate` (default 800)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each ratio (default 3)")
+    parser.add_argument("--stops", type=int, default=10, help="how often each switch is pressed (default 10)")
+    asked = parser.parse_args()
+    parts, whole = {asked.only} if asked.only else set(PARTS), True
+    if "judge" in parts:
+        judging.run(asked.rounds)
+    if "stop" in parts:
+        print(f"\nlast new effect after the stop's POST, {asked.stops} stops in a running burst")
+        print(f"{'database':<12}{'what':<32}{'p50 ms':>10}{'max ms':>10}")
+        whole &= _on_both(lambda ground: stopping.run(ground, asked.stops), redis=REDIS)
+    if "gate" in parts:
+        rounds = f"{asked.rounds} rounds of {asked.calls} calls"
+        print(f"\n{racing.CLIENTS} closed-loop clients, {rounds}, median round")
+        print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
+        whole &= _on_both(lambda ground: gating.run(ground, asked.calls, asked.rounds))
+    return 0 if whole else 1
+
+
+def _on_both(measure: Callable[[Stand], None], *, redis: str = "") -> bool:
     with stand.sqlite() as ground:
-        _measure(ground, wanted.calls, wanted.rounds)
-    with contextlib.ExitStack() as stack:
+        measure(ground)
+    with ExitStack() as stack:
         try:
-            ground = stack.enter_context(stand.postgres(POSTGRES))
+            ground = stack.enter_context(_production(redis))
         except Exception as error:
             print(f"PostgreSQL was left out: {error}", file=sys.stderr)
-            return 1
-        _measure(ground, wanted.calls, wanted.rounds)
-    return 0
+            return False
+        measure(ground)
+    return True
 
 
-def _measure(ground: stand.Stand, calls: int, rounds: int) -> None:
-    key = stand.manage(ground, "issue_key", "bench-agent")
-    ours, bare = [], []
-    with stand.served(ground, "dir_console.asgi:application") as base_url:
-        racing.proposals(base_url, key, racing.CLIENTS * 5)  # the first calls compile rules and warm pools
-        with stand.served(ground, "bench.bare_asgi:application") as bare_url:
-            racing.bare(bare_url, racing.CLIENTS * 5)
-            for _ in range(rounds):
-                ours.append(racing.proposals(base_url, key, calls))
-                bare.append(racing.bare(bare_url, calls))
-    full, floor = _median(ours), _median(bare)
-    _print(ground.name, "proposal -> verdict", full)
-    _print(ground.name, "bare view, same rows", floor)
-    print(f"{ground.name:<12}{'ratio ours / bare':<28}{full.per_second / floor.per_second:>12.2f}")
-
-
-def _median(figures: list[Figure]) -> Figure:
-    middle = statistics.median_low(figure.per_second for figure in figures)
-    return next(figure for figure in figures if figure.per_second == middle)
-
-
-def _print(database: str, what: str, figure: Figure) -> None:
-    print(f"{database:<12}{what:<28}{figure.per_second:>12.1f}{figure.p50_ms:>9.1f}{figure.p99_ms:>9.1f}")
+def _production(redis: str) -> AbstractContextManager[Stand]:
+    if redis:
+        stand.ping(redis)
+    return stand.postgres(POSTGRES, redis=redis)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """A stand to measure on: a fresh database, a server on loopback, and agents ready to propose."""
 
+import base64
 import contextlib
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -22,6 +24,8 @@ class Stand:
     name: str
     workers: int
     environ: dict[str, str]
+    # Empty where the server itself carries out what it accepts.
+    redis: str = ""
 
 
 @contextlib.contextmanager
@@ -32,7 +36,7 @@ def sqlite() -> Iterator[Stand]:
 
 
 @contextlib.contextmanager
-def postgres(admin_url: str) -> Iterator[Stand]:
+def postgres(admin_url: str, *, redis: str = "") -> Iterator[Stand]:
     """A database of its own on the server of `admin_url`, dropped afterwards; two server processes."""
     import psycopg
 
@@ -42,7 +46,10 @@ def postgres(admin_url: str) -> Iterator[Stand]:
         try:
             with tempfile.TemporaryDirectory(prefix="dir-bench-") as folder:
                 url = f"{admin_url.rsplit('/', 1)[0]}/{name}"
-                yield _ready(Stand("PostgreSQL", 2, {**_environ(folder), "DATABASE_URL": url}))
+                environ = {**_environ(folder), "DATABASE_URL": url}
+                if redis:
+                    environ |= {"REDIS_URL": redis, "DIR_SECRET_KEY": _key(), "DIR_SIGNING_KEY": _key()}
+                yield _ready(Stand("PostgreSQL", 2, environ, redis))
         finally:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
@@ -50,39 +57,86 @@ def postgres(admin_url: str) -> Iterator[Stand]:
 @contextlib.contextmanager
 def served(stand: Stand, application: str) -> Iterator[str]:
     """Serve an ASGI application on a free port; gives its base URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--log-level", "error"]
-    process = subprocess.Popen(
-        [*command, "--workers", str(stand.workers), "--no-access-log"], cwd=ROOT, env=stand.environ
-    )
-    try:
+    port = _free_port()
+    server = ("-m", "uvicorn", application, "--port", str(port), "--log-level", "error", "--no-access-log")
+    with spawned(stand, *server, "--workers", str(stand.workers)):
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def embedded(stand: Stand) -> Iterator[str]:
+    """The console as one process, as `up` starts it; gives its base URL."""
+    port = _free_port()
+    with spawned(stand, "manage.py", "up", "--no-demo", "--port", str(port)):
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def spawned(stand: Stand, *arguments: str) -> Iterator[None]:
+    """A process of this interpreter on the stand, ended at the end; it says nothing unless it fails."""
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=stand.environ, stdout=quiet, stderr=quiet
+    )
+    try:
+        yield
     finally:
         process.terminate()
         process.wait(timeout=STARTUP_S)
 
 
-def manage(stand: Stand, *arguments: str) -> str:
-    """The standard output of a management command."""
+def ping(redis_url: str) -> None:
+    """Raise where no Redis answers."""
+    import redis
+
+    with redis.Redis.from_url(redis_url) as client:
+        client.ping()
+
+
+def load(stand: Stand, *, base_url: str = "") -> None:
+    """Put the bench's pack in force; with `base_url`, its step is a call to that target."""
+    text = (ROOT / "bench" / "pack.yaml").read_text()
+    if base_url:
+        simulated = "{id: order, executor: simulated}"
+        called = "{id: order, executor: http, target: broker, request: {method: POST, path: /orders}}"
+        text = text.replace(simulated, called) + f'targets: {{broker: {{base_url: "{base_url}"}}}}\n'
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as pack:
+        pack.write(text)
+        pack.flush()
+        manage(stand, "load_pack", pack.name, "--activate")
+
+
+def manage(stand: Stand, *arguments: str, typed: str = "") -> str:
+    """The standard output of a management command that reads `typed` on its standard input."""
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=stand.environ, check=True, capture_output=True, text=True,
+        cwd=ROOT, env=stand.environ, check=True, capture_output=True, text=True, input=typed,
     )  # fmt: skip
     return done.stdout.strip()
 
 
 def _ready(stand: Stand) -> Stand:
     manage(stand, "migrate", "--verbosity", "0")
-    manage(stand, "load_pack", "bench/pack.yaml", "--activate")
+    manage(stand, "createcachetable")
     return stand
 
 
 def _environ(folder: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
-    return {**kept, "DIR_DATA": folder}
+    return {**kept, "DIR_DATA": folder, "DIR_EGRESS_ALLOW": "127.0.0.1"}
+
+
+def _key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def _wait_for(port: int) -> None:

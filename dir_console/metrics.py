@@ -10,22 +10,23 @@ from django.db.models import Count, Min
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from audit.permissions import public
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
-from runtime.models import Agent, Intent, Stop, Verdict
+from runtime.contracts.guard import ReviewState
+from runtime.models import Agent, GuardRun, Intent, Review, Stop, Verdict
 from runtime.queries import clock
 
 
 class Rows:
-    """Collects the gauges; one small query each."""
+    """Collects the figures; one small query each."""
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges, in the order of the page."""
+    def collect(self) -> Iterator[Metric]:
+        """The figures, in the order of the page."""
         now = clock.now()
         yield _by("dir_intents_live", "Intents that have not ended, by state", "state", dict(
             Intent.objects.filter(state__in=states.LIVE_INTENTS).values_list("state").annotate(Count("pk"))
@@ -46,6 +47,20 @@ class Rows:
         ))  # fmt: skip
         yield _by("dir_agents", "Agents, by status", "status", dict(
             Agent.objects.values_list("status").annotate(Count("pk"))
+        ))  # fmt: skip
+        flagged = CounterMetricFamily("dir_reviews_flagged", "Flags of soft guards", labels=["guard"])
+        for guard_id, count in (
+            Review.objects.order_by("guard__guard_id").values_list("guard__guard_id").annotate(Count("pk"))
+        ):
+            flagged.add_metric([guard_id], count)
+        yield flagged
+        yield GaugeMetricFamily(
+            "dir_reviews_open",
+            "Flags that wait for a person",
+            value=Review.objects.filter(state=ReviewState.OPEN).count(),
+        )
+        yield _by("dir_guard_runs", "Looks of soft guards, by state", "state", dict(
+            GuardRun.objects.values_list("state").annotate(Count("pk"))
         ))  # fmt: skip
         yield GaugeMetricFamily(
             "dir_stopped", "1 while everything is stopped", value=Stop.objects.filter(lifted_at=None).count()

@@ -17,7 +17,7 @@ from escalations import presenters as escalation_presenters
 from escalations import queries as escalation_queries
 from runtime.contracts import states
 from runtime.queries import clock
-from runtime.queries.pages import activity, agents, people, stops
+from runtime.queries.pages import activity, agents, people, reviews, stops
 from runtime.views import charts, presenters, timeline
 
 STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
@@ -29,6 +29,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Overview", "/", "overview"),
             ("Escalations", "/escalations/", "inbox"),
             ("Flows", "/flows/", "flow"),
+            ("Reviews", "/reviews/", "high"),
         ),
     ),
     (
@@ -75,6 +76,7 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
     return {
         "groups": [{"title": title, "items": _items(items, request.path)} for title, items in SECTIONS],
         "stop": shown,
+        "to_review": reviews.count_open(tenant=tenant),
         "open": counts.total,
         "high": counts.high,
         "open_tone": "danger" if counts.high else "idle",
@@ -91,6 +93,7 @@ def _items(items: tuple[tuple[str, str, str], ...], path: str) -> list[dict[str,
             "url": url,
             "icon": icon,
             "counts": url == "/escalations/",
+            "counts_reviews": url == "/reviews/",
             "current": path == url or (url != "/" and path.startswith(url)),
         }
         for word, url, icon in items
@@ -122,6 +125,8 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     return {
         "counts": escalation_queries.count_open(tenant=tenant),
         "stop": stops.get_stop(tenant=tenant),
+        "to_review": reviews.count_open(tenant=tenant),
+        "oldest_review_at": reviews.oldest_open_at(tenant=tenant),
         "urgent": escalation_presenters.rows(
             escalations=urgent,
             evidence=escalation_queries.get_evidence(escalations=urgent),

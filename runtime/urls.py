@@ -12,6 +12,7 @@ from runtime.views import (
     ledger,
     manifest_pages,
     memory,
+    reviews,
     stops,
     targets,
 )
@@ -57,5 +58,11 @@ urlpatterns = [
     path("memory/", memory.index, name="memory"),
     path("memory/<int:item>/release/", memory.release, name="release-memory"),
     path("memory/<int:item>/discard/", memory.discard, name="discard-memory"),
+    path("reviews/", reviews.index, name="reviews"),
+    path("reviews/count/", reviews.count, name="review-count"),
+    path("reviews/<uuid:review_id>/", reviews.detail, name="review"),
+    path("reviews/<uuid:review_id>/close/", reviews.close, name="close-review"),
+    path("reviews/guards/<str:guard_id>/on/", reviews.switch_on, name="switch-guard-on"),
+    path("reviews/guards/<str:guard_id>/off/", reviews.switch_off, name="switch-guard-off"),
     path("ledger/", ledger.index, name="ledger"),
 ]

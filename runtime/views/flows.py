@@ -1,5 +1,6 @@
 """Search of flows, and the timeline of one DFID."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,8 +14,8 @@ from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
 from runtime.models import Flow
 from runtime.queries import children, clock
-from runtime.queries.pages import flows, paging, people
-from runtime.views import presenters, proposals, reading, strip, timeline
+from runtime.queries.pages import flows, paging, people, reviews
+from runtime.views import presenters, proposals, reading, review_words, strip, timeline
 
 FULL_ID = 36
 
@@ -39,7 +40,7 @@ def search(request: HttpRequest) -> HttpResponse:
     page = flows.list_flows(tenant=tenant, wanted=wanted, before=reading.uuid(request.GET.get("before", "")))
     context = {
         "wanted": wanted,
-        "rows": [_row(flow) for flow in page.rows],
+        "rows": _searched(page.rows),
         "pager": paging.pager(
             page=page,
             query=request.GET,
@@ -54,6 +55,14 @@ def search(request: HttpRequest) -> HttpResponse:
         return render(request, "runtime/_flows.html", context)
     context |= {"kinds": flows.kinds_in_use(tenant=tenant), "states": presenters.FLOW_STATES.items()}
     return render(request, "runtime/flows.html", context)
+
+
+def _searched(rows: Sequence[Flow]) -> list[dict[str, Any]]:
+    flagged = reviews.flows_in_review(dfids=[flow.dfid for flow in rows])
+    return [
+        _row(flow) | {"needs_review": review_words.NEEDS_REVIEW if flow.dfid in flagged else None}
+        for flow in rows
+    ]
 
 
 def _row(flow: Flow) -> dict[str, Any]:
@@ -142,6 +151,8 @@ def _head(flow: Flow) -> dict[str, Any]:
     return {
         "flow": flow,
         "state": presenters.badge(presenters.FLOW_STATES, flow.state),
+        "reviews": reviews.list_of_flow(dfid=flow.dfid),
+        "needs_review": review_words.NEEDS_REVIEW,
         "ended": ended,
         "took": presenters.span((flow.ended_at or clock.now()) - flow.opened_at),
         "meaning": presenters.meaning(flow.reason),

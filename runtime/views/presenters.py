@@ -108,6 +108,8 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
             return name
         case "feed":
             return f"feed {name}"
+        case "guard":
+            return f"guard {name}"
         case _:
             return "Runtime"
 

@@ -188,6 +188,8 @@ def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]
     match kind:
         case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
             return f"/escalations/{payload.get('escalation_id')}/", "Open the escalation"
+        case Kind.REVIEW_FLAGGED | Kind.REVIEW_CLOSED:
+            return f"/reviews/{payload.get('review_id')}/", "Open the review"
         case Kind.CHILD_OPENED:
             return f"/flows/{payload.get('child_dfid')}/", "Open the child flow"
         case Kind.CONTEXT_COMPILED if _is_flow(stream):

@@ -11,9 +11,10 @@ from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from escalations.models import Decision, Escalation
-from runtime.models import Agent, Fact, Flow, Intent, Stop
+from runtime.models import Agent, Fact, Flow, Guard, Intent, Review, Stop
 from runtime.services import credentials
 from tests import factories
+from tests.services import watch
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REFUSED = frozenset({401, 403, 404, 405})
@@ -39,8 +40,12 @@ def standing(db: None) -> dict[str, str]:
     """An open escalation, its flow and agent, so that a hole in the wall would let something through."""
     desk = factories.desk()
     escalation = desk.escalate()
+    watch.configure()
+    review = watch.flagged(desk)
     return {
         "escalation_id": str(escalation.pk),
+        "review_id": str(review.pk),
+        "guard_id": review.guard.guard_id,
         "dfid": str(escalation.flow_id),
         "agent_id": desk.agent.agent_id,
         "kind": "ADJUST_POSITION",
@@ -67,6 +72,8 @@ def snapshot() -> dict[str, object]:
         "agents": list(Agent.objects.values_list("pk", "status", "stopped_at")),
         "facts": list(Fact.objects.order_by("path").values_list("path", "version")),
         "users": User.objects.count(),
+        "reviews": list(Review.objects.values_list("pk", "state")),
+        "guards": list(Guard.objects.values_list("pk", "enabled")),
     }
 
 
@@ -79,6 +86,8 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "impact": "LOW_IMPACT",
         "justification": "as an intruder",
         "reason": "as an intruder",
+        "result": "CONFIRMED",
+        "note": "as an intruder",
     }
     tried = 0
     for route in addresses():

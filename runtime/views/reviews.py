@@ -1,0 +1,217 @@
+"""Reviews of what soft guards flag: everybody reads, operators and seniors say who was right."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit import canonical
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from runtime.contracts.guard import FindingCode, ReviewResult, ReviewState, text
+from runtime.contracts.guard import Guard as GuardContract
+from runtime.contracts.problem import Problem
+from runtime.kernel import effects
+from runtime.kernel.guards import weights
+from runtime.models import Guard, Review
+from runtime.queries import clock
+from runtime.queries.pages import paging, people
+from runtime.queries.pages import reviews as queries
+from runtime.services import guards, reviews
+from runtime.views import presenters, proposals, reading, review_words
+
+PAGE = "/reviews/"
+LONGEST = reviews.MAX_NOTE_CHARS
+REVIEWERS = frozenset({Role.OPERATOR, Role.SENIOR})
+SURE_BPS, LIKELY_BPS = 9000, 7000
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """What waits, surest first; `?show=closed` what was found. Beside it the guards and how they do."""
+    tenant, now = tenant_of(request.user), clock.now()
+    closed = request.GET.get("show") == "closed"
+    listed = queries.list_reviewed if closed else queries.list_open
+    page = listed(tenant=tenant, after=reading.uuid(request.GET.get("after", "")))
+    context = {
+        "rows": [_row(review) for review in page.rows],
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="after",
+            last=str(page.rows[-1].pk) if page.rows else "",
+            order="newest first" if closed else "surest first",
+        ),
+        "shown_closed": closed,
+        "open": queries.count_open(tenant=tenant),
+        "guards": [_rating(rating) for rating in queries.rate_guards(tenant=tenant, now=now)],
+        "rated_days": queries.RATED_DAYS,
+        "may_switch": Role.ADMIN in roles_of(request.user),
+        "list_url": request.get_full_path(),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_reviews.html" if swapped else "runtime/reviews.html", context)
+
+
+@require_safe
+@signed_in
+def count(request: HttpRequest) -> HttpResponse:
+    """How many wait, for the navigation of pages that are open."""
+    context = {"open": queries.count_open(tenant=tenant_of(request.user))}
+    return render(request, "runtime/_review_count.html", context)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
+    """What the agent says beside what it proposes, and what the guard found."""
+    review = _review_or_404(request, review_id)
+    return render(request, "runtime/review.html", _detail(request, review))
+
+
+@require_POST
+@require(Role.OPERATOR, Role.SENIOR)
+def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
+    """Record who was right. Nothing is executed by it."""
+    review = _review_or_404(request, review_id)
+    note, result = request.POST.get("note", "").strip(), request.POST.get("result", "")
+    if not 0 < len(note) <= LONGEST or result not in ReviewResult.values():
+        wrong = f"Say whether the guard was right, and why, in at most {LONGEST} characters."
+        context = _detail(request, review) | {"wrong": wrong, "note": note[:LONGEST]}
+        return render(request, "runtime/review.html", context, status=400)
+    answer = reviews.close(
+        tenant=review.tenant,
+        review_id=review_id,
+        result=ReviewResult(result),
+        note=note,
+        actor=f"user:{request.user.pk}",
+    )
+    if isinstance(answer, Problem):
+        return _refused(request, answer, f"{PAGE}{review_id}/")
+    messages.success(request, f"Recorded: {review_words.RESULTS[result].word.lower()}. Nothing was executed.")
+    return redirect(PAGE)
+
+
+@require_POST
+@require(Role.ADMIN)
+def switch_on(request: HttpRequest, guard_id: str) -> HttpResponse:
+    """Let a guard look again."""
+    return _switch(request, guard_id, enabled=True)
+
+
+@require_POST
+@require(Role.ADMIN)
+def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
+    """Let a guard look no more."""
+    return _switch(request, guard_id, enabled=False)
+
+
+def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
+    reason = request.POST.get("reason", "").strip()
+    if not 0 < len(reason) <= LONGEST:
+        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
+        missing = Problem(status=400, code="INVALID_REQUEST", detail=detail)
+        return _refused(request, missing, PAGE)
+    answer = guards.switch(
+        tenant=tenant_of(request.user),
+        guard_id=guard_id,
+        enabled=enabled,
+        reason=reason,
+        actor=f"user:{request.user.pk}",
+    )
+    if isinstance(answer, Problem):
+        return _refused(request, answer, PAGE)
+    messages.success(request, f"{guard_id} is {'on' if enabled else 'off'}.")
+    return redirect(PAGE)
+
+
+def _refused(request: HttpRequest, problem: Problem, href: str) -> HttpResponse:
+    context = {"status": problem.status, "title": "Nothing was changed", "detail": problem.detail}
+    context |= {"href": href, "action": "Go back"}
+    return render(request, "error.html", context, status=problem.status)
+
+
+def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
+    review = queries.get_review(tenant=tenant_of(request.user), review_id=review_id)
+    if review is None:
+        raise Http404
+    return review
+
+
+def _row(review: Review) -> dict[str, Any]:
+    found = _findings(review)
+    return {
+        "review": review,
+        "url": f"{PAGE}{review.pk}/",
+        "confidence": text(review.confidence_bps),
+        "tone": _tone(review.confidence_bps),
+        "words": found[0]["message"] if found else "",
+        "more": len(found) - 1,
+        "kind": review.proposal.policy_kind,
+        "result": review_words.RESULTS.get(review.result),
+        "stopped": review.agent_suspended,
+    }
+
+
+def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
+    proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
+    intent = queries.get_intent(review=review)
+    return _row(review) | {
+        "is_open": review.state == ReviewState.OPEN,
+        "state": presenters.badge(review_words.REVIEW_STATES, review.state),
+        "findings": _findings(review),
+        "proposal": proposals.shown(proposal, names),
+        "effect": canonical.decode(bytes(proposal.verdict.body))["effect"],
+        "stop_words": review_words.STOPS[review.emergency_stop],
+        "intent_state": "" if intent is None else intent.state,
+        "reviewed_by": presenters.actor_words(review.reviewed_by, names),
+        "may_review": bool(roles_of(request.user) & REVIEWERS),
+        "longest": LONGEST,
+    }
+
+
+def _findings(review: Review) -> list[dict[str, str]]:
+    return [
+        {
+            "code": item["code"],
+            "title": review_words.FINDINGS[item["code"]],
+            "message": effects.visible(item["message"]),
+            "confidence": item["confidence"],
+            "why": _why(item["code"]),
+        }
+        for item in canonical.decode(bytes(review.findings))
+    ]
+
+
+def _why(code: str) -> str:
+    weight = weights.WEIGHTS.get(FindingCode(code))
+    return "" if weight is None else weight.why
+
+
+def _tone(basis_points: int) -> str:
+    return "danger" if basis_points >= SURE_BPS else "warn" if basis_points >= LIKELY_BPS else "idle"
+
+
+def _rating(rating: queries.Rating) -> dict[str, Any]:
+    guard = rating.guard
+    contract = GuardContract.from_bytes(bytes(guard.body))
+    judged = rating.confirmed + rating.false_alarms
+    return {
+        "rating": rating,
+        "guard": guard,
+        "does": review_words.GUARD_KINDS[guard.kind],
+        "target": contract.target or "",
+        "kinds": ", ".join(contract.policy_kinds) or "every kind",
+        "stops_at": contract.stop_confidence if contract.emergency_stop else "",
+        "switched_by": _switched_by(guard),
+        "judged": judged,
+        "right": f"{rating.confirmed * 100 // judged} %" if judged else "",
+        "width": rating.confirmed * 100 // judged if judged else 0,
+    }
+
+
+def _switched_by(guard: Guard) -> str:
+    return presenters.actor_words(guard.switched_by, people.names_of([guard.switched_by]))

@@ -85,20 +85,36 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> Report:
     untold, count = Counter[str](), 0
     for row in rows:
         count += 1
-        asked = pipeline.Judgement.from_bytes(bytes(row.input))
-        then = Rules.from_bytes(bytes(row.bundle.body))
-        new = swap(then)
-        known = past.completed(asked, then=then, new=new, at=row.judged_at)
-        if isinstance(known, str):
-            untold[known] += 1
+        found = _judge(past, row, swap)
+        if isinstance(found, str):
+            untold[found] += 1
             continue
-        found = pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms)
         stored = VerdictContract.from_bytes(bytes(row.body))
         if found.decision is not stored.decision:
             changes.append(_change(row, stored, found))
         elif _codes(found) != _codes(stored):
             other += 1
     return Report(count, tuple(changes), other, tuple(untold.most_common()))
+
+
+def proposal_of(row: Verdict) -> JudgedProposal:
+    """The proposal of a stored verdict, as the gate saw it."""
+    return pipeline.Judgement.from_bytes(bytes(row.input)).proposal
+
+
+def judge_one(*, row: Verdict, swap: Swap) -> VerdictContract | str:
+    """What one stored proposal would have been told, whole; or why it cannot be told."""
+    return _judge(_Past(), row, swap)
+
+
+def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictContract | str:
+    asked = pipeline.Judgement.from_bytes(bytes(row.input))
+    then = Rules.from_bytes(bytes(row.bundle.body))
+    new = swap(then)
+    known = past.completed(asked, then=then, new=new, at=row.judged_at)
+    if isinstance(known, str):
+        return known
+    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms)
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:

@@ -1,5 +1,6 @@
-"""Policy kinds: the rules in force, as they were registered."""
+"""Policy kinds: the rules in force, their versions, and what a version that waits would change."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -7,24 +8,40 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.permissions import signed_in, tenant_of
+from audit.permissions import Role, roles_of, signed_in, tenant_of
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import KindState
+from runtime.kernel import kinds as arithmetic
+from runtime.kernel.gate.case import Rules
 from runtime.models import PolicyKind
+from runtime.queries import kinds as queries
+from runtime.queries import rejudging
 from runtime.queries.pages import agents, people
-from runtime.views import presenters
+from runtime.services import kinds
+from runtime.views import changes, presenters
 
 
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """The active version of each kind."""
-    rows = [_summary(row) for row in agents.list_kinds(tenant=tenant_of(request.user))]
-    return render(request, "runtime/kinds.html", {"rows": rows})
+    """The active version of each kind, the drafts that wait, and the packs that were loaded."""
+    tenant = tenant_of(request.user)
+    drafts, packs = queries.list_drafts(tenant=tenant), queries.list_packs(tenant=tenant)
+    names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
+    context = {
+        "rows": [_summary(row) for row in agents.list_kinds(tenant=tenant)],
+        "drafts": [{"row": row, "by": presenters.actor_words(row.created_by, names)} for row in drafts],
+        "packs": [{"row": row, "by": presenters.actor_words(row.loaded_by, names)} for row in packs],
+        "is_admin": Role.ADMIN in roles_of(request.user),
+    }
+    return render(request, "runtime/kinds.html", context)
 
 
 @require_safe
 @signed_in
 def detail(request: HttpRequest, kind: str) -> HttpResponse:
-    """One kind: parameters, limits, rules, dependencies, steps; another version by `?version=`."""
+    """One kind: the version in force or the newest, or another by `?version=`; `?trial=1` tries it."""
     versions = agents.list_kind_versions(tenant=tenant_of(request.user), kind=kind)
     asked = request.GET.get("version", "")
     row = next((version for version in versions if version.version == asked), None)
@@ -32,9 +49,82 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
         if asked or not versions:
             raise Http404
         row = versions[0]
-    body = canonical.decode(bytes(row.body))
-    context = _summary(row) | {
-        "versions": versions,
+    active = next((version for version in versions if version.active), None)
+    contract = queries.contract_of(row)
+    context = (
+        _summary(row)
+        | _rules(canonical.decode(bytes(row.body)))
+        | _versions(versions, row)
+        | _decision(request, row, active)
+        | changed(contract, _compared(row, active, versions))
+        | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
+    )
+    return render(request, "runtime/kind.html", context)
+
+
+def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
+    """What a version changes of another one; everything is new where there is none."""
+    found = () if before is None else arithmetic.differences(queries.contract_of(before), contract)
+    return {
+        "before": before,
+        "changes": changes.rows(found),
+        "summary": changes.summary(found),
+        "loosened": changes.loosened(found),
+    }
+
+
+def trial(tenant: str, draft: KindContract) -> dict[str, Any]:
+    """The newest proposals of the kind under the draft, each with its manifest of then."""
+    report = rejudging.rejudge(
+        rows=rejudging.list_of_kind(tenant=tenant, kind=draft.kind),
+        swap=lambda then: Rules(manifest=then.manifest, kind=draft),
+    )
+    return changes.trial(report)
+
+
+def _compared(
+    row: PolicyKind, active: PolicyKind | None, versions: Sequence[PolicyKind]
+) -> PolicyKind | None:
+    """The version in force, or for that one the newest of those that came into force before it."""
+    if not row.active:
+        return active
+    earlier = [other for other in versions if other.activated_at is not None and other.pk != row.pk]
+    return max(earlier, key=lambda other: (other.activated_at, other.pk), default=None)
+
+
+def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, Any]:
+    actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
+    names = people.names_of(actors)
+    rows = [
+        {
+            "row": row,
+            "state": presenters.badge(presenters.KIND_STATES, queries.state_of(row)),
+            "made_by": presenters.actor_words(row.created_by, names),
+            "ended_at": row.discarded_at or row.activated_at,
+            "ended_by": presenters.actor_words(row.discarded_by or row.activated_by, names),
+            "is_shown": row.pk == shown.pk,
+        }
+        for row in versions
+    ]
+    return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
+
+
+def _decision(request: HttpRequest, row: PolicyKind, active: PolicyKind | None) -> dict[str, Any]:
+    """Whether the forms are offered, and the sentence that says why a button cannot be pressed."""
+    state = queries.state_of(row)
+    agreed = kinds.may_activate(row=row, actor=f"user:{request.user.pk}")
+    return {
+        "is_draft": state is KindState.DRAFT,
+        "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
+        "is_admin": Role.ADMIN in roles_of(request.user),
+        "seen_active": "" if active is None else active.version,
+        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+    }
+
+
+def _rules(body: dict[str, Any]) -> dict[str, Any]:
+    return {
         "body": body,
         "params": _schema_rows(body.get("params_schema") or {}),
         "limits": body.get("limits") or [],
@@ -47,10 +137,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
         "steps": body.get("steps") or [],
         "claims": body.get("claims") or [],
         "raw": presenters.pretty(body),
-        "created_by": presenters.actor_words(row.created_by, people.names_of([row.created_by])),
-        "activated_by": presenters.actor_words(row.activated_by, people.names_of([row.activated_by])),
     }
-    return render(request, "runtime/kind.html", context)
 
 
 def _summary(row: PolicyKind) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from audit import canonical
 from audit.models import LedgerEntry
@@ -195,7 +196,7 @@ def test_the_author_may_not_activate_unless_alone(ada: str, alan: str) -> None:
     drafted(ada)
     assert refused(activate(ada, "1.3.0", "1.2.0")) == (403, "SEPARATION_OF_DUTY")
     assert states_now()["1.3.0"] is KindState.DRAFT
-    factories.User.objects.filter(username="alan").update(is_active=False)
+    User.objects.filter(username="alan").update(is_active=False)
     assert isinstance(activate(ada, "1.3.0", "1.2.0"), PolicyKind)
     assert recorded()[-1][2]["solo"] is True
     assert PolicyKind.objects.get(version="1.3.0").solo
@@ -222,7 +223,7 @@ def test_what_is_in_force_or_unknown_cannot_be_activated(alan: str) -> None:
     assert refused(activate(alan, "1.2.0", "1.2.0")) == (409, "KIND_ACTIVE")
     assert refused(activate(alan, "1.2.0", "")) == (409, "KIND_ACTIVE")
     assert refused(activate(alan, "9.9.9", "1.2.0")) == (404, "NOT_FOUND")
-    assert kinds.queries.lock_versions(tenant=factories.TENANT, kind="A\x00") == []
+    assert queries.lock_versions(tenant=factories.TENANT, kind="A\x00") == []
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 501, "a\x00b"])

@@ -44,6 +44,18 @@ def test_the_same_rules_change_nothing_and_nothing_is_written(desk: factories.De
     assert (LedgerEntry.objects.count(), Proposal.objects.count(), Verdict.objects.count()) == before
 
 
+def test_one_proposal_is_judged_whole(desk: factories.Desk) -> None:
+    desk.propose(desk.open())
+    (row,) = rejudging.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
+    draft = builders.kind(version="1.3.0", effect="Do {action}", impact="'HIGH_IMPACT'")
+    found = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=draft))
+    assert not isinstance(found, str)
+    assert (found.effect_text, found.impact) == ("Do BUY", "HIGH_IMPACT")
+    counted = ruled("history.proposals_1h < 100")
+    untold = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=counted))
+    assert untold == "the counts over the agent's past were not kept"
+
+
 def test_a_new_rule_says_which_verdicts_change_and_why(desk: factories.Desk) -> None:
     small, large = desk.open(), desk.open()
     desk.propose(small)

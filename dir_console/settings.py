@@ -152,6 +152,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 # The doors out of `runtime`: dotted paths, resolved at the first call.
 DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
+    "open_agent_escalation": "escalations.services.silences.open_escalation",
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.expire",
     "ring": "runtime.tasks.drain.ring" if EMBEDDED else "runtime.tasks.jobs.ring",

@@ -4,10 +4,11 @@ from runtime.contracts.states import Choice
 
 
 class Family(Choice):
-    """DECISION comes before an intent, OPERATIONAL after it."""
+    """DECISION comes before an intent, OPERATIONAL after it; AGENT is about an agent that fell silent."""
 
     DECISION = "DECISION"
     OPERATIONAL = "OPERATIONAL"
+    AGENT = "AGENT"
 
 
 class State(Choice):
@@ -28,6 +29,8 @@ class Action(Choice):
     REQUEST_INFO = "REQUEST_INFO"
     RESUME = "RESUME"
     MARK_DONE = "MARK_DONE"
+    ACKNOWLEDGE = "ACKNOWLEDGE"
+    STOP_AGENT = "STOP_AGENT"
 
 
 class Closing(Choice):
@@ -42,4 +45,5 @@ class Closing(Choice):
 ACTIONS: dict[Family, tuple[Action, ...]] = {
     Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO, Action.ABORT),
     Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.MODIFY, Action.ABORT),
+    Family.AGENT: (Action.ACKNOWLEDGE, Action.STOP_AGENT),
 }

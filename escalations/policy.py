@@ -15,8 +15,10 @@ STEP_UP_S = 300
 LEAST_REASON_CHARS = 15
 MAX_QUESTIONS = 3
 SILENCED = frozenset({AgentStatus.SUSPENDED, AgentStatus.RETIRED})
-# Neither runs anything, so both are cheap: no fresh password, nothing typed again.
-HARMLESS = frozenset({Action.ABORT, Action.REQUEST_INFO})
+# To stop is always possible, whoever owns the agent, and needs no written reason.
+STOPPING = frozenset({Action.ABORT, Action.STOP_AGENT})
+# None of them runs anything, so all are cheap: no fresh password, nothing typed again.
+HARMLESS = STOPPING | {Action.REQUEST_INFO}
 DAY_MS = 86_400_000
 
 
@@ -91,13 +93,13 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
 
 
 def is_weighty(action: Action, impact: Impact) -> bool:
-    """Whether the amount must be typed again and the password be fresh. ABORT is always the cheapest."""
+    """Whether the amount must be typed again and the password be fresh. Stopping is always the cheapest."""
     return action not in HARMLESS and impact is Impact.HIGH_IMPACT
 
 
 def reason_missing(action: Action, impact: Impact, justification: str) -> str | None:
     """What is missing in the written reason, or None."""
-    if action is Action.ABORT:
+    if action in STOPPING:
         return None
     if action is Action.REQUEST_INFO:
         return None if justification.strip() else "Write the question."
@@ -182,7 +184,8 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
 
 
 def _duty(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:
-    if action is Action.ABORT or person.is_solo:
+    # Who owns a silent agent may stop it; that its silence is in order is for somebody else to say.
+    if action in STOPPING or person.is_solo:
         return None
     return _conflict(person, situation, now_ms)
 

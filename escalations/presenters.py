@@ -19,6 +19,8 @@ RESOLUTIONS: Mapping[str, Badge] = {
     contracts.Action.REQUEST_INFO: Badge("info", "ask", "Asked the agent"),
     contracts.Action.RESUME: Badge("ok", "play", "Resumed"),
     contracts.Action.MARK_DONE: Badge("ok", "check", "Marked done"),
+    contracts.Action.ACKNOWLEDGE: Badge("ok", "check", "Acknowledged"),
+    contracts.Action.STOP_AGENT: Badge("danger", "stop", "Agent stopped"),
     contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
     contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
     contracts.State.OPEN: Badge("warn", "refer", "Open"),
@@ -34,6 +36,7 @@ LEAST_ALIKE = 3
 FAMILIES: Mapping[str, str] = {
     contracts.Family.DECISION: "Decision",
     contracts.Family.OPERATIONAL: "Operational",
+    contracts.Family.AGENT: "Agent",
 }
 
 
@@ -90,7 +93,8 @@ def rows(
     grouped: list[Row] = []
     for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(pair[0])):
         members = list(run)
-        if len(members) < LEAST_ALIKE:
+        # Silences are told apart by their time alone.
+        if len(members) < LEAST_ALIKE or members[0][0].family == contracts.Family.AGENT:
             grouped += [line for _, line in members]
             continue
         words = _differing([evidence[item.pk] for item, _ in members if item.pk in evidence])

@@ -50,6 +50,7 @@ class Counts:
     high: int
     low: int
     operational: int
+    silent: int
     oldest_at: datetime | None
 
 
@@ -60,14 +61,15 @@ def count_open(*, tenant: str) -> Counts:
         total=Count("escalation_id"),
         low=Count("escalation_id", filter=Q(impact=states.Impact.LOW_IMPACT)),
         operational=Count("escalation_id", filter=Q(family=contracts.Family.OPERATIONAL)),
+        silent=Count("escalation_id", filter=Q(family=contracts.Family.AGENT)),
         oldest_at=Min("opened_at"),
     )
     return Counts(high=found["total"] - found["low"], **found)
 
 
 def list_operational(*, tenant: str, wanted: Filter) -> Sequence[Escalation]:
-    """Open escalations that have no deadline, heaviest and oldest first."""
-    rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.OPERATIONAL)
+    """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
+    rows = _open(tenant=tenant, wanted=wanted).exclude(family=contracts.Family.DECISION)
     return list(rows.order_by("-impact_rank", "escalation_id")[:OPERATIONAL_SHOWN])
 
 

@@ -8,7 +8,8 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from runtime.models import Flow, Intent, Proposal, Verdict
+from runtime.kernel.silence import Silence
+from runtime.models import Agent, Flow, Intent, Proposal, Verdict
 
 
 class OpenEscalation(Protocol):
@@ -46,6 +47,11 @@ def _door(name: str) -> Any:
 def open_escalation(**named: Any) -> Opened:
     """Open an escalation (see `OpenEscalation` for the arguments)."""
     return cast(OpenEscalation, _door("open_escalation"))(**named)
+
+
+def open_agent_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> Opened:
+    """Open the escalation of a silent agent on a flow of the runtime's own, in the caller's transaction."""
+    return cast(Opened, _door("open_agent_escalation")(flow=flow, agent=agent, silence=silence))
 
 
 def close_escalations(*, flow: Flow, at: Any) -> list[Any]:

@@ -17,7 +17,10 @@ class Escalation(models.Model):
     escalation_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="escalations")
-    proposal = models.ForeignKey(Proposal, on_delete=models.PROTECT, related_name="escalations")
+    # An agent that fell silent has proposed nothing.
+    proposal = models.ForeignKey(
+        Proposal, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations"
+    )
     intent = models.ForeignKey(
         Intent, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations"
     )
@@ -28,7 +31,7 @@ class Escalation(models.Model):
     impact = models.CharField(max_length=16, choices=states.Impact.pairs())
     impact_rank = models.PositiveSmallIntegerField(default=0)
     agent_id = models.CharField(max_length=128)
-    policy_kind = models.CharField(max_length=128)
+    policy_kind = models.CharField(max_length=128, blank=True, default="")
     effect = models.CharField(max_length=1000)
     proposed_value = models.CharField(max_length=64, blank=True, default="")
     limit = models.CharField(max_length=64, blank=True, default="")
@@ -54,8 +57,19 @@ class Escalation(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(family=contracts.Family.DECISION, intent__isnull=True, deadline_at__isnull=False)
-                | Q(family=contracts.Family.OPERATIONAL, intent__isnull=False, deadline_at__isnull=True),
+                | Q(family=contracts.Family.OPERATIONAL, intent__isnull=False, deadline_at__isnull=True)
+                | Q(family=contracts.Family.AGENT, intent__isnull=True, deadline_at__isnull=True),
                 name="escalation_family_fits_its_intent_and_deadline",
+            ),
+            models.CheckConstraint(
+                condition=Q(family=contracts.Family.AGENT, proposal__isnull=True)
+                | (~Q(family=contracts.Family.AGENT) & Q(proposal__isnull=False)),
+                name="escalation_has_a_proposal_unless_of_an_agent",
+            ),
+            models.UniqueConstraint(
+                fields=("tenant", "agent_id"),
+                condition=Q(state=contracts.State.OPEN, family=contracts.Family.AGENT),
+                name="escalation_one_open_per_silent_agent",
             ),
             models.CheckConstraint(
                 condition=Q(state=contracts.State.OPEN, resolved_at__isnull=True)

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from escalations import policy
 from escalations.contracts import Action
-from escalations.services import asking, evidence
+from escalations.services import asking, evidence, revising
 from escalations.services.statements import Order, Taken
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
@@ -16,7 +16,7 @@ from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.kernel.rules import linter, names
 from runtime.models import Agent, Flow
-from runtime.services import consequences, judging, recovery
+from runtime.services import consequences, judging, recovery, stops, watchdog
 from runtime.services.journal import Journal
 
 
@@ -34,6 +34,11 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
             return _resume(order, journal)
         case Action.MARK_DONE:
             return _mark_done(order, journal)
+        case Action.ACKNOWLEDGE:
+            watchdog.watch_again(agent=agent, journal=journal)
+            return Taken()
+        case Action.STOP_AGENT:
+            return _stop_agent(order, agent, journal)
         case _:
             assert_never(order.wish.action)
 
@@ -45,7 +50,7 @@ def person_claim(order: Order) -> judging.Claim:
     earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
     agent's and starts now.
     """
-    stored = JudgedProposal.from_bytes(bytes(order.escalation.proposal.body))
+    stored = JudgedProposal.from_bytes(bytes(revising.proposal_of(order.escalation).body))
     window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
     expires_at = order.at + timedelta(seconds=window_s)
     params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
@@ -169,6 +174,14 @@ def _mark_done(order: Order, journal: Journal) -> Taken | Problem:
     recovery.mark_done(
         journal=journal, intent=intent, receipt=order.wish.receipt, actor=journal.actor, at=journal.at
     )
+    return Taken()
+
+
+def _stop_agent(order: Order, agent: Agent, journal: Journal) -> Taken:
+    """The stop button of the agent's page, from here: what it has under way is left to its outcome."""
+    reason = order.wish.justification or "It fell silent."
+    stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
+    watchdog.watch_again(agent=agent, journal=journal)
     return Taken()
 
 

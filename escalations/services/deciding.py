@@ -14,7 +14,7 @@ from escalations import policy
 from escalations.contracts import Action, Closing, State
 from escalations.models import Escalation
 from escalations.policy import Denied, Person
-from escalations.services import actions, deadlines, holding, revising, situations, waiting
+from escalations.services import actions, deadlines, holding, revising, silences, situations, waiting
 from escalations.services.holding import Held
 from escalations.services.statements import Order, sign_and_store
 from escalations.services.wishes import Wish
@@ -64,6 +64,8 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
         return _refuse(held, barred.status, barred.code, barred.why)
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
+    elif row.state == State.OPEN and silences.withdraw_if_over(held=held, journal=journal):
+        return _refuse(held, 409, "SILENCE_OVER", "The agent has spoken again, or nobody watches it now.")
     elif row.state == State.OPEN:
         journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
         revised = revising.revise_if_drifted(

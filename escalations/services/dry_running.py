@@ -20,6 +20,10 @@ def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> 
         held = holding.hold(escalation_id=escalation_id, tenant=tenant)
         if held is None:
             return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        if held.escalation.proposal is None:
+            return Problem(
+                status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed: there is nothing to judge."
+            )
         order = Order(
             escalation=held.escalation,
             person=person,

@@ -11,7 +11,7 @@ from escalations.models import Escalation, Evidence
 from escalations.services import evidence
 from escalations.services.opening import IMPACT_RANK
 from runtime.kernel.rules import evaluate
-from runtime.models import Agent, Flow
+from runtime.models import Agent, Flow, Proposal
 from runtime.queries import clock
 from runtime.services import judging
 from runtime.services.journal import Journal
@@ -33,6 +33,13 @@ def get_shown(escalation: Escalation) -> dict[str, Any]:
     return shown
 
 
+def proposal_of(escalation: Escalation) -> Proposal:
+    """What the escalation is about; only that of an agent has none, and nobody judges it."""
+    if escalation.proposal is None:
+        raise LookupError("the escalation of an agent has no proposal")
+    return escalation.proposal
+
+
 def revise_if_drifted(
     *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, proposes: bool = False
 ) -> Revised | None:
@@ -40,8 +47,9 @@ def revise_if_drifted(
 
     The caller holds the locks of flow, agent and escalation, and writes the journal. An operational
     escalation is about what already happened: its evidence drifts only for who `proposes` something new.
+    A silence lasts or is over: its evidence never drifts.
     """
-    if escalation.family == Family.OPERATIONAL and not proposes:
+    if escalation.family == Family.AGENT or (escalation.family == Family.OPERATIONAL and not proposes):
         return None
     fresh, body, why = _look(escalation, flow, agent, journal.at)
     if not why:
@@ -86,7 +94,8 @@ def _look(
 ) -> tuple[judging.Reconsidered, dict[str, Any], str]:
     """The proposal judged anew, the next bundle, and why it differs materially (empty when it does not)."""
     shown = get_shown(escalation)
-    fresh = judging.reconsider(flow=flow, agent=agent, proposal=escalation.proposal, at=at)
+    proposal = proposal_of(escalation)
+    fresh = judging.reconsider(flow=flow, agent=agent, proposal=proposal, at=at)
     if fresh.rules.kind is None or fresh.rules.manifest is None:
         body = evidence.without_rules(
             shown, revision=escalation.revision + 1, judgement=fresh.judgement, verdict=fresh.verdict, at=at
@@ -97,7 +106,7 @@ def _look(
             revision=escalation.revision + 1,
             family=escalation.family,
             reason=escalation.reason,
-            proposal=escalation.proposal,
+            proposal=proposal,
             judgement=fresh.judgement,
             rules=fresh.rules,
             verdict=fresh.verdict,

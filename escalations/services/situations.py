@@ -26,7 +26,7 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Sit
         manifest_activated_at_ms=_ms(None if manifest is None else manifest.activated_at),
         deadline_at_ms=_ms(escalation.deadline_at),
         failing=tuple(
-            item["message"] for item in shown["findings"] if item["outcome"] == FindingOutcome.FAIL
+            item["message"] for item in shown.get("findings", ()) if item["outcome"] == FindingOutcome.FAIL
         ),
         agent_status=AgentStatus(agent.status),
         questions_asked=Question.objects.filter(escalation=escalation).count(),

@@ -30,6 +30,8 @@ DONE: dict[Action, str] = {
     Action.REQUEST_INFO: "Asked. The clock stands still while the agent is waited for.",
     Action.RESUME: "Resumed, with the same key.",
     Action.MARK_DONE: "Marked as done, with the receipt you gave.",
+    Action.ACKNOWLEDGE: "Acknowledged. Its silence counts anew from now.",
+    Action.STOP_AGENT: "Stopped. The agent's calls are held until somebody resumes it.",
 }
 BUSY = Problem(status=409, code="BUSY", detail="Somebody else was faster. Look again, then decide.")
 
@@ -102,7 +104,7 @@ def _wish(request: HttpRequest, escalation_id: UUID) -> Wish | Problem:
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
     if row is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    schema: dict[str, Any] = revising.get_shown(row)["kind"]["params_schema"]
+    schema: dict[str, Any] = revising.get_shown(row).get("kind", {}).get("params_schema", {})
     return forms.read_wish(request.POST, params_schema=schema)
 
 

@@ -1,6 +1,6 @@
 """The decision page: the frozen evidence in the order of 04, then the decision. A GET never decides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,12 +15,13 @@ from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import situations
-from escalations.views import case
+from escalations.views import case, silent
 from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
 from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
+from runtime.models import Proposal
 from runtime.queries import clock
 from runtime.views import params
 from runtime.views import presenters as words
@@ -52,6 +53,13 @@ CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
     ),
     Action.RESUME: ("Resume", "Try again with the same idempotency key", "play", "ok"),
     Action.MARK_DONE: ("Mark done", "It took effect: give the receipt you found", "check", "accent"),
+    Action.ACKNOWLEDGE: ("Acknowledge", "Its silence is in order. It counts anew from now", "check", "ok"),
+    Action.STOP_AGENT: (
+        "Stop the agent",
+        "Hold every call of it until somebody resumes it",
+        "stop",
+        "danger",
+    ),
     Action.ABORT: ("Abort", "Nothing runs. Always possible, always the cheapest", "cross", "danger"),
 }
 
@@ -109,8 +117,7 @@ def page(
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
         **_asked(request, escalation),
-        "case": _case(escalation, bundle),
-        "changes": case.compare(revisions[1], bundle) if len(revisions) > 1 else [],
+        **_about(escalation, revisions),
         "history": _history(escalation),
         "problem": problem,
         "entered": kept,
@@ -119,6 +126,16 @@ def page(
     }
     status = 200 if problem is None else problem.status
     return render(request, "escalations/detail.html", context, status=status)
+
+
+def _about(escalation: Escalation, revisions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The evidence in force; `quiet` is the case of an agent that fell silent, and has no proposal."""
+    if escalation.proposal is None:
+        return {"quiet": silent.read(revisions[0])}
+    return {
+        "case": _case(escalation, escalation.proposal, revisions[0]),
+        "changes": case.compare(revisions[1], revisions[0]) if len(revisions) > 1 else [],
+    }
 
 
 def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
@@ -154,12 +171,12 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
+def _case(escalation: Escalation, proposal: Proposal, bundle: Mapping[str, Any]) -> case.Case:
     """The case beside the live world, so that a price within its bounds is told from one that moved."""
     seen = {item["path"]: item["value"] for item in bundle["facts"]}
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
     is_open = escalation.state == contracts.State.OPEN
-    kind = Rules.from_bytes(bytes(escalation.proposal.verdict.bundle.body)).kind
+    kind = Rules.from_bytes(bytes(proposal.verdict.bundle.body)).kind
     material: frozenset[str] = frozenset()
     if is_open and kind is not None:
         judged = evaluate.judge_freshness(
@@ -231,8 +248,12 @@ def _form(
         "type_again": any(policy.is_typed_again(action, situation.impact) for action in answers),
         "in_doubt": situation.in_doubt,
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
-        "fields": params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None),
+        "fields": _fields(bundle, kept) if escalation.proposal is not None else [],
     }
+
+
+def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[params.Field]:
+    return params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
 
 
 def _choice(action: Action, answer: policy.Answer, kept: Mapping[str, str]) -> Choice:

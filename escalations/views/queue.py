@@ -132,6 +132,7 @@ def _views(request: HttpRequest, counts: queries.Counts) -> list[dict[str, objec
         ("High impact", {"impact": states.Impact.HIGH_IMPACT}, counts.high),
         ("Low impact", {"impact": states.Impact.LOW_IMPACT}, counts.low),
         ("Operational", {"family": contracts.Family.OPERATIONAL}, counts.operational),
+        ("Silent agents", {"family": contracts.Family.AGENT}, counts.silent),
         ("Mine", {"mine": "1"}, None),
         ("Closed", {"show": "closed"}, None),
     ]

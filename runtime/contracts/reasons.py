@@ -44,6 +44,8 @@ class Reason(StrEnum):
     DEADLINE_PASSED = "DEADLINE_PASSED"
     IDLE_TOO_LONG = "IDLE_TOO_LONG"
     PARENT_ENDED = "PARENT_ENDED"
+    AGENT_SILENT = "AGENT_SILENT"
+    SILENCE_OVER = "SILENCE_OVER"
 
 
 MEANINGS: dict[Reason, str] = {
@@ -87,4 +89,6 @@ MEANINGS: dict[Reason, str] = {
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow was idle longer than flows may be.",
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
+    Reason.SILENCE_OVER: "The agent has spoken again, or nobody watches it now.",
+    Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows in its hours.",
 }

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from runtime.contracts.manifest import Manifest, MemoryAccess
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel import diffing, versions
+from runtime.kernel import diffing, silence, versions
 from runtime.kernel.diffing import Absent, Rule, Tighter
 from runtime.kernel.rules import kind_linter, ranges
 
@@ -87,6 +87,7 @@ def lint(draft: Manifest, registry: Registry) -> tuple[Remark, ...]:
         *_scope(draft, registry),
         *_reads(draft, registry),
         *_delegates(draft, registry),
+        *(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft)),
     )
     return tuple(sorted(remarks, key=lambda remark: not remark.is_wrong))
 

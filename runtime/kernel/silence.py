@@ -4,8 +4,10 @@ All moments are Unix milliseconds. Nothing here reads a clock: the same argument
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from runtime.contracts.manifest import Hours, Manifest, Weekday
@@ -17,6 +19,18 @@ MINUTE_S = 60
 _DAY_MS = 86_400_000
 _LAST_MINUTE = "23:59"
 _WEEKDAYS = tuple(Weekday)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silence:
+    """An agent's silence at `at`; `since` is the moment from which it counts, awake time is in seconds."""
+
+    since: datetime
+    last_seen_at: datetime | None
+    at: datetime
+    awake_s: int
+    silent_after_s: int
+    hours: dict[str, Any] | None
 
 
 def is_past(*, since_ms: int, now_ms: int, hours: Hours | None, bound_s: int) -> bool:

@@ -13,6 +13,7 @@ from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
 from runtime.models.proposal import Answer, Proposal, Verdict
 from runtime.models.resource import Reservation, Resource
 from runtime.models.usage import ComputeBudget, UsageReport
+from runtime.models.watch import WatchRound
 
 __all__ = [
     "Agent",
@@ -49,4 +50,5 @@ __all__ = [
     "Timer",
     "UsageReport",
     "Verdict",
+    "WatchRound",
 ]

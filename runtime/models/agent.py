@@ -33,6 +33,8 @@ class Agent(models.Model):
     bucket_at = models.DateTimeField(null=True, blank=True)
     review_on = models.DateField(null=True, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
+    # When a person last said that the silence watchdog shall count anew.
+    watched_from = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     objects = TenantManager()

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from runtime.contracts import states
+from runtime.contracts.reasons import Reason
 from runtime.models.agent import Agent
 from runtime.models.ids import new_id
 from runtime.models.scoping import TenantManager
@@ -65,6 +66,12 @@ class Flow(models.Model):
                 condition=Q(parent__isnull=True, root__isnull=True, depth=0)
                 | Q(parent__isnull=False, root__isnull=False, depth__gte=1),
                 name="flow_depth_goes_with_its_parent",
+            ),
+            # Also how the watchdog finds it: a busy agent has a million other flows.
+            models.UniqueConstraint(
+                fields=("agent",),
+                condition=Q(state=states.FlowState.ESCALATED, reason=Reason.AGENT_SILENT),
+                name="flow_asks_once_of_a_silent_agent",
             ),
         )
         indexes = (

@@ -51,14 +51,13 @@ def set_status(
         if status not in MOVES[before]:
             detail = f"An agent that is {before} cannot become {status}."
             return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
-        agent.status, agent.status_reason = status, reason[:200]
-        agent.save(update_fields=["status", "status_reason"])
+        at = clock.now()
+        agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
+        agent.save(update_fields=["status", "status_reason", "watched_from"])
         changed = events.AgentStatusChanged(
             agent_id=agent_id, from_status=before, to_status=status, reason=reason[:200]
         )
-        ledger.append_to(
-            tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=clock.now(), events=[changed]
-        )
+        ledger.append_to(tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=at, events=[changed])
         return agent
 
     return races.run(work)

@@ -5,18 +5,19 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from audit import events, ledger
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
+from runtime.kernel import silence
 from runtime.models import Agent, Key, Session
-from runtime.queries import clock, credentials
+from runtime.queries import clock, credentials, schemas
 from runtime.services import races
 
 AGENT, FEED, SESSION = "agk", "fdk", "ses"
-TOUCH_AFTER = timedelta(minutes=1)  # "last used" is exact to a minute, so that reads do not write
+TOUCH_AFTER = timedelta(minutes=1)  # a key's "last used" is exact to a minute, so that reads do not write
 _FORM = re.compile(r"(agk|fdk|ses)_([0-9a-f]{16})\.([A-Za-z0-9_-]{43})", re.ASCII)
 _FEED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
@@ -128,8 +129,7 @@ def session(text: str) -> Session | None:
     now = clock.now()
     if found.expires_at <= now or found.key.revoked_at or found.agent.status == AgentStatus.RETIRED:
         return None
-    if found.agent.last_seen_at is None or now - found.agent.last_seen_at > TOUCH_AFTER:
-        Agent.objects.filter(pk=found.agent_id).update(last_seen_at=now)
+    _see(found.agent, now)
     return found
 
 
@@ -147,9 +147,19 @@ def _key(text: str, kind: str) -> Key | None:
     if key is None or not _fits(given.secret, key.secret_hash) or key.revoked_at is not None:
         return None
     now = clock.now()
-    if key.last_used_at is None or now - key.last_used_at > TOUCH_AFTER:
+    if key.last_used_at is None or abs(now - key.last_used_at) > TOUCH_AFTER:
         Key.objects.filter(pk=key.pk, revoked_at__isnull=True).update(last_used_at=now)
+    if key.agent is not None:
+        _see(key.agent, now)
     return key
+
+
+def _see(agent: Agent, now: datetime) -> None:
+    """Note that an agent has called, as exactly as its silence is counted, and if a clock was set back."""
+    manifest = schemas.manifest_of(agent)
+    exact_to_s = silence.exact_to_s(None if manifest is None else manifest.silent_after_s)
+    if agent.last_seen_at is None or abs(now - agent.last_seen_at) >= timedelta(seconds=exact_to_s):
+        Agent.objects.filter(pk=agent.pk).update(last_seen_at=now)
 
 
 def _new_key(kind: str, tenant: str) -> tuple[Key, IssuedKey]:

@@ -7,6 +7,7 @@ from runtime.contracts.guard import GuardKind, bps, text
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.pack import Pack
 from runtime.contracts.policy_kind import PolicyKind
+from runtime.kernel import silence
 from runtime.kernel.guards import weights
 from runtime.kernel.rules import kind_linter
 from runtime.services.pack_reading import Problem
@@ -23,8 +24,6 @@ _IDLE_KIND_FIELDS = (
     "red_lines",
 )
 _IDLE_MANIFEST_FIELDS = (
-    "silent_after_s",
-    "hours",
     "model_profile",
     "prompt_bundle_hash",
     "evaluator_suite",
@@ -43,6 +42,8 @@ def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) ->
             if name not in known:
                 place = ("agents", at, "manifest", "policy_kinds", number)
                 yield Problem(place, f"the policy kind {name} is neither in the pack nor registered")
+        for field, message in silence.lint(agent.manifest):
+            yield Problem(("agents", at, "manifest", "hours", field), message)
     yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
     yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])

@@ -53,16 +53,22 @@ def stop_agent(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent 
 
     def work() -> Agent | Problem:
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
-        if isinstance(agent, Problem) or agent.stopped_at is not None:
-            return agent
-        agent.stopped_at, agent.stopped_by, agent.stop_reason = clock.now(), actor, reason[:500]
-        agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
-        stopped = events.AgentStopped(agent_id=agent_id, reason=reason[:500])
-        stream = f"agent:{agent_id}"
-        ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=agent.stopped_at, events=[stopped])
+        if not isinstance(agent, Problem):
+            stop_held(agent=agent, actor=actor, reason=reason)
         return agent
 
     return races.run(work)
+
+
+def stop_held(*, agent: Agent, actor: str, reason: str) -> None:
+    """Stop an agent that the caller has locked, in the caller's transaction."""
+    if agent.stopped_at is not None:
+        return
+    agent.stopped_at, agent.stopped_by, agent.stop_reason = clock.now(), actor, reason[:500]
+    agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
+    stopped = events.AgentStopped(agent_id=agent.agent_id, reason=reason[:500])
+    stream = f"agent:{agent.agent_id}"
+    ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=agent.stopped_at, events=[stopped])
 
 
 def resume_agent(*, tenant: str, agent_id: str, actor: str) -> Agent | Problem:
@@ -72,11 +78,13 @@ def resume_agent(*, tenant: str, agent_id: str, actor: str) -> Agent | Problem:
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
         if isinstance(agent, Problem) or agent.stopped_at is None:
             return agent
+        # What was silent while it was stopped is not missed at once.
         agent.stopped_at, agent.stopped_by, agent.stop_reason = None, "", ""
-        agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
+        agent.watched_from = clock.now()
+        agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason", "watched_from"])
         resumed = events.AgentResumed(agent_id=agent_id)
         stream = f"agent:{agent_id}"
-        ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=clock.now(), events=[resumed])
+        ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=agent.watched_from, events=[resumed])
         _ring_due(tenant=tenant, agent=agent)
         return agent
 

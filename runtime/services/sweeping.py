@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt
 from runtime.queries import clock, guards, intents, resources
-from runtime.services import leases, locks, races, usage
+from runtime.services import leases, locks, races, usage, watchdog
 from runtime.services.execution import recording
 from runtime.services.journal import Journal
 
@@ -31,6 +32,7 @@ _REPEAT_S = 10
 _RING_BATCH = 1000
 _ACTOR = "system"
 
+Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +47,7 @@ class Swept:
     overdue_flows: int = 0
     leases: int = 0
     guards: int = 0
+    silences: int = 0
     failed: int = 0
 
 
@@ -57,6 +60,7 @@ def sweep() -> Swept:
     overdue = resources.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
     overdue_flows, overdue_failed = _each(overdue, usage.stop_overdue)
     leased, leases_failed = _each(resources.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
+    silences, silences_failed = _mend_silences(at)
     escalations, expiry_failed = _expire_escalations()
     return Swept(
         orphans=orphans,
@@ -66,7 +70,8 @@ def sweep() -> Swept:
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
         leases=leased,
-        failed=failed + idle_failed + overdue_failed + leases_failed + expiry_failed,
+        silences=silences,
+        failed=failed + idle_failed + overdue_failed + leases_failed + silences_failed + expiry_failed,
     )
 
 
@@ -136,6 +141,15 @@ def _is_its_turn(at: datetime, next_at: datetime) -> bool:
     return int((at - next_at).total_seconds()) % _REPEAT_S < _FRESH_S
 
 
+def _mend_silences(at: datetime) -> tuple[int, int]:
+    try:
+        due = watchdog.list_due(at=at)
+    except Exception:
+        _log.exception("the sweeper could not look for silent agents")
+        return 0, 1
+    return _each(due, watchdog.mend)
+
+
 def _expire_escalations() -> tuple[int, int]:
     try:
         return ports.expire_escalations(), 0
@@ -144,10 +158,10 @@ def _expire_escalations() -> tuple[int, int]:
         return 0, 1
 
 
-def _each(ids: Iterable[UUID], mend: Callable[[UUID], bool]) -> tuple[int, int]:
-    """Mend each id in its own transaction; how many were mended, and how many raised."""
+def _each(items: Iterable[Item], mend: Callable[[Item], bool]) -> tuple[int, int]:
+    """Mend each item in its own transaction; how many were mended, and how many raised."""
     mended = failed = 0
-    for item in ids:
+    for item in items:
         try:
             mended += races.run(lambda item=item: mend(item))  # type: ignore[misc]
         except Exception:

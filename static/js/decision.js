@@ -14,14 +14,17 @@
     ABORT: "Abort: run nothing",
     RESUME: "Resume with the same key",
     MARK_DONE: "Mark as done",
+    ACKNOWLEDGE: "Acknowledge the silence",
+    STOP_AGENT: "Stop the agent",
   };
+  const STOPS = ["ABORT", "STOP_AGENT"];
   const chosen = () => form.querySelector("[name=action]:checked")?.value;
 
   const name = () => {
     const action = chosen();
     if (!action) return;
     submit.textContent = WORDS[action] ?? "Record decision";
-    submit.className = `btn wide after-choice ${action === "ABORT" ? "danger solid" : "primary"}`;
+    submit.className = `btn wide after-choice ${STOPS.includes(action) ? "danger solid" : "primary"}`;
   };
 
   const line = (field) => {
@@ -38,6 +41,7 @@
     return row;
   };
   const compare = () => {
+    if (!diff) return;
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
     diff.replaceChildren(...changed.map(line));
@@ -57,7 +61,7 @@
     const asks = chosen() === "REQUEST_INFO";
     const text = asks ? form.elements.question : reason;
     const least = asks ? 1 : Number(reason.dataset.least);
-    if (chosen() !== "ABORT" && text.value.trim().length < least) {
+    if (!STOPS.includes(chosen()) && text.value.trim().length < least) {
       event.preventDefault();
       text.setAttribute("aria-invalid", "true");
       text.focus();

@@ -177,10 +177,18 @@ def test_high_impact_asks_for_a_fresh_password_and_abort_never_does(
         assert denied(answer) == ("STEP_UP", 401)
 
 
+def test_whoever_owns_a_silent_agent_may_stop_it_and_somebody_else_acknowledges() -> None:
+    silent = situation(family=Family.AGENT, impact=HIGH, agent_owner="olivia")
+    stale = person(confirmed_at_ms=None)
+    assert may(Action.STOP_AGENT, stale, silent) == Allowed()
+    assert denied(may(Action.ACKNOWLEDGE, person(), silent)) == ("SEPARATION_OF_DUTY", 403)
+    assert may(Action.ACKNOWLEDGE, person(is_solo=True), silent) == Allowed(solo=True)
+
+
 @pytest.mark.parametrize("impact", [LOW, HIGH])
 @pytest.mark.parametrize("action", list(Action))
 def test_weight_is_high_impact_of_what_runs_something(action: Action, impact: Impact) -> None:
-    is_harmless = action in {Action.ABORT, Action.REQUEST_INFO}
+    is_harmless = action in {Action.ABORT, Action.REQUEST_INFO, Action.STOP_AGENT}
     assert policy.is_weighty(action, impact) is (impact is HIGH and not is_harmless)
 
 
@@ -188,6 +196,8 @@ def test_weight_is_high_impact_of_what_runs_something(action: Action, impact: Im
     ("action", "impact", "text", "missing"),
     [
         (Action.ABORT, HIGH, "", None),
+        (Action.STOP_AGENT, HIGH, "", None),
+        (Action.ACKNOWLEDGE, LOW, "", "Write a reason."),
         (Action.REQUEST_INFO, HIGH, "?", None),
         (Action.REQUEST_INFO, LOW, " \n", "Write the question."),
         (Action.OVERRIDE, LOW, "k", None),
@@ -249,9 +259,11 @@ def test_who_may_not_decide_does_not_stop_the_clock_either(conflict: dict[str, A
 @pytest.mark.parametrize("action", [Action.MODIFY, Action.RESUME, Action.ABORT])
 def test_nothing_else_runs_in_place_of_a_step_that_has_taken_effect(action: Action, family: Family) -> None:
     answer = may(action, what=situation(family=family, steps_done=True))
-    if action is Action.MODIFY:
+    if action not in ACTIONS[family]:
+        assert denied(answer) == ("ACTION_UNKNOWN", 400)
+    elif action is Action.MODIFY:
         assert denied(answer) == ("STEPS_DONE", 409)
-    elif action in ACTIONS[family]:
+    else:
         assert answer == Allowed()
 
 

@@ -27,6 +27,8 @@ ELSEWHERE = {
     Reason.ABORTED_BY_PERSON,
     Reason.DEADLINE_PASSED,
     Reason.IDLE_TOO_LONG,
+    Reason.AGENT_SILENT,
+    Reason.SILENCE_OVER,
 }
 
 

@@ -159,6 +159,12 @@ def test_a_sound_draft_draws_no_remark() -> None:
         ({"subscribes": ["price.", "price."]}, {}, ("subscribes", 1), "price. is listed twice"),
         ({"memory_scopes": ["desk", "desk"]}, {}, ("memory_scopes", 1), "desk is listed twice"),
         ({"may_delegate_to": ["ghost"]}, {}, ("may_delegate_to", 0), "no agent is called ghost"),
+        (
+            {"hours": {"zone": "Mars/Olympus"}},
+            {},
+            ("hours", "zone"),
+            "no time zone is called Mars/Olympus; use one such as UTC or Europe/Berlin",
+        ),
         ({"may_delegate_to": ["other", "other"]}, {}, ("may_delegate_to", 1), "other is listed twice"),
     ],
 )

@@ -211,13 +211,13 @@ def test_the_demo_pack_loads_whole_and_twice() -> None:
 
 def test_the_command_tells_what_it_did(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
-    file.write_text(TEXT.replace("policy_kinds: [TRADE]", "policy_kinds: [TRADE], silent_after_s: 60"))
+    file.write_text(TEXT.replace("policy_kinds: [TRADE]", "policy_kinds: [TRADE], model_profile: small"))
     out, err = StringIO(), StringIO()
     call_command("load_pack", str(file), "--activate", stdout=out, stderr=err)
     assert "registered TRADE 1.0.0" in out.getvalue()
     assert "activated manifest trader 1.0.0" in out.getvalue()
     assert "small 1.0.0: loaded" in out.getvalue()
-    assert "warning: trader: silent_after_s is not enforced yet" in err.getvalue()
+    assert "warning: trader: model_profile is not enforced yet" in err.getvalue()
     again = StringIO()
     call_command("load_pack", str(file), stdout=again, stderr=err)
     assert again.getvalue().strip() == "small 1.0.0: unchanged"

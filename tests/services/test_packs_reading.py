@@ -227,7 +227,7 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
         ),
         *("rules[0].mandatory false", "rules[0].priority"),
     ]
-    of_agent = ["silent_after_s", "hours", "model_profile"]
+    of_agent = ["model_profile"]
     assert found == [
         *(f"TRADE: {name} is not enforced yet" for name in names),
         *(f"a: {name} is not enforced yet" for name in [*of_agent, "prompt_bundle_hash", "evaluator_suite"]),

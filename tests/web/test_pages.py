@@ -236,7 +236,9 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None
 def test_nothing_an_agent_wrote_becomes_markup_or_turns_the_text(scene: scenes.Scene) -> None:
     client = sign_in(Role.OPERATOR)
     hostile = next(
-        row for row in Escalation.objects.select_related("proposal") if "script" in row.proposal.explain
+        row
+        for row in Escalation.objects.select_related("proposal")
+        if row.proposal and "script" in row.proposal.explain
     )
     for path in (f"/escalations/{hostile.pk}/", f"/flows/{hostile.flow_id}/", "/escalations/", "/"):
         page = text_of(client, path)

@@ -1,0 +1,106 @@
+"""The case of a silent agent as the decision page shows it: made from the frozen bundle alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from escalations.presenters import Bound, Piece, bound, segments
+from runtime.kernel import effects
+from runtime.views import presenters
+from runtime.views.presenters import Badge
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Something that stands open in the agent's name, or that the gate said to it."""
+
+    dfid: str
+    badge: Badge
+    words: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything the evidence sections say. A total may be larger than what is listed."""
+
+    effect: Sequence[Piece]
+    frozen_at: datetime | None
+    last_seen_at: datetime | None
+    since: datetime | None
+    bound: Bound | None
+    hours: str
+    role: str
+    owner: str
+    mission: str
+    status: Badge
+    manifest_version: str
+    intents: Sequence[Open]
+    intents_total: int
+    flows: Sequence[Open]
+    flows_total: int
+    verdicts: Sequence[Open]
+    raw: str
+
+
+def read(bundle: Mapping[str, Any]) -> Case:
+    """The case of a bundle of the family AGENT."""
+    agent, silence = bundle["agent"], bundle["silence"]
+    intents, flows = bundle["live_intents"], bundle["open_flows"]
+    return Case(
+        effect=segments(bundle, ""),
+        frozen_at=parse_datetime(bundle["frozen_at"]),
+        last_seen_at=None if silence["last_seen_at"] is None else parse_datetime(silence["last_seen_at"]),
+        since=parse_datetime(silence["since"]),
+        bound=bound(str(silence["awake_s"]), str(silence["silent_after_s"])),
+        hours=_hours(silence["hours"]),
+        role=agent["role"].capitalize(),
+        owner=effects.visible(agent["owner"]),
+        mission=presenters.visible_lines(agent["mission"]),
+        status=presenters.badge(presenters.AGENT_STATUSES, agent["status"]),
+        manifest_version=agent["manifest_version"] or "",
+        intents=[_intent(item) for item in intents["newest"]],
+        intents_total=intents["total"],
+        flows=[_flow(item) for item in flows["newest"]],
+        flows_total=flows["total"],
+        verdicts=[_verdict(item) for item in bundle["last_verdicts"]],
+        raw=presenters.pretty(bundle),
+    )
+
+
+def _hours(hours: Mapping[str, Any] | None) -> str:
+    """When the agent is expected to be awake, in words."""
+    if hours is None:
+        return "always"
+    days = "every day" if len(hours["days"]) == 7 else ", ".join(day.capitalize() for day in hours["days"])  # noqa: PLR2004
+    return f"{days} from {hours['opens']} to {hours['closes']}, {hours['zone']}"
+
+
+def _intent(item: Mapping[str, Any]) -> Open:
+    return Open(
+        dfid=item["dfid"],
+        badge=Badge("accent", "bolt", item["state"].replace("_", " ").capitalize()),
+        words=item["target"],
+        at=parse_datetime(item["valid_until"]),
+    )
+
+
+def _flow(item: Mapping[str, Any]) -> Open:
+    return Open(
+        dfid=item["dfid"],
+        badge=presenters.badge(presenters.FLOW_STATES, item["state"]),
+        words=item["policy_kind"],
+        at=parse_datetime(item["opened_at"]),
+    )
+
+
+def _verdict(item: Mapping[str, Any]) -> Open:
+    return Open(
+        dfid=item["dfid"],
+        badge=presenters.badge(presenters.VERDICTS, item["decision"]),
+        words=item["policy_kind"],
+        at=parse_datetime(item["received_at"]),
+    )

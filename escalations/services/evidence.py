@@ -10,6 +10,7 @@ from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.states import Purpose
 from runtime.contracts.verdict import FindingOutcome
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
@@ -17,6 +18,7 @@ from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import evaluate
 from runtime.models import Attempt, Fact, Intent, Proposal, Verdict
+from runtime.queries import sagas
 
 
 def build(
@@ -194,6 +196,7 @@ def _operational(intent: Intent) -> dict[str, Any]:
         "intent_id": str(intent.pk),
         "target": intent.target,
         "failures": intent.failures,
+        **_walk(intent),
         "attempts": [
             {
                 "number": attempt.number,
@@ -204,7 +207,40 @@ def _operational(intent: Intent) -> dict[str, Any]:
                 "status_code": attempt.status_code,
                 "detail": attempt.detail,
                 "started_at": moments.iso(moments.to_ms(attempt.started_at)),
+                **_aim(intent, attempt),
             }
             for attempt in Attempt.objects.filter(intent=intent).order_by("number")
         ],
     }
+
+
+def _walk(intent: Intent) -> dict[str, Any]:
+    """Of several steps: which are done, undone, and not. A single step has no such members."""
+    steps = sagas.list_steps(intent)
+    if not steps:
+        return {}
+    return {
+        "direction": str(intent.direction),
+        "cause": intent.cause,
+        "steps": [
+            {
+                "step": step.step,
+                "target": step.target,
+                "state": step.state.value,
+                "is_current": step.is_current,
+                "has_undo": step.has_undo,
+                "recorded_at": ""
+                if step.recorded_at is None
+                else moments.iso(moments.to_ms(step.recorded_at)),
+                "recorded_by": step.recorded_by,
+            }
+            for step in steps
+        ],
+    }
+
+
+def _aim(intent: Intent, attempt: Attempt) -> dict[str, str]:
+    """What an attempt was for, where that is not plain: the one call of the only step."""
+    if intent.steps == 1 and attempt.purpose == Purpose.CALL:
+        return {}
+    return {"direction": str(attempt.direction), "purpose": str(attempt.purpose)}

@@ -48,7 +48,8 @@ def mark_done(
     _require_with_people(intent)
     body = canonical.encode(canonical.normalise(dict(receipt)))
     commitment = ledger.commit_payload(tenant=intent.tenant, body=body)
-    endings.lengthen(intent, valid_until=_extended(intent, at=at))
+    if intent.steps > 1:
+        endings.lengthen(intent, valid_until=_extended(intent, at=at))
     walking.advance(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
 
 

@@ -10,9 +10,11 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID
 
+from runtime.contracts.receipt import CallResult
 from runtime.models import Attempt, Intent
 from runtime.queries import clock
 from runtime.services import execution
+from runtime.services.execution import calling, claiming
 from tests.adapters import targets
 from tests.services import trade
 
@@ -44,7 +46,7 @@ class Book:
     order: list[str] = field(default_factory=list)
     receipts: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
-    bodies: dict[str, Any] = field(default_factory=dict)
+    seen: list[targets.Seen] = field(default_factory=list)
     faults: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -95,7 +97,7 @@ def opened(*, knows_keys: bool = True) -> Iterator[Book]:
     """A running target with an empty book."""
     book = Book(knows_keys=knows_keys)
     with targets.stand_in(book.answer) as running:
-        book.base_url = running.base_url
+        book.base_url, book.seen = running.base_url, running.seen
         yield book
 
 
@@ -110,6 +112,11 @@ def attempt(intent_id: UUID, *, owner: str = trade.OWNER) -> execution.AttemptRe
     """One attempt that is due now."""
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
     return execution.attempt(intent_id, owner=owner)
+
+
+def call(claim: claiming.Claimed) -> CallResult:
+    """The call of a claim, whose result nobody records."""
+    return calling.call(claim, lease_left_s=30.0)
 
 
 def walk(intent_id: UUID) -> list[str]:

@@ -1,0 +1,73 @@
+"""Where an intent with several steps stands, from its rows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from runtime.contracts.outcome import Rendered
+from runtime.contracts.states import LIVE_INTENTS, Direction, StepState
+from runtime.kernel import saga
+from runtime.kernel.saga import Position, Progress
+from runtime.models import Intent, StepReceipt
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepShown:
+    """One step as people see it. `is_current`: the walk has come to it, or goes back over it.
+
+    `recorded_at` and `recorded_by` are those of what was last recorded of it, if anything was.
+    """
+
+    step: str
+    target: str
+    state: StepState
+    is_current: bool
+    has_undo: bool
+    recorded_at: datetime | None
+    recorded_by: str
+
+
+def position_of(intent: Intent) -> Position:
+    """Where the intent stands."""
+    return Position(step=intent.position, direction=Direction(intent.direction))
+
+
+def progress_of(intent: Intent) -> Progress:
+    """What is done and undone, from the rows of finished steps."""
+    if intent.steps == 1:
+        return Progress()
+    rows = list(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
+    return Progress(
+        done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
+        undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
+    )
+
+
+def list_steps(intent: Intent) -> tuple[StepShown, ...]:
+    """The steps of an intent with several, in order; none for a single one, whose attempts tell all."""
+    if intent.steps == 1:
+        return ()
+    try:
+        rendered = Rendered.from_bytes(bytes(intent.requests))
+    except ValidationError:
+        return ()
+    is_live = intent.state in LIVE_INTENTS
+    states = saga.states(
+        position_of(intent), steps=intent.steps, progress=progress_of(intent), is_live=is_live
+    )
+    last = {
+        row.position: row for row in StepReceipt.objects.filter(intent=intent).order_by("recorded_at", "pk")
+    }
+    return tuple(
+        StepShown(
+            step=step.step,
+            target=step.target or step.executor,
+            state=state,
+            is_current=is_live and at == intent.position,
+            has_undo=step.compensation is not None,
+            recorded_at=last[at].recorded_at if at in last else None,
+            recorded_by=last[at].recorded_by if at in last else "",
+        )
+        for at, (step, state) in enumerate(zip(rendered.steps, states, strict=True))
+    )

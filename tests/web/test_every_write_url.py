@@ -11,9 +11,10 @@ from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from escalations.models import Decision, Escalation
-from runtime.models import Agent, Fact, Flow, Guard, Intent, Review, Stop
-from runtime.services import credentials
-from tests import factories
+from runtime.models import Agent, Fact, Flow, Guard, Intent, PolicyKind, Review, Stop
+from runtime.queries import clock
+from runtime.services import credentials, kinds
+from tests import builders, factories
 from tests.services import watch
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -40,6 +41,12 @@ def standing(db: None) -> dict[str, str]:
     """An open escalation, its flow and agent, so that a hole in the wall would let something through."""
     desk = factories.desk()
     escalation = desk.escalate()
+    kinds.register(
+        tenant=factories.TENANT,
+        contract=builders.kind(version="1.0.0"),
+        actor="system",
+        at=clock.now(),
+    )
     watch.configure()
     review = watch.flagged(desk)
     return {
@@ -71,6 +78,9 @@ def snapshot() -> dict[str, object]:
         "stops": Stop.objects.count(),
         "agents": list(Agent.objects.values_list("pk", "status", "stopped_at")),
         "facts": list(Fact.objects.order_by("path").values_list("path", "version")),
+        "kinds": list(
+            PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
+        ),
         "users": User.objects.count(),
         "reviews": list(Review.objects.values_list("pk", "state")),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
@@ -86,6 +96,7 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "impact": "LOW_IMPACT",
         "justification": "as an intruder",
         "reason": "as an intruder",
+        "seen_active": "1.2.0",
         "result": "CONFIRMED",
         "note": "as an intruder",
     }

@@ -27,35 +27,55 @@ from tests.adapters import targets
 
 T = TypeVar("T")
 AGENT = "trader"
-CAPACITY, LIMIT, NEVER_ABOVE = 100, 40, 80
 
-PACK = f"""
-pack: lifecycle
-version: 1.0.0
-resources: [{{name: units, capacity: {CAPACITY}, unit: units}}]
-facts: {{market: {{state: OPEN}}, price: {{ABC: 100}}}}
-policy_kinds:
-  - kind: BUY
+_KIND = """
+  - kind: NAME
     version: 1.0.0
     title: Buy
     risk_tier: T1
+    on_unknown: ON_UNKNOWN
     params_schema:
       type: object
-      properties: {{quantity: {{type: integer, minimum: 1}}}}
+      properties: {quantity: {type: integer, minimum: 1}}
       required: [quantity]
       additionalProperties: false
-    constraints_schema: {{type: object}}
-    depends_on: [{{fact: price.ABC, unless: "current <= seen + 10"}}, {{fact: market.state, unless: "true"}}]
+    constraints_schema: {type: object}
+    depends_on: [{fact: price.ABC, unless: "current <= seen + 10"}, {fact: market.state, unless: "true"}]
     impact: "params.quantity > 60 ? 'HIGH_IMPACT' : 'LOW_IMPACT'"
-    limits: [{{id: max_quantity, value: params.quantity, limit: manifest.limits.max_quantity}}]
-    rules:
-      - {{id: R_NEVER_ABOVE, require: "params.quantity <= {NEVER_ABOVE}", message: Never so much}}
-    constraints: [{{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}}]
-    claims: [{{resource: units, amount: params.quantity}}]
-    effect: "Buy {{quantity}}"
+    limits: [{id: max_quantity, value: params.quantity, limit: manifest.limits.max_quantity}]
+    rules: [{id: R_NEVER_SO_MUCH, require: "params.quantity <= 80", message: Never so much}]
+    constraints: [{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}]
+    claims: [{resource: units, amount: params.quantity}]
+    effect: "Buy {quantity}"
     sla_s: 600
     steps:
-      - {{id: order, executor: http, target: broker, request: {{method: POST, path: /orders}}}}
+"""
+_ONE = """
+      - {id: order, target: broker, request: {path: /order}}
+"""
+_THREE = """
+      - {id: hold, target: broker, request: {path: /hold}, compensate: {path: /hold/undo}PROBE}
+      - {id: pay, target: broker, request: {path: /pay}, compensate: {path: /pay/undo}PROBE}
+      - {id: ship, target: broker, request: {path: /ship}PROBE}
+"""
+_PROBE = ', probe: {path: "/by-key/${key}"}'
+
+
+def _kind(name: str, on_unknown: str, steps: str) -> str:
+    return _KIND.strip("\n").replace("NAME", name).replace("ON_UNKNOWN", on_unknown) + steps.rstrip()
+
+
+# One step; several that are undone when a later one fails; the same, where the target can be asked by key.
+KINDS = ("BUY", "BUY_IN_STEPS", "BUY_IN_STEPS_PROBED")
+PACK = f"""
+pack: lifecycle
+version: 1.0.0
+resources: [{{name: units, capacity: 100, unit: units}}]
+facts: {{market: {{state: OPEN}}, price: {{ABC: 100}}}}
+policy_kinds:
+{_kind(KINDS[0], "person", _ONE)}
+{_kind(KINDS[1], "person", _THREE.replace("PROBE", ""))}
+{_kind(KINDS[2], "probe", _THREE.replace("PROBE", _PROBE))}
 targets: {{broker: {{base_url: "BASE_URL"}}}}
 agents:
   - agent_id: {AGENT}
@@ -64,8 +84,8 @@ agents:
     mission: Buy
     manifest:
       version: 1.0.0
-      policy_kinds: [BUY]
-      limits: {{max_quantity: {LIMIT}}}
+      policy_kinds: [{", ".join(KINDS)}]
+      limits: {{max_quantity: 40}}
       escalations_per_hour: 4
       compute: {{tokens: 1000}}
       may_delegate_to: [{AGENT}]
@@ -76,9 +96,10 @@ agents:
 class Asked:
     """What tells one proposal from another here."""
 
-    quantity: int
-    confidence: float
-    window_s: int
+    kind: str = "BUY"
+    quantity: int = 10
+    confidence: float = 0.9
+    window_s: int = 600
 
 
 class Fate(StrEnum):
@@ -104,9 +125,14 @@ class Broker:
     effects: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, request: BaseHTTPRequestHandler) -> None:
-        """Treat one request by the fate in force."""
+        """Treat one request by the fate in force; a question about a key has no effect."""
         self.calls += 1
-        if self.fate in TAKES_EFFECT:
+        if request.command == "GET":
+            happened = self.effects[request.path.rpartition("/")[2]]
+            if self.fate is Fate.SUCCEED and not happened:
+                targets.answer(404)(request)
+                return
+        elif self.fate in TAKES_EFFECT:
             self.effects[request.headers["Idempotency-Key"]] += 1
         match self.fate:
             case Fate.SUCCEED:
@@ -194,7 +220,7 @@ class Ground:
             return None
         return canonical.encode(
             {
-                "policy_kind": "BUY",
+                "policy_kind": asked.kind,
                 "params": {"quantity": asked.quantity},
                 "execution_constraints": {"validity_window_sec": asked.window_s},
                 "context_ref": seen.context_ref,

@@ -10,21 +10,21 @@ from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from escalations.contracts import State
 from escalations.models import Escalation, Evidence
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import (
     ENDED,
     LIVE_INTENTS,
+    AgentStatus,
     Decision,
+    Direction,
     FlowState,
     IntentState,
     OutcomeStatus,
 )
 from runtime.kernel import lifecycle
-from runtime.models import Attempt, FactVersion, Feedback, Flow, Intent, Outcome, Verdict
+from runtime.models import Agent, Attempt, FactVersion, Feedback, Flow, Intent, Outcome, Verdict
 from runtime.queries import replaying
 from tests.services import stock
-
-# Ends by which the runtime says that nothing has happened.
-_NOTHING_HAPPENED = (IntentState.CANCELLED, IntentState.EXPIRED, IntentState.FAILED)
 
 
 @dataclass
@@ -36,8 +36,8 @@ class Watch:
     states: dict[str, FlowState] = field(default_factory=dict)
     versions: dict[UUID, int] = field(default_factory=dict)
 
-    def check(self, effects: Mapping[str, int], sent_again: Mapping[UUID, int]) -> None:
-        """Every invariant. `sent_again`: how often a person resumed an intent whose effect was there."""
+    def check(self, effects: Mapping[str, int], sent_again: Mapping[str, int]) -> None:
+        """Every invariant. `sent_again`: how often a person resumed a call whose effect was there, by key."""
         check_effects(effects, sent_again)
         stock.check()
         self._check_entries()
@@ -77,21 +77,35 @@ class Watch:
         assert not doubtful.exclude(flow__state=FlowState.ESCALATED).exists()
 
 
-def check_effects(effects: Mapping[str, int], sent_again: Mapping[UUID, int]) -> None:
-    """No effect without an accepted intent, none twice unless a person sent it again, none denied."""
+def check_effects(effects: Mapping[str, int], sent_again: Mapping[str, int]) -> None:
+    """No effect without an accepted intent, and none twice unless a person sent it again."""
     made = Attempt.objects.select_related("intent__proposal__verdict")
-    intents = {attempt.target_key: attempt.intent for attempt in made}
+    calls = {attempt.target_key: attempt for attempt in made}
     for key, count in effects.items():
-        intent = intents[key]
-        assert intent.proposal.verdict.decision == Decision.ACCEPT
-        assert count <= 1 + sent_again.get(intent.pk, 0), f"{intent.pk} took effect {count} times"
-    by_system = set(Outcome.objects.filter(recorded_by="system").values_list("pk", flat=True))
-    happened = {intent.pk for key, intent in intents.items() if effects.get(key)}
-    for pk, state in Intent.objects.values_list("pk", "state"):
-        if state == IntentState.CANCELLED or (state in _NOTHING_HAPPENED and pk in by_system):
-            assert pk not in happened, f"{pk} is {state}, and has taken effect"
-        if state == IntentState.DONE and pk in by_system:
-            assert pk in happened, f"{pk} is DONE, and has not taken effect"
+        if count:
+            assert calls[key].intent.proposal.verdict.decision == Decision.ACCEPT
+            assert count <= 1 + sent_again.get(key, 0), f"{calls[key]} took effect {count} times"
+    check_endings({key: attempt for key, attempt in calls.items() if effects.get(key)})
+
+
+def check_endings(happened: Mapping[str, Attempt]) -> None:
+    """What the runtime says of an intent that no person has decided on is what the target did.
+
+    DONE: each step, and nothing undone. Any other end: nothing, or each done step undone.
+    """
+    with_people = set(Escalation.objects.filter(intent__isnull=False).values_list("intent_id", flat=True))
+    steps: dict[UUID, dict[Direction, set[str]]] = defaultdict(lambda: {way: set() for way in Direction})
+    for attempt in happened.values():
+        steps[attempt.intent_id][Direction(attempt.direction)].add(attempt.step)
+    for intent in Intent.objects.exclude(state__in=LIVE_INTENTS).exclude(pk__in=with_people):
+        done, undone = steps[intent.pk][Direction.FORWARD], steps[intent.pk][Direction.COMPENSATE]
+        if intent.state == IntentState.DONE:
+            assert (len(done), undone) == (intent.steps, set()), intent.pk
+        else:
+            assert done == undone, (intent.pk, intent.state, done, undone)
+    dirty = Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS).exists()
+    locked = Agent.objects.filter(status=AgentStatus.LOCKED, status_reason=Reason.PARTIAL_SUCCESS_DIRTY)
+    assert dirty or not locked.exists(), "an agent is locked for a state that has converged"
 
 
 def check_sequences() -> None:
@@ -117,6 +131,7 @@ def check_end() -> None:
     """When all is drained, every flow has ended, nothing is held, and every verdict is what it was."""
     assert not Flow.objects.exclude(state__in=ENDED).exists()
     assert stock.used()[0] == 0
+    assert not Agent.objects.filter(status=AgentStatus.LOCKED).exists()
     wrong = Outcome.objects.filter(status=OutcomeStatus.SUCCEEDED).exclude(intent__state=IntentState.DONE)
     assert not wrong.exists()
     assert isinstance(verify_database(), Whole)

@@ -57,6 +57,12 @@ MANIFEST_STATES: Mapping[str, Badge] = {
     states.ManifestState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
     states.ManifestState.DISCARDED: Badge("idle", "cross", "Discarded"),
 }
+RESERVATIONS: Mapping[str, Badge] = {
+    states.ReservationState.HELD: Badge("info", "clock", "Held"),
+    states.ReservationState.PINNED: Badge("accent", "lock", "Pinned"),
+    states.ReservationState.COMMITTED: Badge("ok", "check", "Used up"),
+    states.ReservationState.RELEASED: Badge("idle", "exit", "Released"),
+}
 CHANGES: Mapping[str, Badge] = {
     Change.LOOSENED: Badge("danger", "high", "Loosened"),
     Change.ADDED: Badge("info", "next", "Added"),

@@ -76,6 +76,7 @@ def test_every_state_has_a_badge() -> None:
     assert set(presenters.AGENT_STATUSES) == set(states.AgentStatus)
     assert set(presenters.MANIFEST_STATES) == set(states.ManifestState)
     assert set(presenters.KIND_STATES) == set(states.KindState)
+    assert set(presenters.RESERVATIONS) == set(states.ReservationState)
     assert set(presenters.CHANGES) == set(Change)
     assert set(presenters.VERDICTS) == set(states.Decision)
     assert set(presenters.OUTCOMES) == set(states.OutcomeStatus)

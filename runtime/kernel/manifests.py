@@ -141,7 +141,8 @@ def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:
 def _reads(draft: Manifest, registry: Registry) -> Iterator[Remark]:
     for at, selector in enumerate(draft.subscribes):
         if selector not in registry.facts:
-            yield Remark(("subscribes", at), f"no fact {selector} is there yet", is_wrong=False)
+            verb = "begins with" if selector.endswith(".") else "is called"
+            yield Remark(("subscribes", at), f"no fact {verb} {selector} yet", is_wrong=False)
     yield from _twice("subscribes", draft.subscribes)
     yield from _twice("memory_scopes", tuple(item.scope for item in draft.memory_scopes))
 

@@ -10,7 +10,6 @@ from audit import canonical
 from audit.permissions import Role, roles_of, signed_in, tenant_of
 from runtime.contracts import states
 from runtime.kernel import manifests as arithmetic
-from runtime.kernel.diffing import Difference
 from runtime.models import Agent, Manifest
 from runtime.queries import clock
 from runtime.queries import manifests as versions
@@ -117,7 +116,7 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
             "state": presenters.badge(
                 presenters.MANIFEST_STATES, versions.state_of(row, active_id=agent.active_manifest_id)
             ),
-            "summary": changes.summary(_differences(before[row.pk], row)),
+            "summary": _summary(before[row.pk], row),
             "made_by": presenters.actor_words(row.created_by, names),
             "activated_by": presenters.actor_words(row.activated_by, names),
         }
@@ -125,9 +124,11 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
     ]
 
 
-def _differences(before: Manifest | None, row: Manifest) -> tuple[Difference, ...]:
-    old = None if before is None else versions.contract_of(before)
-    return arithmetic.diff(old, versions.contract_of(row))
+def _summary(before: Manifest | None, row: Manifest) -> str:
+    if before is None:
+        return "the first one"
+    found = arithmetic.diff(versions.contract_of(before), versions.contract_of(row))
+    return changes.summary(found) or "no difference"
 
 
 def _manifest(agent: Agent) -> dict[str, Any] | None:

@@ -20,11 +20,16 @@ def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
         {
             "path": item.path,
             "badge": presenters.badge(presenters.CHANGES, item.change),
-            "before": "" if item.before is None else visible(presenters.plain_value(item.before)),
-            "after": "" if item.after is None else visible(presenters.plain_value(item.after)),
+            "before": _text(item.before),
+            "after": _text(item.after),
         }
         for item in sorted(differences, key=lambda item: ORDER.index(item.change))
     ]
+
+
+def _text(value: Any) -> str:
+    """A value on one line, an integer with its separators; empty where there is none."""
+    return "" if value is None else presenters.number(visible(presenters.plain_value(value)))
 
 
 def summary(differences: Sequence[Difference]) -> str:

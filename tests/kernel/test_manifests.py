@@ -196,7 +196,8 @@ def test_refuses_what_cannot_work(draft: Any, known: Any, place: Any, message: s
             "is a parameter of no kind that the manifest grants: it narrows nothing",
         ),
         ({"scope": {"symbol": []}}, {}, ("scope", "symbol"), "is empty: no value of it is allowed"),
-        ({"subscribes": ["cash.main"]}, {}, ("subscribes", 0), "no fact cash.main is there yet"),
+        ({"subscribes": ["cash.main"]}, {}, ("subscribes", 0), "no fact is called cash.main yet"),
+        ({"subscribes": ["cash."]}, {}, ("subscribes", 0), "no fact begins with cash. yet"),
     ],
 )
 def test_warns_of_what_may_be_meant(draft: Any, known: Any, place: Any, message: str) -> None:

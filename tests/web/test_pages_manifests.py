@@ -85,7 +85,7 @@ def test_a_check_shows_remarks_changes_and_a_dry_run_and_saves_nothing(author: C
     page = answer.content.decode()
     assert answer.status_code == 200
     assert "It may be saved" in page
-    assert "no fact nowhere. is there yet" in page
+    assert "no fact begins with nowhere. yet" in page
     assert "limits.max_notional_cents" in page
     assert page.index("Loosened") < page.index("Tightened")
     assert re.search(r"Would have changed [1-9] verdicts? of the last 3", page)

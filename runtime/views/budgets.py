@@ -71,9 +71,11 @@ def index(request: HttpRequest) -> HttpResponse:
     tenant, now = tenant_of(request.user), clock.now()
     page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status="")
     rows = [_agent(agent, now) for agent in page.rows]
-    use = figures.list_use(tenant=tenant, now=now)
+    of_whom = _of_whom(request)
+    use = figures.list_use(tenant=tenant, now=now, **of_whom)
     # An ESCALATE is a token spent: people's own proposals are never one.
-    asked = activity.list_throughput(tenant=tenant, now=now)
+    asked = activity.list_throughput(tenant=tenant, now=now, **of_whom)
+    everybody = use if not any(of_whom.values()) else figures.list_use(tenant=tenant, now=now)
     near = [_near(item, now) for item in figures.list_near_cap(tenant=tenant)]
     held = [_resource(row, holders) for row, holders in figures.list_resources(tenant=tenant)]
     context = {
@@ -87,9 +89,14 @@ def index(request: HttpRequest) -> HttpResponse:
         ),
         "empty_buckets": sum(row["tokens"] is not None and not row["tokens"].left for row in rows),
         "use": [{"row": item, "escalations": one.escalated} for item, one in zip(use, asked, strict=False)],
-        "escalations": sum(item.escalated for item in asked),
-        "tokens": presenters.number(sum(item.tokens for item in use)),
-        "cost": bucket.dollars(sum(item.cost_micros for item in use)),
+        "of_whom": of_whom,
+        "used": {
+            "escalations": sum(item.escalated for item in asked),
+            "tokens": presenters.number(sum(item.tokens for item in use)),
+            "cost": bucket.dollars(sum(item.cost_micros for item in use)),
+        },
+        "tokens": presenters.number(sum(item.tokens for item in everybody)),
+        "cost": bucket.dollars(sum(item.cost_micros for item in everybody)),
         "charts": _charts(use, [(item.begins_at, item.escalated) for item in asked]),
         "by_agent": _by_agent(figures.list_use_by_agent(tenant=tenant, now=now)),
         "near": near,
@@ -129,6 +136,14 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=f"user:{request.user.pk}"
     )
     return _answer(request, answer, f"{name} has a capacity of {presenters.number(capacity)}.")
+
+
+def _of_whom(request: HttpRequest) -> dict[str, Any]:
+    """The one agent or the one flow whose use over time is asked for; neither is everybody."""
+    return {
+        "agent_id": reading.text(request.GET.get("agent", "")),
+        "dfid": reading.uuid(request.GET.get("flow", "").strip()),
+    }
 
 
 def _agent(agent: Agent, now: datetime) -> dict[str, Any]:
@@ -231,7 +246,11 @@ def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
     return {
         "row": row,
         "holders": [
-            {"row": holder, "amount": presenters.number(holder.amount), "state": holder.state}
+            {
+                "row": holder,
+                "amount": presenters.number(holder.amount),
+                "state": presenters.badge(presenters.RESERVATIONS, holder.state),
+            }
             for holder in holders
         ],
         "capacity": presenters.number(row.capacity),

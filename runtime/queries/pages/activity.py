@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count
@@ -35,16 +36,23 @@ class Bucket:
         return self.accepted + self.escalated + self.rejected
 
 
-def list_throughput(*, tenant: str, now: datetime) -> list[Bucket]:
-    """Verdicts of the last two hours in stretches of five minutes that begin on the clock, oldest first."""
+def list_throughput(
+    *, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | None = None
+) -> list[Bucket]:
+    """Verdicts of the last two hours in stretches of five minutes that begin on the clock, oldest first.
+
+    Of one agent or of one flow, where it is named.
+    """
     step = WINDOW / BUCKETS
     end = datetime.fromtimestamp(
         (now.timestamp() // step.total_seconds() + 1) * step.total_seconds(), now.tzinfo
     )
     start = end - WINDOW
+    wanted: dict[str, Any] = {"proposal__agent__agent_id": agent_id} if agent_id else {}
+    wanted |= {} if dfid is None else {"proposal__flow_id": dfid}
     rows = (
         Verdict.objects.filter(proposal_id__gte=first_id_of(start), judged_at__gte=start, judged_at__lt=end)
-        .filter(proposal__flow__tenant=tenant)
+        .filter(proposal__flow__tenant=tenant, **wanted)
         .annotate(minute=TruncMinute("judged_at"))
         .values_list("minute", "decision")
         .annotate(n=Count("proposal_id"))

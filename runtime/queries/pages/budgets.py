@@ -3,6 +3,8 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 from django.db.models import Sum
 from django.db.models.functions import TruncMinute
@@ -64,15 +66,20 @@ class Near:
         return max((share.percent for share in (self.tokens, self.cost, self.tool_calls) if share), default=0)
 
 
-def list_use(*, tenant: str, now: datetime) -> list[Stretch]:
-    """Reports of the last two hours in stretches of five minutes that begin on the clock, oldest first."""
+def list_use(*, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | None = None) -> list[Stretch]:
+    """Reports of the last two hours in stretches of five minutes that begin on the clock, oldest first.
+
+    Of one agent or of one flow, where it is named.
+    """
     step = WINDOW / STRETCHES
     seconds = step.total_seconds()
     end = datetime.fromtimestamp((now.timestamp() // seconds + 1) * seconds, now.tzinfo)
     start = end - WINDOW
+    wanted: dict[str, Any] = {"agent__agent_id": agent_id} if agent_id else {}
+    wanted |= {} if dfid is None else {"flow_id": dfid}
     rows = (
         UsageReport.objects.of(tenant)
-        .filter(reported_at__gte=start, reported_at__lt=end)
+        .filter(reported_at__gte=start, reported_at__lt=end, **wanted)
         .annotate(minute=TruncMinute("reported_at"))
         .values_list("minute")
         .annotate(tokens=Sum("tokens"), cost=Sum("cost_micros"), calls=Sum("tool_calls"))

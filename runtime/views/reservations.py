@@ -1,0 +1,59 @@
+"""Reservations: which flow holds how much of what, until when; and why others were let go."""
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from audit.permissions import signed_in, tenant_of
+from runtime.contracts.states import ReservationState
+from runtime.models import Reservation
+from runtime.queries import clock
+from runtime.queries.pages import paging, reservations
+from runtime.views import presenters, reading
+
+ENDED = "ended"
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """What stands, or with `?show=ended` what ended; of one resource by `?resource=`."""
+    tenant, now = tenant_of(request.user), clock.now()
+    resource = reading.text(request.GET.get("resource", ""), longest=500)
+    ended = request.GET.get("show") == ENDED
+    page = reservations.list_reservations(
+        tenant=tenant,
+        resource=resource,
+        standing=not ended,
+        before=reading.whole(request.GET.get("before", "")),
+    )
+    context = {
+        "rows": [_row(row, now) for row in page.rows],
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="before",
+            last=str(page.rows[-1].pk) if page.rows else "",
+            order="newest first",
+        ),
+        "resources": reservations.list_names(tenant=tenant),
+        "resource": resource,
+        "ended": ended,
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_reservations.html" if swapped else "runtime/reservations.html", context)
+
+
+def _row(row: Reservation, now: datetime) -> dict[str, Any]:
+    lease = row.lease_until
+    return {
+        "row": row,
+        "amount": presenters.number(row.amount),
+        "state": presenters.badge(presenters.RESERVATIONS, row.state),
+        "lease_left": "" if lease is None else presenters.span(lease - now) if lease > now else "over",
+        "is_pinned": row.state == ReservationState.PINNED,
+        "why": presenters.meaning(row.reason),
+    }

@@ -14,6 +14,8 @@ _ATTEMPTS: Final = 3
 _BEYOND_EVERY: Final = 15
 # Every third turn from the second on it thinks in circles, until its flow's compute budget is used up.
 _CIRCLES_EVERY, _CIRCLES_FROM = 3, 2
+# The second turn is within two minutes of the start.
+_CONTRARY_EVERY, _CONTRARY_FROM = 5, 2
 _THOUGHT_TOKENS, _CIRCLE_TOKENS = 900, 4_000
 _LIMIT_CENTS: Final = 100_000  # what its manifest allows without a person
 
@@ -60,12 +62,13 @@ class Unsure(Persona):
     pace_s = (9.0, 15.0)
 
     def turn(self) -> None:
-        """A modest step, with more or less conviction."""
+        """A modest step, with more or less conviction; now and then its story tells the opposite."""
         dfid, context = self.begin(trigger="news: analyst note")
         confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate(dfid)
-        self.settle(
-            self.propose(dfid, proposals.doubtful(context=context, rng=self.rng, confident=confident))
-        )
+        body = proposals.doubtful(context=context, rng=self.rng, confident=confident)
+        if self.turns % _CONTRARY_EVERY == _CONTRARY_FROM:
+            body = proposals.contrary(body, rng=self.thoughts)
+        self.settle(self.propose(dfid, body))
 
 
 class Confused(Persona):

@@ -33,6 +33,16 @@ _MUDDLED = (
     "I am certain about {symbol}. The form asked for a number, but a word says it better.",
     "As I said before, {symbol}. The earlier view of the market will do.",
 )
+_CONTRARY = {
+    "BUY": (
+        "The rise of {symbol} is over. I am selling {quantity} shares before the others do.",
+        "Do not buy {symbol} at this price: selling {quantity} shares brings the risk down.",
+    ),
+    "SELL": (
+        "{symbol} is cheap today, so I am buying {quantity} shares while it lasts.",
+        "Never sell {symbol} before the figures: buying {quantity} shares is the better step.",
+    ),
+}
 _TRANSFER = (
     "Cash in {destination} is below what next week's settlements need; moving part of the surplus there.",
     "The {destination} account should carry a larger cushion before the month ends.",
@@ -138,6 +148,13 @@ def doubtful(*, context: Context, rng: random.Random, confident: bool) -> dict[s
         explain=rng.choice(_DOUBTFUL),
     )
     return {**body, "confidence": round(rng.uniform(0.74, 0.85) if confident else rng.uniform(0.35, 0.66), 2)}
+
+
+def contrary(body: Mapping[str, Any], *, rng: random.Random) -> dict[str, Any]:
+    """The same step, explained by its opposite: what a guard is there to see."""
+    params = body["params"]
+    words = rng.choice(_CONTRARY[params["action"]])
+    return {**body, "explain": words.format(symbol=params["symbol"], quantity=params["quantity"])}
 
 
 def muddled(*, context: Context, rng: random.Random, symbol: str, attempt: int) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""What the demo agents say fits what they do, but for the one that now and then says the opposite."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dir_console.demo import proposals
+from dir_console.demo.client import Context
+from dir_console.demo.market import BASE_CENTS
+from runtime.contracts.guard import GuardResult, bps
+from runtime.kernel.guards import lexical
+
+PACK = yaml.safe_load(
+    (Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml").read_text()
+)
+SEEDS = range(60)
+
+
+def context() -> Context:
+    return Context(ref="0" * 64, facts={"price": dict(BASE_CENTS)}, raw={})
+
+
+def look(body: dict[str, Any]) -> GuardResult:
+    """What the demo's guard says of a body."""
+    kind = next(kind for kind in PACK["policy_kinds"] if kind["kind"] == body["policy_kind"])
+    properties = kind["params_schema"]["properties"]
+    choices = {name: schema["enum"] for name, schema in properties.items() if "enum" in schema}
+    return lexical.examine(explain=body["explain"], params=body["params"], choices=choices)
+
+
+Make = Callable[[random.Random], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rng: proposals.small(context=context(), rng=rng),
+        lambda rng: proposals.watch(context=context(), rng=rng),
+        lambda rng: proposals.transfer(context=context(), rng=rng),
+        lambda rng: proposals.beyond(context=context(), rng=rng),
+        lambda rng: proposals.large(context=context(), rng=rng, above_cents=100_000),
+        lambda rng: proposals.doubtful(context=context(), rng=rng, confident=True),
+    ],
+)
+def test_no_ordinary_story_is_flagged(make: Make) -> None:
+    for seed in SEEDS:
+        body = make(random.Random(seed))
+        assert look(body).findings == (), body
+
+
+def test_the_opposite_is_flagged_and_stops_nobody() -> None:
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        body = proposals.doubtful(context=context(), rng=rng, confident=False)
+        told = proposals.contrary(body, rng=rng)
+        assert told["params"] == body["params"]
+        assert bps("0.9") <= bps(look(told).confidence) < bps("0.99")
+    assert not any(guard.get("emergency_stop") for guard in PACK["guards"])

@@ -8,7 +8,7 @@ cannot be told.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from audit import canonical
@@ -20,7 +20,7 @@ from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.case import Rules
-from runtime.models import Agent, Fact, FactVersion, Flow, Verdict
+from runtime.models import Agent, Fact, FactVersion, Flow, Proposal, Verdict
 from runtime.queries import facts
 
 MOST = 200
@@ -153,6 +153,21 @@ def _change(row: Verdict, stored: VerdictContract, found: VerdictContract) -> Ch
     )
 
 
+def _counted(asked: pipeline.Judgement, new: Rules, at: datetime) -> Facts:
+    """The facts of then, with the last minute's proposals where a rate limit is new: they are all stored."""
+    known = asked.facts
+    if new.manifest is None or new.manifest.proposals_per_minute is None or known.history is not None:
+        return known
+    rows = Proposal.objects.filter(
+        agent__tenant=asked.proposal.tenant,
+        agent__agent_id=known.agent.agent_id,
+        author=asked.proposal.author,
+        received_at__gt=at - timedelta(minutes=1),
+        received_at__lt=at,
+    )
+    return known.model_copy(update={"history": {"proposals_1m": rows.count()}})
+
+
 @dataclass(slots=True)
 class _Past:
     """What new rules read besides what the gate was given, as it was at the time."""
@@ -164,7 +179,7 @@ class _Past:
         """The facts of then with what is missing; or why it cannot be told."""
         known = asked.facts
         if new.kind is None or new.kind == then.kind:
-            return known
+            return _counted(asked, new, at)
         held = {item.name for item in known.resources or ()}
         for claim in new.kind.claims:
             if claim.resource not in held:

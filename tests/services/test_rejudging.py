@@ -172,5 +172,18 @@ def test_an_agents_own_proposals_under_another_manifest(desk: factories.Desk) ->
     assert rejudging.list_of_agent(agent=agent, limit=1)[0].decision == "ESCALATE"
 
 
+def test_a_new_rate_limit_counts_the_proposals_that_were_stored(desk: factories.Desk) -> None:
+    for _ in range(3):
+        desk.propose(desk.open())
+    draft: Manifest = builders.manifest(version="1.5.0", proposals_per_minute=2)
+    report = rejudging.rejudge(
+        rows=rejudging.list_of_agent(agent=desk.again()),
+        swap=lambda then: Rules(manifest=draft, kind=then.kind),
+    )
+    (change,) = report.changes
+    assert [item.code for item in change.now_reasons] == ["RATE_LIMITED"]
+    assert change.proposal_id == rejudging.list_of_agent(agent=desk.again(), limit=1)[0].pk
+
+
 def test_a_name_that_no_database_can_compare_has_no_past() -> None:
     assert rejudging.list_of_kind(tenant=factories.TENANT, kind="A\x00B") == []

@@ -11,9 +11,9 @@ from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from escalations.models import Decision, Escalation
-from runtime.models import Agent, Fact, Flow, Guard, Intent, PolicyKind, Review, Stop
+from runtime.models import Agent, Fact, Flow, Guard, Intent, Key, Manifest, PolicyKind, Review, Stop
 from runtime.queries import clock
-from runtime.services import credentials, kinds
+from runtime.services import credentials, kinds, manifests
 from tests import builders, factories
 from tests.services import watch
 
@@ -47,6 +47,9 @@ def standing(db: None) -> dict[str, str]:
         actor="system",
         at=clock.now(),
     )
+    manifests.register(
+        agent=desk.agent, contract=builders.manifest(version="1.0.0"), actor="system", at=clock.now()
+    )
     watch.configure()
     review = watch.flagged(desk)
     return {
@@ -60,6 +63,7 @@ def standing(db: None) -> dict[str, str]:
         "path": "market.state",
         "version": "1.0.0",
         "name": "broker",
+        "key_id": desk.session.key.key_id,
     }
 
 
@@ -76,7 +80,15 @@ def snapshot() -> dict[str, object]:
         "decisions": Decision.objects.count(),
         "escalations": list(Escalation.objects.values_list("pk", "state", "claimed_by")),
         "stops": Stop.objects.count(),
-        "agents": list(Agent.objects.values_list("pk", "status", "stopped_at")),
+        "agents": list(
+            Agent.objects.order_by("pk").values_list(
+                "pk", "status", "stopped_at", "owner", "mission", "active_manifest"
+            )
+        ),
+        "manifests": list(
+            Manifest.objects.order_by("pk").values_list("version", "activated_at", "discarded_at")
+        ),
+        "keys": list(Key.objects.order_by("pk").values_list("key_id", "revoked_at")),
         "facts": list(Fact.objects.order_by("path").values_list("path", "version")),
         "kinds": list(
             PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
@@ -99,6 +111,13 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "seen_active": "1.2.0",
         "result": "CONFIRMED",
         "note": "as an intruder",
+        "seen": "ACTIVE",
+        "status": "SUSPENDED",
+        "agent_id": "intruder",
+        "role": "EXECUTOR",
+        "owner": "operator",
+        "mission": "Trade.",
+        "manifest": builders.manifest(version="9.0.0").to_bytes().decode(),
     }
     tried = 0
     for route in addresses():

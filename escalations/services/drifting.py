@@ -53,13 +53,16 @@ def _suspects() -> Sequence[Escalation]:
         (row.tenant, row.path): row.digest
         for row in Fact.objects.filter(path__in=paths).only("tenant", "path", "digest")
     }
-    rules = fact_queries.list_bundle_digests((row.flow.agent, row.proposal.policy_kind) for row in rows)
+    kinds = {row.pk: row.proposal.policy_kind for row in rows if row.proposal and row.pk in shown}
+    rules = fact_queries.list_bundle_digests(
+        (row.flow.agent, kinds[row.pk]) for row in rows if row.pk in kinds
+    )
     return [
         row
         for row in rows
-        if row.pk in shown
+        if row.pk in kinds
         and (
-            rules[(row.flow.agent_id, row.proposal.policy_kind)] != shown[row.pk]["policy_bundle_hash"]
+            rules[(row.flow.agent_id, kinds[row.pk])] != shown[row.pk]["policy_bundle_hash"]
             or any(live.get((row.tenant, fact["path"])) != fact["digest"] for fact in facts[row.pk])
         )
         and revising.is_drifted(escalation=row, flow=row.flow, agent=row.flow.agent)

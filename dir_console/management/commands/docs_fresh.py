@@ -2,20 +2,22 @@
 
 import re
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import events
 from runtime.contracts import reasons
-from runtime.kernel import lifecycle
+from runtime.kernel import diffing, lifecycle, manifests
 from runtime.kernel.gate import pipeline
+from runtime.services import agents
 
 ROOT = Path(settings.BASE_DIR)
+State = TypeVar("State", bound=str)
 VARIABLE = re.compile(r"^(?:# )?([A-Z][A-Z0-9_]*)=(.*)$")
 
 
@@ -95,17 +97,48 @@ def setting_names() -> str:
     )
 
 
+def diagram(moves: Mapping[State, Iterable[State]]) -> str:
+    """A picture of a table of moves; the first state is where everything begins."""
+    drawn = [f"    {before} --> {after}" for before, all_after in moves.items() for after in all_after]
+    ends = [f"    {state} --> [*]" for state, after in moves.items() if not after]
+    first = next(iter(moves))
+    return "\n".join(("```mermaid", "stateDiagram-v2", f"    [*] --> {first}", *drawn, *ends, "```"))
+
+
 def flow_states() -> str:
-    moves = [
-        f"    {before} --> {after}" for before, all_after in lifecycle.MOVES.items() for after in all_after
-    ]
-    ends = [f"    {state} --> [*]" for state, after in lifecycle.MOVES.items() if not after]
-    first = next(iter(lifecycle.MOVES))
-    diagram = "\n".join(("```mermaid", "stateDiagram-v2", f"    [*] --> {first}", *moves, *ends, "```"))
     return page(
         "States of a flow",
         "Every allowed move. A move is a compare-and-swap on the flow's state and version.",
-        diagram,
+        diagram(lifecycle.MOVES),
+    )
+
+
+def agent_tables() -> str:
+    """The moves of an agent's status, and which way each field of a manifest tightens."""
+    said = {
+        diffing.Tighter.LOWER: "lower",
+        diffing.Tighter.HIGHER: "higher",
+        diffing.Tighter.FEWER: "fewer",
+        diffing.Tighter.MORE: "more",
+    }
+    absent = {
+        diffing.Absent.OPEN: "no bound",
+        diffing.Absent.SHUT: "nothing granted",
+        diffing.Absent.NEUTRAL: "neither",
+    }
+    rows = (
+        (f"`{rule.path}`", "false" if True in rule.meaning else said[rule.tighter], absent[rule.absent])
+        for rule in manifests.RULES
+        if rule.tighter in said
+    )
+    return page(
+        "Statuses of an agent, directions of a manifest",
+        "Every allowed move of a status. Only ACTIVE agents may propose.",
+        diagram(agents.MOVES),
+        "Which way a field of a manifest tightens; the opposite loosens. A field that is not listed is "
+        "added, removed or changed; the first row that fits wins. What is not set means what the last "
+        "column says.",
+        table(("field", "tighter when", "not set"), rows),
     )
 
 
@@ -128,6 +161,7 @@ def gate_checks() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "agent-tables.md": agent_tables,
     "checks.md": gate_checks,
     "events.md": event_kinds,
     "reasons.md": reason_codes,

@@ -87,10 +87,12 @@ from audit.events.registry import (
     UserAdded,
     UserDeactivated,
 )
+from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
 from audit.events.targets import CircuitClosed, CircuitOpened, TargetChecked
 
 __all__ = [
     "EVENTS",
+    "AgentAdvised",
     "AgentEdited",
     "AgentRegistered",
     "AgentResumed",
@@ -115,6 +117,7 @@ __all__ = [
     "EscalationRevised",
     "EscalationWithdrawn",
     "Event",
+    "FactNotWritten",
     "FactWritten",
     "FlowMoved",
     "FlowOpened",
@@ -156,6 +159,8 @@ __all__ = [
     "ResourceReserved",
     "ReviewClosed",
     "ReviewFlagged",
+    "RouteFailed",
+    "RouteTaken",
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",

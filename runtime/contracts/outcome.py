@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from runtime.contracts.policy_kind import Contract, OnUnknown, is_none
+from runtime.contracts.policy_kind import Contract, OnUnknown, is_false, is_none
 from runtime.contracts.verdict import StepRequest
 
 
@@ -17,11 +17,18 @@ class Rendered(Contract):
     """What an intent holds since its ACCEPT: its rendered steps, and the effects that were expected of it.
 
     `on_unknown` is the kind's at that moment: a later version of the kind changes nothing for the intent.
+    `followed` says that the kind has routes or writes: without them no result costs a look at the kind.
     """
 
     steps: Annotated[tuple[StepRequest, ...], Field(min_length=1)]
     expected: tuple[Any, ...] = ()
     on_unknown: OnUnknown = Field(default=OnUnknown.PERSON, exclude_if=is_person)
+    followed: bool = Field(default=False, exclude_if=is_false)
+
+    @property
+    def fallbacks(self) -> frozenset[int]:
+        """The places of the steps that only a route runs."""
+        return frozenset(at for at, step in enumerate(self.steps) if step.fallback)
 
 
 class Deviation(Contract):

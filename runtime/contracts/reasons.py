@@ -37,6 +37,7 @@ class Reason(StrEnum):
     REPEATED_FAILURE = "REPEATED_FAILURE"
     TERMINAL_FAILURE = "TERMINAL_FAILURE"
     ROUTED = "ROUTED"
+    CLOSED_BY_ROUTE = "CLOSED_BY_ROUTE"
     COMPENSATION_FAILED = "COMPENSATION_FAILED"
     PARTIAL_SUCCESS_DIRTY = "PARTIAL_SUCCESS_DIRTY"
     CANCELLED_BY_AGENT = "CANCELLED_BY_AGENT"
@@ -84,6 +85,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.PARTIAL_SUCCESS_DIRTY: (
         "A flow of the agent has done some of its steps and not the others; the agent is locked meanwhile."
     ),
+    Reason.CLOSED_BY_ROUTE: "A route of the policy kind closes the flow although a step has failed.",
     Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",

@@ -12,9 +12,10 @@ from typing import Any, assert_never
 
 from runtime.contracts.policy_kind import Route, RouteAction
 from runtime.contracts.reasons import Reason
-from runtime.contracts.receipt import CallResult, Failure, Receipt
+from runtime.contracts.receipt import CallResult, Failure, FailureClass, Receipt
+from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ExpressionError
 
@@ -71,19 +72,28 @@ class Choice:
     errors: tuple[Error, ...] = ()
 
 
-def result_of(action: Action) -> Result | None:
-    """The result that routes may follow; None for one in doubt."""
+def result_of(tried: Tried, action: Action) -> Result | None:
+    """The result that routes may follow; None for one in doubt, and for what undoes a step."""
+    if tried.direction is Direction.COMPENSATE:
+        return None
     match action:
         case Succeed():
             return Result.SUCCEEDED
         case RetryAt():
-            return Result.FAILED_FOR_NOW
+            return None if _in_doubt(tried) else Result.FAILED_FOR_NOW
         case Fail():
             return Result.FAILED
         case GiveToPerson(reason=reason):
             return Result.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
         case _:
             assert_never(action)
+
+
+def _in_doubt(tried: Tried) -> bool:
+    """Whether this call, or one before it under the same key, may have taken effect."""
+    if tried.in_doubt or tried.purpose is Purpose.PROBE or isinstance(tried.result, Receipt):
+        return True
+    return tried.result.failure_class is FailureClass.UNKNOWN
 
 
 def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _TYPES: Mapping[str, AgentEventType] = {
     Kind.MANIFEST_ACTIVATED: AgentEventType.MANIFEST_ACTIVATED,
     Kind.AGENT_STOPPED: AgentEventType.STOPPED,
     Kind.AGENT_RESUMED: AgentEventType.RESUMED,
+    Kind.AGENT_ADVISED: AgentEventType.RE_ENGAGEMENT_ADVICE,
     Kind.SYSTEM_STOPPED: AgentEventType.STOPPED,
     Kind.SYSTEM_RESUMED: AgentEventType.RESUMED,
 }

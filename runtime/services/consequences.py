@@ -159,6 +159,7 @@ def _rendered(judged: Judged) -> bytes:
         steps=judged.verdict.steps,
         expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
+        followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
     ).to_bytes()
 
 

@@ -2,9 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
-from audit import canonical, events, ledger
+from django.db import transaction
+
+from audit import canonical, events, ledger, live
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.models import Fact, FactVersion
@@ -38,6 +42,15 @@ def write(
     return races.run(lambda: _write(tenant, path, body, writer, expected_version))
 
 
+def write_taken(*, tenant: str, path: str, body: bytes, writer: str, at: datetime) -> events.FactWritten:
+    """Write the next version of a fact inside the caller's transaction; the entry, for the caller's stream.
+
+    `body` is canonical JSON within MAX_VALUE_BYTES under a path that `check_path` lets pass.
+    """
+    current = Fact.objects.select_for_update().filter(tenant=tenant, path=path).first()
+    return _store(tenant, path, body, writer, current=current, at=at)
+
+
 def check_path(path: str) -> Problem | None:
     """Whether `path` can name a fact: two segments with a dot between."""
     if len(path) > wire.MAX_FACT_PATH_CHARS or not re.fullmatch(wire.FACT_PATH, path, re.ASCII):
@@ -69,6 +82,15 @@ def _write(
             detail=f"The fact is at version {before} now. Read it again and repeat with its etag.",
         )
     at = clock.now()
+    written = _store(tenant, path, body, writer, current=current, at=at)
+    ledger.append_to(tenant=tenant, stream=writer, actor=writer, at=at, events=[written])
+    return Written(path=path, version=before + 1)
+
+
+def _store(
+    tenant: str, path: str, body: bytes, writer: str, *, current: Fact | None, at: datetime
+) -> events.FactWritten:
+    before = NO_FACT if current is None else current.version
     row = {
         "version": before + 1,
         "value": body,
@@ -81,6 +103,8 @@ def _write(
     elif Fact.objects.filter(pk=current.pk, version=before).update(**row) != 1:
         raise races.LostRaceError
     FactVersion.objects.create(tenant=tenant, path=path, **row)
-    written = events.FactWritten(path=path, version=before + 1, digest=canonical.digest(body), writer=writer)
-    ledger.append_to(tenant=tenant, stream=writer, actor=writer, at=at, events=[written])
-    return Written(path=path, version=before + 1)
+    if current is not None and current.writer != writer:
+        # Who waits for this fact listens to whoever wrote it last.
+        ring = partial(live.hint, tenant=tenant, stream=current.writer, seq=0)
+        transaction.on_commit(ring, robust=True)
+    return events.FactWritten(path=path, version=before + 1, digest=canonical.digest(body), writer=writer)

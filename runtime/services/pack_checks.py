@@ -14,7 +14,6 @@ from runtime.services.pack_reading import Problem
 
 # Fields that are parsed and stored, but that nothing acts on yet.
 _IDLE_KIND_FIELDS = (
-    "routes",
     "subjects",
     "outputs_schema",
     "allowed_outcomes",
@@ -97,9 +96,6 @@ def warnings(pack: Pack) -> Iterator[str]:
 def idle_fields(kind: PolicyKind) -> Iterator[str]:
     """The fields of a kind that are stored, but that this version of the runtime does not act on."""
     yield from (name for name in _IDLE_KIND_FIELDS if getattr(kind, name))
-    for at, step in enumerate(kind.steps):
-        if step.writes:
-            yield f"steps[{at}].writes"
     for at, rule in enumerate(kind.rules):
         if not rule.mandatory:
             yield f"rules[{at}].mandatory false"

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from runtime.contracts.policy_kind import Route, RouteAction
+from runtime.contracts.policy_kind import OnUnknown, Route, RouteAction
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution, routes
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.kernel.routes import Choice, CloseFailed, FallBack, Result
@@ -89,19 +90,33 @@ def test_a_fall_back_needs_a_step_that_may_still_run() -> None:
     assert choose(route(A.FALL_BACK, step="spare"), fallbacks=()) == Choice()
 
 
-@pytest.mark.parametrize(
-    ("result", "failures", "told"),
-    [
-        (RECEIPT, 0, Result.SUCCEEDED),
-        (BUSY, 0, Result.FAILED_FOR_NOW),
-        (BUSY, 3, Result.FAILED_OFTEN),
-        (REFUSED, 0, Result.FAILED),
-        (LOST, 0, None),
-    ],
-)
-def test_the_result_that_routes_may_follow(result: CallResult, failures: int, told: Result | None) -> None:
-    action = execution.decide(Tried(result=result, failures=failures), at=NOW, jitter=0.0)
-    assert routes.result_of(action) is told
+def came_to(result: CallResult, **known: Any) -> Result | None:
+    tried = Tried(result=result, failures=known.pop("failures", 0), **known)
+    return routes.result_of(tried, execution.decide(tried, at=NOW, jitter=0.0))
+
+
+def test_the_result_that_routes_may_follow() -> None:
+    assert came_to(RECEIPT) is Result.SUCCEEDED
+    assert came_to(BUSY) is Result.FAILED_FOR_NOW
+    assert came_to(BUSY, failures=3) is Result.FAILED_OFTEN
+    assert came_to(REFUSED) is Result.FAILED
+
+
+@pytest.mark.parametrize("on_unknown", OnUnknown)
+def test_what_is_in_doubt_is_never_routed(on_unknown: OnUnknown) -> None:
+    assert came_to(LOST, on_unknown=on_unknown) is None
+    assert came_to(BUSY, in_doubt=True, on_unknown=on_unknown) is None
+    assert came_to(BUSY, in_doubt=True, failures=3, on_unknown=on_unknown) is None
+    assert came_to(REFUSED, in_doubt=True, on_unknown=on_unknown) is None
+    assert came_to(BUSY, purpose=Purpose.PROBE, on_unknown=on_unknown) is None
+    # A receipt settles the doubt.
+    assert came_to(RECEIPT, in_doubt=True) is Result.SUCCEEDED
+    assert came_to(RECEIPT, purpose=Purpose.PROBE) is Result.SUCCEEDED
+
+
+@pytest.mark.parametrize("result", [RECEIPT, BUSY, REFUSED, LOST])
+def test_what_undoes_a_step_is_never_routed(result: CallResult) -> None:
+    assert came_to(result, direction=Direction.COMPENSATE) is None
 
 
 def test_a_refusal_for_good_is_tried_again_until_the_fourth_failure() -> None:

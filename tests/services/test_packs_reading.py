@@ -218,13 +218,8 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     assert checked(text) == []
     found = list(pack_checks.warnings(read(text).pack))
     names = [
-        *("routes", "subjects", "outputs_schema", "allowed_outcomes", "required_evidence"),
-        *(
-            "approval_mode",
-            "gate_id",
-            "red_lines",
-            "steps[0].writes",
-        ),
+        *("subjects", "outputs_schema", "allowed_outcomes", "required_evidence"),
+        *("approval_mode", "gate_id", "red_lines"),
         *("rules[0].mandatory false", "rules[0].priority"),
     ]
     of_agent = ["model_profile"]

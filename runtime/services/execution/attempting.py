@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import IntentState, OutcomeStatus
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
+from runtime.kernel.routes import CloseFailed, FallBack
 from runtime.models import Outcome
 from runtime.queries import intents
 from runtime.services import races
@@ -33,7 +34,7 @@ class Status(StrEnum):
     """How an attempt ended. ENDED: there was nothing to attempt, and the stored outcome is the answer.
 
     Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
-    was done; COMPENSATED has undone the last of it.
+    was done; COMPENSATED has undone the last of it. FELL_BACK has failed, and another step runs in its place.
     """
 
     NOT_DUE = "NOT_DUE"
@@ -47,6 +48,7 @@ class Status(StrEnum):
     ADVANCED = "ADVANCED"
     TURNED_BACK = "TURNED_BACK"
     COMPENSATED = "COMPENSATED"
+    FELL_BACK = "FELL_BACK"
     REPORTED_LATE = "REPORTED_LATE"
     ENDED = "ENDED"
 
@@ -155,8 +157,12 @@ def _told(recorded: Recorded | Late) -> AttemptResult:
             return AttemptResult(status=Status.ADVANCED if goes_on else ended, called=True)
         case RetryAt():
             return AttemptResult(status=Status.RETRY_LATER, called=True)
+        case FallBack(step=step):
+            return AttemptResult(status=Status.FELL_BACK, called=True, detail=step)
         case GiveToPerson(reason=reason):
             return AttemptResult(status=Status.WITH_PERSON, called=True, detail=reason.value)
+        case CloseFailed(failure=failure):
+            return AttemptResult(status=Status.FAILED, called=True, detail=failure.category.value)
         case Fail(failure=failure):
             status = Status.TURNED_BACK if goes_on else Status.FAILED
             return AttemptResult(status=status, called=True, detail=failure.category.value)

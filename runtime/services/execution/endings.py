@@ -14,7 +14,7 @@ from runtime.kernel.execution import RetryAt
 from runtime.kernel.saga import Position
 from runtime.models import Attempt, Intent, Outcome, Proposal
 from runtime.services import races
-from runtime.services.execution import rendering
+from runtime.services.execution import rendering, writing
 from runtime.services.journal import Journal
 
 _STATES = {
@@ -66,6 +66,19 @@ def abort(
     _record(journal, intent, status=status, error_category=error_category, recorded_by=recorded_by)
     journal.move(FlowState.ABORTED, reason=str(code))
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
+
+
+def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
+    """A route of the kind closes the flow although the step has failed; the outcome says that it has."""
+    _record(
+        journal,
+        intent,
+        status=OutcomeStatus.FAILED,
+        error_category=error_category,
+        recorded_by="system",
+    )
+    journal.move(FlowState.CLOSED, reason=Reason.CLOSED_BY_ROUTE)
+    journal.tell(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
 
 
 def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
@@ -176,7 +189,8 @@ def _record(
     receipt_commitment: str | None = None,
     found: Sequence[Deviation] = (),
 ) -> None:
-    listed = [deviation.model_dump(mode="json") for deviation in found]
+    changes, missed = writing.told(journal, intent)
+    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
     _change(intent, state=_STATES[status], finished_at=journal.at)
     Outcome.objects.create(
         intent=intent,
@@ -185,6 +199,7 @@ def _record(
         receipt=receipt,
         expected=canonical.encode(_expected(intent)),
         deviations=canonical.encode(listed),
+        writes=canonical.encode([change.model_dump(mode="json") for change in changes]),
         attempts=intent.attempts,
         duration_ms=_duration_ms(journal, intent),
         recorded_by=recorded_by,

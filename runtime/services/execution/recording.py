@@ -1,6 +1,7 @@
 """The record of a call: one transaction, written only by the worker that still holds the claim."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import assert_never
 
 from audit import events, ledger
@@ -9,11 +10,12 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed, Tried
+from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
+from runtime.kernel.routes import CloseFailed, FallBack, Routed
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, intents
 from runtime.services import locks, races
-from runtime.services.execution import breaking, endings, rendering, walking
+from runtime.services.execution import breaking, endings, rendering, routing, walking
 from runtime.services.execution.claiming import SYSTEM, Claimed
 from runtime.services.journal import Journal
 
@@ -27,7 +29,7 @@ class Late:
 class Recorded:
     """What followed an attempt, and the state that its intent has now."""
 
-    action: Action
+    action: Routed
     state: IntentState
 
 
@@ -62,7 +64,7 @@ def _follow(
     *,
     on_unknown: OnUnknown,
     jitter: float,
-) -> Action:
+) -> Routed:
     """End the attempt and do what follows from its result: every result passes here."""
     tried = Tried(
         result=result,
@@ -72,18 +74,30 @@ def _follow(
         purpose=Purpose(intent.purpose),
         on_unknown=on_unknown,
     )
-    action = execution.decide(tried, at=journal.at, jitter=jitter)
+    decided = routing.decide(
+        journal,
+        intent,
+        tried=tried,
+        action=execution.decide(tried, at=journal.at, jitter=jitter),
+        jitter=jitter,
+    )
+    action = decided.action
+    kept = _finish(journal, attempt, result, next_at=action.at if isinstance(action, RetryAt) else None)
+    routing.tell(journal, intent, choice=decided.choice)
     match action:
         case Succeed(receipt=receipt):
-            _succeed(journal, intent, attempt, receipt)
+            walking.advance(
+                journal, intent, receipt=receipt.body, receipt_commitment=kept or "", recorded_by=SYSTEM
+            )
         case RetryAt():
-            _finish(journal, attempt, result, next_at=action)
             endings.try_again(intent, again=action)
         case GiveToPerson(reason=reason, failures=failures):
-            _finish(journal, attempt, result)
             endings.ask_person(journal, intent, reason=reason, failures=failures)
+        case FallBack(step=step):
+            walking.fall_back(journal, intent, to_step=step)
+        case CloseFailed(failure=failure):
+            walking.close_failed(journal, intent, error_category=failure.category)
         case Fail(failure=failure):
-            _finish(journal, attempt, result)
             walking.fail(
                 journal,
                 intent,
@@ -149,26 +163,13 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
     return Late()
 
 
-def _succeed(journal: Journal, intent: Intent, attempt: Attempt, receipt: Receipt) -> None:
-    commitment = ledger.commit_payload(tenant=intent.tenant, body=receipt.body)
-    _finish(journal, attempt, receipt, receipt_commitment=commitment)
-    walking.advance(
-        journal,
-        intent,
-        receipt=receipt.body,
-        receipt_commitment=commitment,
-        recorded_by=SYSTEM,
-    )
-
-
 def _finish(
-    journal: Journal,
-    attempt: Attempt,
-    result: CallResult,
-    *,
-    receipt_commitment: str | None = None,
-    next_at: RetryAt | None = None,
-) -> None:
+    journal: Journal, attempt: Attempt, result: CallResult, *, next_at: datetime | None
+) -> str | None:
+    """End the attempt's row; the commitment of the receipt, where there is one."""
+    commitment = None
+    if isinstance(result, Receipt):
+        commitment = ledger.commit_payload(tenant=journal.flow.tenant, body=result.body)
     state, failure = _ending(result)
     attempt.state, attempt.finished_at = state, journal.at
     attempt.status_code = result.status_code
@@ -190,10 +191,11 @@ def _finish(
             result=state,
             error_category=failure.category if failure else None,
             status_code=result.status_code,
-            receipt_commitment=receipt_commitment,
-            next_at=next_at.at if next_at else None,
+            receipt_commitment=commitment,
+            next_at=next_at,
         )
     )
+    return commitment
 
 
 def _ending(result: CallResult) -> tuple[AttemptState, Failure | None]:

@@ -1,6 +1,7 @@
 """What an intent has rendered since its ACCEPT, read at its position."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pydantic import ValidationError
 
@@ -21,8 +22,13 @@ class Current:
 
 def read(intent: Intent) -> Rendered | None:
     """What was rendered; None for bytes that are no such thing, which must not be tried for ever."""
+    return _parse(bytes(intent.requests))
+
+
+@lru_cache(maxsize=256)
+def _parse(requests: bytes) -> Rendered | None:
     try:
-        return Rendered.from_bytes(bytes(intent.requests))
+        return Rendered.from_bytes(requests)
     except ValidationError:
         return None
 
@@ -43,6 +49,18 @@ def step_id(intent: Intent, position: int) -> str:
     if rendered is None or position >= len(rendered.steps):
         return str(position)
     return rendered.steps[position].step
+
+
+def is_followed(intent: Intent) -> bool:
+    """Whether routes or writes of the kind may follow a result of the intent."""
+    rendered = read(intent)
+    return rendered is not None and rendered.followed
+
+
+def fallbacks(intent: Intent) -> frozenset[int]:
+    """The places of the steps that only a route runs."""
+    rendered = read(intent)
+    return frozenset() if rendered is None else rendered.fallbacks
 
 
 def target_at(intent: Intent, position: int) -> str:

@@ -15,7 +15,8 @@ from runtime.contracts.states import Direction, FlowState, OutcomeStatus
 from runtime.kernel import saga
 from runtime.kernel.saga import End, Position, Progress
 from runtime.models import Intent, StepReceipt
-from runtime.services.execution import agent_lock, endings, rendering
+from runtime.services import reservations
+from runtime.services.execution import agent_lock, endings, rendering, writing
 from runtime.services.journal import Journal
 
 SYSTEM = "system"
@@ -24,7 +25,12 @@ SYSTEM = "system"
 def advance(
     journal: Journal, intent: Intent, *, receipt: bytes, receipt_commitment: str, recorded_by: str
 ) -> None:
-    """The call at the intent's position is done: on to the next one, or to the end."""
+    """The call at the intent's position is done: on to the next one, or to the end.
+
+    Facts that a forward step takes from its receipt are written first.
+    """
+    if intent.direction == Direction.FORWARD:
+        writing.take(journal, intent, receipt=receipt)
     if intent.steps == 1:
         endings.close(
             journal,
@@ -46,7 +52,9 @@ def advance(
         recorded_at=journal.at,
         recorded_by=recorded_by,
     )
-    following = saga.after(here, steps=intent.steps, progress=progress_of(intent))
+    following = saga.after(
+        here, steps=intent.steps, progress=progress_of(intent), fallbacks=rendering.fallbacks(intent)
+    )
     journal.add(
         events.SagaAdvanced(
             intent_id=str(intent.pk),
@@ -92,6 +100,27 @@ def fail(
     agent_lock.take(journal)
     endings.move_to(intent, back, at=journal.at, cause=code, cause_category=error_category)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
+
+
+def stand_ins(intent: Intent) -> dict[str, int]:
+    """The steps that a route may run in place of the one at the intent's position, with their places."""
+    here, spare = position_of(intent), rendering.fallbacks(intent)
+    return {rendering.step_id(intent, at): at for at in saga.stand_ins(here, fallbacks=spare)}
+
+
+def fall_back(journal: Journal, intent: Intent, *, to_step: str) -> None:
+    """Run another step in place of the one that failed, at once, under its own key."""
+    to = Position(step=stand_ins(intent)[to_step], direction=Direction.FORWARD)
+    _go_on(journal, intent, to)
+
+
+def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
+    """A route closes the flow although the step has failed: what was done before it stands."""
+    if not progress_of(intent).standing:
+        # Nothing has happened: what a closed flow holds would be taken as used up.
+        released = reservations.release(flow=journal.flow, reason=Reason.CLOSED_BY_ROUTE, at=journal.at)
+        journal.add(*released)
+    endings.close_failed(journal, intent, error_category=error_category)
 
 
 def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:

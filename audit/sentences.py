@@ -1,0 +1,179 @@
+"""The sentences of entries: what each kind says of its payload.
+
+Plain text that holds values from agents: templates escape it. A field that an older entry lacks is left out,
+or reads as a dash.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def says(template: str) -> Callable[[Mapping[str, Any]], str]:
+    """A sentence that names fields of the payload in braces."""
+
+    def sentence(payload: Mapping[str, Any]) -> str:
+        return template.format_map(_Lenient(payload))
+
+    return sentence
+
+
+class _Lenient(dict[str, Any]):
+    """Fields that an older entry lacks read as a dash."""
+
+    def __missing__(self, key: str) -> str:
+        return "-"
+
+
+def verdict(payload: Mapping[str, Any]) -> str:
+    codes = ", ".join(dict.fromkeys(str(reason["code"]) for reason in payload["reasons"]))
+    return f"The gate says {payload['verdict']}" + (f": {codes}." if codes else ".")
+
+
+def moved(payload: Mapping[str, Any]) -> str:
+    why = f": {payload['reason']}" if payload["reason"] else ""
+    return f"From {payload['from_state']} to {payload['to_state']}{why}."
+
+
+def compiled(payload: Mapping[str, Any]) -> str:
+    return f"The agent was given {count(payload['fact_count'], 'fact')}, valid until {payload['expires_at']}."
+
+
+def step(payload: Mapping[str, Any]) -> str:
+    labels = ", ".join(payload.get("source_labels") or ())
+    return f"The agent claims a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
+
+
+def memory(payload: Mapping[str, Any]) -> str:
+    held = " In quarantine." if payload["quarantined"] else ""
+    return (
+        f"{payload['scope']}/{payload['key']} version {payload['version']}, from {payload['source']}.{held}"
+    )
+
+
+def usage(payload: Mapping[str, Any]) -> str:
+    parts = [count(payload["tokens"], "token")]
+    if payload["cost_usd"]:
+        parts.append(f"{payload['cost_usd']} USD")
+    if payload.get("tool_calls"):
+        parts.append(count(payload["tool_calls"], "tool call"))
+    return f"The agent reports {' and '.join(parts)}."
+
+
+def opened(payload: Mapping[str, Any]) -> str:
+    until = f", to be decided until {payload['deadline_at']}" if payload["deadline_at"] else ""
+    return f"A person is asked: {payload['reason']} ({payload['impact']}){until}."
+
+
+def started(payload: Mapping[str, Any]) -> str:
+    what = "to undo" if payload.get("direction") == "COMPENSATE" else "of"
+    if payload.get("purpose") == "PROBE":
+        what = f"asks what became of the call {what}"
+    return f"Attempt {payload['number']} {what} step {payload['step']}."
+
+
+def advanced(payload: Mapping[str, Any]) -> str:
+    done = "undone" if payload["direction"] == "COMPENSATE" else "done"
+    onward = f"; {payload['next_step']} is next" if payload["next_step"] else ""
+    return f"Step {payload['step']} is {done}{onward}."
+
+
+def dirtied(payload: Mapping[str, Any]) -> str:
+    return (
+        f"Step {payload['step']} will not be done ({payload['cause']}): "
+        f"{', '.join(payload['done'])} will be undone. The agent is locked meanwhile."
+    )
+
+
+def compensated(payload: Mapping[str, Any]) -> str:
+    return f"What was done is undone again: {', '.join(payload['undone'])}."
+
+
+def finished(payload: Mapping[str, Any]) -> str:
+    parts = [f"Attempt {payload['number']}: {payload['result']}"]
+    if payload["status_code"] is not None:
+        parts.append(f"HTTP {payload['status_code']}")
+    if payload["error_category"]:
+        parts.append(str(payload["error_category"]))
+    if payload["next_at"]:
+        parts.append(f"next try at {payload['next_at']}")
+    return ", ".join(parts) + "."
+
+
+def outcome(payload: Mapping[str, Any]) -> str:
+    found = payload["deviations"]
+    deviations = f", {count(found, 'deviation')} from what was expected" if found else ""
+    return f"Ended as {payload['status']}{deviations}."
+
+
+def intent(payload: Mapping[str, Any]) -> str:
+    return f"{count(len(payload['step_ids']), 'step')} to execute until {payload['valid_until']}."
+
+
+def roles(payload: Mapping[str, Any]) -> str:
+    return f"User {payload['user_id']}: {', '.join(payload['roles']) or 'no role'}."
+
+
+def reserved(payload: Mapping[str, Any]) -> str:
+    until = f" until {payload['lease_until']}" if payload["lease_until"] else ""
+    return f"{payload['amount']} of {payload['resource']} reserved{until}."
+
+
+def tokens(payload: Mapping[str, Any]) -> str:
+    whole, thousandths = divmod(int(payload["tokens_left_milli"]), 1000)
+    return f"An escalation token was spent; {whole}.{thousandths:03d} left."
+
+
+def edited(payload: Mapping[str, Any]) -> str:
+    changed = [
+        f"{name} from {payload[f'{field}_before'] or 'none'} to {payload[f'{field}_after'] or 'none'}"
+        for field, name in (("owner", "owner"), ("review", "review date"))
+        if payload[f"{field}_before"] != payload[f"{field}_after"]
+    ]
+    if payload["mission_before"] != payload["mission_after"]:
+        changed.append(f"mission to: {payload['mission_after']}")
+    return f"{payload['agent_id']}: {', '.join(changed)}."
+
+
+def activated(payload: Mapping[str, Any]) -> str:
+    name = payload.get("agent_id") or payload.get("policy_kind")
+    why = f": {payload['reason']}" if payload.get("reason") else ""
+    solo = " By its own author, the only admin." if payload.get("solo") else ""
+    return f"{name} version {payload['version']} is in force{why}.{solo}"
+
+
+def superseded(payload: Mapping[str, Any]) -> str:
+    stated = " A person states that it had no effect." if payload["stated_without_effect"] else ""
+    return f"Another intent runs in its place: {payload['by_intent_id']}.{stated}"
+
+
+def question_closed(payload: Mapping[str, Any]) -> str:
+    why = {"WAIT_ENDED": "no answer came in time, and the clock runs on", "DECIDED": "a person decided"}
+    return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
+
+
+def resumed(payload: Mapping[str, Any]) -> str:
+    return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
+
+
+def route(payload: Mapping[str, Any]) -> str:
+    to = f" to {payload['to_step']}" if payload["to_step"] else ""
+    return f"Route {payload['route']} after {payload['step']}: {payload['action']}{to}."
+
+
+def checked(payload: Mapping[str, Any]) -> str:
+    found = "can be called" if payload["is_good"] else "cannot be called"
+    return f"{payload['target']} {found}; nothing was sent to it."
+
+
+def switched(payload: Mapping[str, Any]) -> str:
+    return f"{payload['guard_id']} switched {'on' if payload['enabled'] else 'off'}: {payload['reason']}."
+
+
+def flagged(payload: Mapping[str, Any]) -> str:
+    stopped = " The agent was suspended." if payload["agent_suspended"] else ""
+    codes = ", ".join(payload["codes"])
+    return f"{payload['guard_id']} asks for a review, confidence {payload['confidence']}: {codes}.{stopped}"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

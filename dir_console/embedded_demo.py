@@ -19,7 +19,7 @@ from runtime.services import credentials, packs
 
 PACK = Path(__file__).parent / "demo" / "paper-brokerage.yaml"
 BROKER_PORT = 9410
-TARGET = "broker"
+TARGETS = ("broker", "watchlist")
 SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
 FEED = "paper-broker"
 # A key writes under one prefix, so the feed has two.
@@ -67,7 +67,7 @@ def prepare(folder: Path) -> Demo:
     _load_pack()
     keys = _keys(demo_folder / "issued_keys.json")
     port = embedded.free_port(BROKER_PORT)
-    settings.DIR_TARGET_URLS[TARGET] = f"http://127.0.0.1:{port}"
+    settings.DIR_TARGET_URLS.update(dict.fromkeys(TARGETS, f"http://127.0.0.1:{port}"))
     settings.DIR_EGRESS_ALLOW.append(f"127.0.0.1:{port}")
     fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
     secret = env.keep_secret_file(demo_folder / "broker_secret", fresh)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from dir_console.demo import lifeline
+from dir_console.demo.baskets import Switcher
 from dir_console.demo.client import Client
 from dir_console.demo.persona import Persona
 from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
@@ -29,6 +30,7 @@ CAST: Final[Mapping[str, type[Persona]]] = {
     "unsure-analyst": Unsure,
     "confused-trader": Confused,
     "sleeve-strategist": Strategist,
+    "basket-trader": Switcher,
 }
 # Whom the strategist lets act under its flows; its manifest says the same.
 DESKS: Final = ("momentum-trader", "unsure-analyst")
@@ -65,7 +67,7 @@ def cast(*, base_url: str, keys: Mapping[str, str], seed: int, stop: threading.E
 
 def main(argv: list[str]) -> int:
     """Run until SIGTERM, SIGINT or the parent's end."""
-    parser = argparse.ArgumentParser(prog="dir_console.demo.agents", description="Five agents for trials.")
+    parser = argparse.ArgumentParser(prog="dir_console.demo.agents", description="Agents for trials.")
     parser.add_argument("--base", required=True, metavar="URL")
     parser.add_argument("--keys", type=Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=7)

@@ -39,7 +39,8 @@ class Book:
     """Thread-safe: one connection behind one lock, one transaction per call."""
 
     def __init__(self, *, path: Path) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: a receipt is filled in from what the book holds, inside the same transaction.
+        self._lock = threading.RLock()
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._db.row_factory = sqlite3.Row
         self._db.execute("PRAGMA journal_mode=WAL")
@@ -87,6 +88,19 @@ class Book:
         """The stored effect of a key with its receipt, or None: nothing was done under it."""
         rows = self._rows("WHERE effects.key = ?", (key,))
         return rows[0] if rows else None
+
+    def net(self, *, symbol: str) -> float:
+        """Shares of a symbol bought less those sold, over all that was done. Inside `fill` too."""
+        with self._lock:
+            return float(
+                self._db.execute(
+                    "SELECT coalesce(sum(json_extract(receipt, '$.quantity')"
+                    " * CASE json_extract(receipt, '$.action') WHEN 'BUY' THEN 1 ELSE -1 END), 0)"
+                    " FROM effects WHERE json_extract(receipt, '$.symbol') = ?"
+                    " AND json_extract(receipt, '$.quantity') IS NOT NULL",
+                    (symbol,),
+                ).fetchone()[0]
+            )
 
     def effects(self, *, after: int, limit: int) -> list[dict[str, Any]]:
         """Stored effects in the order they were done, past the row ``after``."""

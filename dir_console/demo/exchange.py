@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from dir_console.demo.book import Book, Filed
 from dir_console.demo.faults import Switch
-from dir_console.demo.market import Schedule, Walk, in_care, market_state, shut_symbol
+from dir_console.demo.market import HELD, Schedule, Walk, in_care, market_state, shut_symbol
 
 
 class DeclinedError(Exception):
@@ -74,10 +74,11 @@ class Exchange:
             return {**shown, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
         if path == "/watchlist":
             return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
-        if path == "/baskets/undo":
-            return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
         if path == "/baskets/buy":
             self._take(str(params.get("symbol")))
+        shown |= self._position(params)
+        if path == "/baskets/undo":
+            return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
         price = self.prices().get(str(params.get("symbol")))
         return {
             **shown,
@@ -86,6 +87,14 @@ class Exchange:
             "price_cents": price,
             "filled_at": at,
         }
+
+    def _position(self, params: Mapping[str, Any]) -> dict[str, float]:
+        """The position after this order; nothing for an order that names no known symbol or no quantity."""
+        symbol, quantity = str(params.get("symbol")), params.get("quantity")
+        if symbol not in HELD or not isinstance(quantity, int | float):
+            return {}
+        change = quantity if params.get("action") == "BUY" else -quantity
+        return {"position": HELD[symbol] + self.book.net(symbol=symbol) + change}
 
     def _take(self, symbol: str) -> None:
         if symbol == shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s()):

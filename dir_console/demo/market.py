@@ -15,6 +15,15 @@ BASE_CENTS: Final[Mapping[str, int]] = {
     "AMZN": 18410,
     "BTC-USD": 6500000,
 }
+# What the desk holds when the broker opens; the pack starts its world with the same.
+HELD: Final[Mapping[str, int]] = {
+    "AAPL": 120,
+    "MSFT": 60,
+    "NVDA": 200,
+    "GOOG": 90,
+    "AMZN": 80,
+    "BTC-USD": 2,
+}
 TICK_S: Final = 3.0
 CYCLE_S: Final = 300.0
 CLOSED_S: Final = 20.0

@@ -93,6 +93,17 @@ def test_declines_what_the_basket_desk_does_not_buy_now_and_keeps_nothing(tmp_pa
         paper.stop()
 
 
+def test_keeps_the_position_over_orders_and_what_undoes_them(broker: ThreadBroker) -> None:
+    bought = broker.call("POST", "/orders", ORDER, key="k-1")
+    again = broker.call("POST", "/orders", ORDER, key="k-1")
+    sale = {"dfid": "d-1", "intent_id": "i-1", "symbol": "AAPL", "quantity": 5, "action": "SELL"}
+    sold = broker.call("POST", "/baskets/sell", sale, key="k-2")
+    undone = broker.call("POST", "/baskets/undo", {**sale, "action": "BUY"}, key="k-3")
+
+    positions = [answer.body["position"] for answer in (bought, again, sold, undone)]
+    assert positions == [122, 122, 117, 122]
+
+
 def test_is_out_of_order_for_the_watchlist_alone_while_it_is_looked_after(tmp_path: Path) -> None:
     paper = ThreadBroker(db=tmp_path / "broker.sqlite3", market=Schedule.CYCLE)
     paper.exchange.started -= CARE_FROM_S + 1

@@ -46,6 +46,7 @@ class Situation:
     impact: Impact
     agent_owner: str
     manifest_activated_by: str
+    manifest_written_by: str
     manifest_activated_at_ms: int | None
     deadline_at_ms: int | None
     failing: tuple[str, ...]
@@ -195,14 +196,16 @@ def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | Non
         return Denied("SEPARATION_OF_DUTY", "You own this agent: somebody else must decide.", 403)
     activated = situation.manifest_activated_at_ms
     recent = activated is not None and now_ms - activated < SEPARATION_DAYS * DAY_MS
-    if recent and situation.manifest_activated_by == f"user:{person.user_id}":
-        return Denied(
-            "SEPARATION_OF_DUTY",
-            f"You activated this agent's manifest in the last {SEPARATION_DAYS} days: "
-            "somebody else must decide.",
-            403,
-        )
-    return None
+    me = f"user:{person.user_id}"
+    if not recent or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
+        return None
+    did = "activated" if me == situation.manifest_activated_by else "wrote"
+    return Denied(
+        "SEPARATION_OF_DUTY",
+        f"You {did} this agent's manifest, in force since less than {SEPARATION_DAYS} days: "
+        "somebody else must decide.",
+        403,
+    )
 
 
 def _step_up(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:

@@ -23,6 +23,7 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Sit
         impact=impact_of(escalation),
         agent_owner=agent.owner,
         manifest_activated_by="" if manifest is None else manifest.activated_by,
+        manifest_written_by="" if manifest is None else manifest.created_by,
         manifest_activated_at_ms=_ms(None if manifest is None else manifest.activated_at),
         deadline_at_ms=_ms(escalation.deadline_at),
         failing=tuple(

@@ -40,6 +40,7 @@ def situation(**fields: Any) -> Situation:
             "impact": LOW,
             "agent_owner": "trading-desk",
             "manifest_activated_by": "user:9",
+            "manifest_written_by": "user:8",
             "manifest_activated_at_ms": NOW_MS,
             "deadline_at_ms": NOW_MS + 1000,
             "failing": (),
@@ -128,22 +129,34 @@ def test_no_person_overrides_a_fail_but_may_change_or_abort(action: Action) -> N
 OWNER = {"agent_owner": "olivia"}
 OWNER_BY_GROUP = {"agent_owner": "operator"}
 ACTIVATED = {"manifest_activated_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS + 1}
+WRITTEN = {"manifest_written_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS + 1}
+CONFLICTS = pytest.mark.parametrize(
+    "conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED, WRITTEN], ids=["owner", "group", "activated", "written"]
+)
 
 
-@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+@CONFLICTS
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY])
 def test_nobody_decides_on_their_own_agent(conflict: dict[str, Any], action: Action) -> None:
     assert denied(may(action, what=situation(**conflict))) == ("SEPARATION_OF_DUTY", 403)
 
 
-@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+@CONFLICTS
 def test_a_conflict_does_not_keep_anybody_from_aborting(conflict: dict[str, Any]) -> None:
     assert may(Action.ABORT, what=situation(**conflict)) == Allowed()
 
 
-@pytest.mark.parametrize("conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED], ids=["owner", "group", "manifest"])
+@CONFLICTS
 def test_the_only_person_of_an_installation_decides_and_the_record_says_so(conflict: dict[str, Any]) -> None:
     assert may(who=person(is_solo=True), what=situation(**conflict)) == Allowed(solo=True)
+
+
+def test_the_sentence_says_what_the_person_did() -> None:
+    said = [may(Action.OVERRIDE, what=situation(**conflict)) for conflict in (ACTIVATED, WRITTEN)]
+    assert [answer.why.split(" this ")[0] for answer in said if isinstance(answer, Denied)] == [
+        "You activated",
+        "You wrote",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +165,7 @@ def test_the_only_person_of_an_installation_decides_and_the_record_says_so(confl
         {"manifest_activated_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS},
         {"manifest_activated_by": "user:1", "manifest_activated_at_ms": None},
         {"manifest_activated_by": "user:10"},
+        {"manifest_written_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS},
         {"agent_owner": "olivia2"},
         {"agent_owner": ""},
     ],

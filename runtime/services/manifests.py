@@ -77,10 +77,11 @@ def put_in_force(
 
 def check(*, agent: Agent, text: str) -> Checked:
     """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
+    if len(text) > MAX_DRAFT_CHARS:
+        said = f"the text is longer than {MAX_DRAFT_CHARS} characters"
+        return Checked(contract=None, remarks=(Remark(line=1, field="", message=said, is_wrong=True),))
     source = pack_reading.Source(name="draft")
-    read = pack_reading.read_document(
-        text=text[: MAX_DRAFT_CHARS + 1], source=source, contract=ManifestContract
-    )
+    read = pack_reading.read_document(text=text, source=source, contract=ManifestContract)
     if not isinstance(read, ManifestContract):
         wrong = (_remark(source, problem, is_wrong=True) for problem in read)
         return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))

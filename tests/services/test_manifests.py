@@ -82,6 +82,8 @@ def test_a_draft_may_be_written_as_a_pack_is(desk: factories.Desk) -> None:
     [
         ("", 1, "", "the file is empty"),
         ("{", 1, "", "this is not YAML: "),
+        ("\x00", 1, "", "this is not YAML, or nested too deep"),
+        (" " * 100_001, 1, "", "the text is longer than 100000 characters"),
         ('{"version": "1.5.0",\n "version": "1.6.0"}', 2, "version", "this field is given twice"),
         ('{"version": "1.5.0",\n"policy_kinds": [],\n"power": 1}', 3, "power", "is not a known field"),
         ('{"version": "1.5.0",\n"policy_kinds": [],\n"limits": {"x": 0.5}}', 3, "limits.x", "a limit is "),

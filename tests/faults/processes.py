@@ -90,6 +90,11 @@ def clean_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**base, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "dir_console.settings", **extra}
 
 
+def inherited_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this test run: for a process that works on the test's own database."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "dir_console.settings", **extra}
+
+
 def python(*words: str) -> list[str]:
     """An argv that runs this interpreter."""
     return [sys.executable, *words]

@@ -1,0 +1,85 @@
+"""What else ends flows leaves a walk alone that has begun: agents, parents, silence, budgets."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import FlowState
+from runtime.models import Flow
+from runtime.queries import clock
+from runtime.services import flows, races, sweeping
+from runtime.services.execution import claiming
+from tests.services import book as books
+from tests.services import trade
+from tests.services.book import HANG_UP, REFUSE, Book, attempt
+
+pytestmark = pytest.mark.django_db
+S = FlowState
+
+
+@pytest.fixture
+def book(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    monkeypatch.setattr(trade, "PACK", books.pack())
+    with books.opened() as opened:
+        yield opened
+
+
+def begun(book: Book, desk: trade.Desk, state: FlowState, *, parent: UUID | None = None) -> UUID:
+    """A walk whose flow is in `state`."""
+    intent_id = desk.accept(parent=parent)
+    if state is S.ACCEPTED:
+        return intent_id
+    attempt(intent_id)
+    book.faults["/pay"] = [HANG_UP if state is S.ESCALATED else REFUSE]
+    if state is not S.EXECUTING:
+        attempt(intent_id)
+    if state is S.COMPENSATING:
+        races.run(lambda: claiming.claim(intent_id, owner="a worker"))
+    assert trade.flow_of(intent_id).state == state
+    return intent_id
+
+
+UNDER_WAY = [S.EXECUTING, S.PARTIAL_SUCCESS_DIRTY, S.COMPENSATING, S.ESCALATED]
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_an_agent_cannot_withdraw_a_walk_that_has_begun(state: FlowState, book: Book) -> None:
+    desk = trade.open_desk(base_url=book.base_url)
+    intent_id = begun(book, desk, state)
+    refused = flows.cancel(agent=desk.agent, dfid=trade.flow_of(intent_id).dfid, reason="changed my mind")
+    assert isinstance(refused, Problem)
+    assert refused.code == "ALREADY_CLAIMED"
+    assert trade.flow_of(intent_id).state == state
+
+
+def test_an_agent_can_withdraw_a_walk_that_has_not(book: Book) -> None:
+    desk = trade.open_desk(base_url=book.base_url)
+    intent_id = begun(book, desk, S.ACCEPTED)
+    flows.cancel(agent=desk.agent, dfid=trade.flow_of(intent_id).dfid, reason="changed my mind")
+    assert attempt(intent_id) == books.execution.AttemptResult(
+        status=books.execution.Status.ENDED, called=False, detail="CANCELLED"
+    )
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_a_parent_that_ends_leaves_a_walk_that_has_begun(state: FlowState, book: Book) -> None:
+    desk = trade.open_desk(base_url=book.base_url)
+    parent = desk.open()
+    intent_id = begun(book, desk, state, parent=parent)
+    flows.close(agent=desk.agent, dfid=parent, reason="done")
+    assert Flow.objects.get(pk=parent).state == S.CLOSED
+    assert trade.flow_of(intent_id).state == state
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_silence_ends_no_walk(state: FlowState, book: Book, settings: Settings) -> None:
+    settings.DIR_FLOW_TTL_S = 60
+    intent_id = begun(book, trade.open_desk(base_url=book.base_url), state)
+    Flow.objects.update(updated_at=clock.now() - timedelta(days=1))
+    assert sweeping.sweep().idle_flows == 0
+    assert trade.flow_of(intent_id).state == state

@@ -27,7 +27,7 @@ RESOLUTIONS: Mapping[str, Badge] = {
 }
 CLOSINGS: Mapping[str, Badge] = {
     "": Badge("info", "wait", "Waiting for the agent"),
-    contracts.Closing.ANSWERED: Badge("ok", "check", "Answered"),
+    contracts.Closing.ANSWERED: Badge("info", "thought", "Answered, not checked"),
     contracts.Closing.WAIT_ENDED: Badge("warn", "clock", "No answer in time"),
     contracts.Closing.DECIDED: Badge("idle", "check", "Decided without it"),
     contracts.Closing.WITHDRAWN: Badge("idle", "exit", "The flow ended first"),

@@ -144,6 +144,10 @@ class Client:
             events, after = self.feedback(dfid, after=after, wait_s=max(1, min(int(left_s), LONGEST_WAIT_S)))
             yield from events
 
+    def answer(self, dfid: str, *, text: str, number: int) -> None:
+        """Answer a person's question; ``Refused`` once nobody waits for the answer any more."""
+        self._call("POST", f"/flows/{dfid}/answers", {"text": text, "number": number})
+
     def report_step(self, dfid: str, *, step_type: str, words: str) -> None:
         """Say what was done while reasoning: a claim for the flow's Reasoning lane."""
         digest = hashlib.sha256(words.encode()).hexdigest()

@@ -32,6 +32,8 @@ class Persona:
     rng: random.Random
     stop: threading.Event
     open_escalations: dict[str, int] = field(default_factory=dict)
+    # What is behind each of them, for the questions of people.
+    asked_for: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     # Flows under which a strategist wants this one to act.
     orders: SimpleQueue[str] = field(default_factory=SimpleQueue)
     # Apart from `rng`, so that what an agent thinks does not change what it does.
@@ -108,6 +110,7 @@ class Persona:
         )
         if verdict.verdict == "ESCALATE":
             self.open_escalations[dfid] = 0
+            self.asked_for[dfid] = body
         if verdict.codes() & _STOPPED:
             self.stop.wait(3 * _TROUBLE_S)
         return verdict
@@ -123,11 +126,19 @@ class Persona:
 
     def may_escalate(self, dfid: str) -> bool:
         """Whether a token is left and another open question is fair to the people who answer them."""
-        for other in list(self.open_escalations):
-            self._hear(other, patience_s=0)
+        self.listen()
         if len(self.open_escalations) >= MAX_OPEN:
             return False
         return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
+
+    def listen(self) -> None:
+        """Hear what came meanwhile of everything that waits for a person."""
+        for dfid in list(self.open_escalations):
+            self._hear(dfid, patience_s=0)
+
+    def reply(self, proposal: Mapping[str, Any]) -> str | None:
+        """What to say to a person who asks about a proposal; most have nothing to add."""
+        return None
 
     def _hear(self, dfid: str, *, patience_s: float) -> None:
         after = self.open_escalations.get(dfid, 0)
@@ -146,6 +157,18 @@ class Persona:
             self.open_escalations[dfid] = event.seq
         if event.event_type in _ENDED:
             self.open_escalations.pop(dfid, None)
+            self.asked_for.pop(dfid, None)
             log.info("%s: %s %s", self.client.agent_id, event.event_type, event.data.get("status", ""))
             return True
+        if event.event_type == "INFORMATION_REQUESTED":
+            self._answer(dfid, number=int(event.data["number"]))
         return False
+
+    def _answer(self, dfid: str, *, number: int) -> None:
+        words = self.reply(self.asked_for.get(dfid, {}))
+        if words is None:
+            return
+        try:
+            self.client.answer(dfid, text=words, number=number)
+        except Refused as refusal:
+            log.info("%s: the answer came too late: %s", self.client.agent_id, refusal)

@@ -1,6 +1,7 @@
 """Four characters that drive the demo: how each chooses, and how it takes an answer."""
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from dir_console.demo import proposals
 from dir_console.demo.client import Context
@@ -37,12 +38,13 @@ class Steady(Persona):
 
 
 class Ambitious(Persona):
-    """Crosses its own bound now and then, and moves money."""
+    """Crosses its own bound now and then, moves money, and answers who asks why."""
 
     pace_s = (8.0, 13.0)
 
     def turn(self) -> None:
         """A small step, a large one, a transfer, or now and then more than the desk has."""
+        self.listen()
         dfid, context = self.begin(trigger="signal: momentum")
         draw = self.rng.random()
         if self.turns % _BEYOND_EVERY == 0:
@@ -54,6 +56,10 @@ class Ambitious(Persona):
         else:
             body = proposals.small(context=context, rng=self.rng)
         self.settle(self.propose(dfid, body))
+
+    def reply(self, proposal: Mapping[str, Any]) -> str | None:
+        """The proposal once more, as figures."""
+        return proposals.account(proposal) if proposal else None
 
 
 class Unsure(Persona):

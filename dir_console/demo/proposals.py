@@ -173,6 +173,16 @@ def muddled(*, context: Context, rng: random.Random, symbol: str, attempt: int) 
     return body
 
 
+def account(proposal: Mapping[str, Any]) -> str:
+    """What an agent can say of its proposal when a person asks: the figures it stands on, and no more."""
+    params = ", ".join(f"{name} {value}" for name, value in sorted(proposal["params"].items()))
+    return (
+        f"I proposed {proposal['policy_kind']} with {params}. Every figure is from the context I named "
+        f"({str(proposal['context_ref'])[:12]}). My confidence was {proposal['confidence']}. "
+        "I have no other source."
+    )
+
+
 def _body(
     *,
     kind: str,

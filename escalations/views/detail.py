@@ -152,11 +152,12 @@ def _row(request: HttpRequest, escalation: Escalation) -> presenters.Row:
 def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     """How the questions to the agent stand; the newest is told beside the decision, others with answers."""
     row = _row(request, escalation)
+    over = "" if row.waiting_until else contracts.Closing.WAIT_ENDED  # the sweeper may come a little later
     asked = [
         {
             "question": item,
             "text": words.visible_lines(item.text),
-            "badge": words.badge(presenters.CLOSINGS, item.closed_why),
+            "badge": words.badge(presenters.CLOSINGS, item.closed_why or over),
         }
         for item in queries.list_questions(escalation=escalation)
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dir_console.demo import agents
+from dir_console.demo import agents, proposals
 from dir_console.demo.client import Client, Verdict
 from dir_console.demo.feed import Feed
 from dir_console.demo.persona import Persona
@@ -87,6 +87,47 @@ def test_the_ambitious_agent_crosses_its_bound_now_and_then(console: Stack) -> N
     codes = frozenset().union(*(verdict.codes() for verdict in heard))
     assert {"RISK_LIMIT_EXCEEDED", "R_PERSON_FOR_TRANSFERS"} <= codes
     assert 1 <= len(persona.open_escalations) <= 6, "what nobody answers stays bounded"
+
+
+QUESTION = """
+from django.contrib.auth.models import Group, User
+from escalations.contracts import Action
+from escalations.models import Escalation
+from escalations.policy import Person
+from escalations.services import deciding
+from escalations.services.wishes import Wish
+row, user = Escalation.objects.get(flow="{dfid}"), User.objects.create(username="asker")
+user.groups.add(Group.objects.get(name="operator"))
+roles = frozenset(["operator"])
+deciding.decide(
+    tenant="default", escalation_id=row.pk, user=user,
+    person=Person(user_id=user.pk, username="asker", roles=roles, groups=roles,
+                  confirmed_at_ms=None, is_solo=False),
+    wish=Wish(action=Action.REQUEST_INFO, evidence_hash=row.evidence_hash, version=row.version,
+              impact=row.impact, justification="On what?"))
+answer = row.questions.get().text
+"""
+HEARD = """
+from escalations.models import Question
+row = Question.objects.get(escalation__flow="{dfid}")
+answer = [row.closed_why, row.answer]
+"""
+
+
+def test_the_ambitious_agent_answers_who_asks(console: Stack) -> None:
+    persona = _cast(console, Ambitious, "ambitious-trader")
+    dfid, context = persona.begin(trigger="signal: momentum")
+    body = proposals.large(context=context, rng=random.Random(1), above_cents=100_000)
+    assert persona.propose(dfid, body).verdict == "ESCALATE"
+    assert console.ask(QUESTION.format(dfid=dfid)) == "On what?"
+
+    persona.listen()
+
+    closed_why, words = console.ask(HEARD.format(dfid=dfid))
+    assert closed_why == "ANSWERED"
+    assert words.startswith("I proposed ADJUST_POSITION with action ")
+    persona._answer(dfid, number=2)  # what nobody asked does no harm
+    persona.client.wire.close()
 
 
 def test_the_unsure_agent_asks_for_a_person(console: Stack) -> None:

@@ -44,6 +44,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/register-agent/",
         "/budgets/",
         "/memory/",
+        "/reviews/",
         "/kinds/",
         "/kinds/ADJUST_POSITION/",
         "/ledger/",

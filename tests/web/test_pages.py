@@ -25,6 +25,7 @@ PAGES = [
     "/agents/ambitious-trader/manifests/1.0.0/?trial=1",
     "/budgets/",
     "/memory/",
+    "/reviews/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/ledger/",

@@ -1,0 +1,103 @@
+"""Guards off the request: threads in one process, a task in production, and a sweeper behind both."""
+
+import logging
+import threading
+from datetime import timedelta
+
+import pytest
+
+from runtime import ports
+from runtime.contracts.guard import GuardRunState
+from runtime.models import GuardRun, Review
+from runtime.queries import clock
+from runtime.queries import guards as queries
+from runtime.services import guarding, races, sweeping
+from runtime.tasks import drain, guards, jobs
+from tests import factories
+from tests.services import watch
+from tests.waiting import until
+
+
+def test_the_drain_lets_guards_look_by_themselves(real_db: str) -> None:
+    desk = factories.desk()
+    watch.configure()
+    working = drain.Drain()
+    working.start()
+    try:
+        watch.propose(desk)
+        until(lambda: Review.objects.exists(), timeout_s=30)
+        watch.propose(desk, explain="Buying AAPL.")
+        until(lambda: GuardRun.objects.filter(state=GuardRunState.CLEAR).exists(), timeout_s=30)
+    finally:
+        assert working.stop(timeout_s=30)
+
+
+def test_a_guard_thread_outlives_a_database_that_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It looks again a second later; here it is told to stop instead."""
+    stopping = threading.Event()
+
+    def fail(**_: object) -> list[object]:
+        stopping.set()
+        raise OSError("no database")
+
+    monkeypatch.setattr(queries, "list_due", fail)
+    guards.ring(())
+    guards.serve(stopping)
+    assert "could not be found" in caplog.text
+
+
+def test_a_guard_thread_that_is_told_to_stop_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping = threading.Event()
+    looked: list[int] = []
+    monkeypatch.setattr(queries, "list_due", lambda **_: [(1, clock.now()), (2, clock.now())])
+    monkeypatch.setattr(guards, "run_quietly", lambda run_id: (looked.append(run_id), stopping.set()))
+    guards.ring(())
+    guards.serve(stopping)
+    assert looked == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(races.BusyError(), "is contended"), (OSError("odd"), "guard run 7 failed")]
+)
+def test_what_goes_wrong_in_a_look_is_logged(
+    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(run_id: int) -> None:
+        raise error
+
+    monkeypatch.setattr(guarding, "run", fail)
+    with caplog.at_level(logging.INFO):
+        guards.run_quietly(7)
+    assert words in caplog.text
+
+
+def test_in_production_the_ids_go_to_the_broker_and_come_back_as_a_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(jobs.guard, "apply_async", lambda args, **_: sent.append(args[0]))
+    monkeypatch.setattr(jobs, "_ringer", jobs.Ringer())
+    jobs.ring_guards([7, 8])
+    until(lambda: sent == ["7", "8"], timeout_s=30)
+    looked: list[int] = []
+    monkeypatch.setattr(guarding, "run", looked.append)
+    jobs.guard("7")
+    assert looked == [7]
+    assert jobs.guard.name == "runtime.guard"
+
+
+@pytest.mark.django_db
+def test_the_sweeper_rings_for_what_a_lost_message_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[int] = []
+    monkeypatch.setattr(ports, "ring_guards", rung.extend)
+    watch.configure()
+    watch.propose(factories.desk())
+    run = GuardRun.objects.get()
+    assert sweeping.sweep().guards == 1
+    assert rung == [run.pk]
+    GuardRun.objects.update(next_at=clock.now() - timedelta(seconds=5))
+    assert sweeping.sweep().guards == 0, "not again at once"
+    assert guarding.run(run.pk) == GuardRunState.FLAGGED
+    assert sweeping.sweep().guards == 0

@@ -78,7 +78,8 @@ def differences(before: PolicyKind, after: PolicyKind) -> tuple[Difference, ...]
 
 
 def _plain(kind: PolicyKind) -> dict[str, Any]:
-    document = kind.model_dump(mode="json")
+    # Without what is null: a rule that comes is shown with what it says, not with what it leaves open.
+    document = kind.model_dump(mode="json", exclude_none=True)
     for name in _SCHEMAS:
         schema = document.get(name)
         if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):

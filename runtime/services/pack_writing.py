@@ -8,6 +8,8 @@ from runtime.contracts.policy_kind import Contract
 from runtime.services import pack_reading
 
 WIDTH = 110
+# Stored schemas have their keys sorted; people say first what a thing is.
+_FIRST = ("type", "title", "description", "enum", "properties", "items")
 _ODD_ENDS = frozenset("\x85\u2028\u2029")
 
 
@@ -33,5 +35,18 @@ _Dumper.add_representer(str, _text)
 
 def as_yaml(document: Contract) -> str:
     """The document in the order of its fields, without those that have their default."""
-    plain = document.model_dump(mode="json", exclude_defaults=True)
+    plain = {
+        name: _as_people_write(value) if name.endswith("_schema") else value
+        for name, value in document.model_dump(mode="json", exclude_defaults=True).items()
+    }
     return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+
+
+def _as_people_write(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_as_people_write(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    names = [name for name in _FIRST if name in schema]
+    names += [name for name in schema if name not in _FIRST]
+    return {name: _as_people_write(schema[name]) for name in names}

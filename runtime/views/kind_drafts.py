@@ -143,7 +143,7 @@ def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
         ]
         if rows
         else None,
-        "impact": "" if verdict is None else verdict.impact,
+        "impact": None if verdict is None else presenters.badge(presenters.IMPACTS, verdict.impact),
         "decision": None if verdict is None else presenters.badge(presenters.VERDICTS, verdict.decision),
         "dfid": rows[0].proposal.flow_id if rows else None,
     }

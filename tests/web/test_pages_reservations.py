@@ -105,11 +105,11 @@ def test_the_budgets_page_shows_use_over_time_of_one_agent_or_one_flow(desk: fac
     desk.escalate()
     client = sign_in(Role.OPERATOR)
     for query, summary in (
-        ("", "1 escalations, 77 tokens"),
-        ("?agent=trader", "1 escalations, 33 tokens"),
+        ("", "1 escalation, 77 tokens"),
+        ("?agent=trader", "1 escalation, 33 tokens"),
         ("?agent=other", "0 escalations, 44 tokens"),
         (f"?flow={second.dfid}", "0 escalations, 22 tokens"),
-        ("?flow=nonsense", "1 escalations, 77 tokens"),
+        ("?flow=nonsense", "1 escalation, 77 tokens"),
         ("?agent=nobody", "0 escalations, 0 tokens"),
     ):
         page = text_of(client, f"/budgets/{query}")

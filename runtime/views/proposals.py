@@ -96,8 +96,18 @@ def findings(verdict: Mapping[str, Any]) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A fact that a step took from its receipt; `before` is empty where there was none."""
+
+    fact: str
+    version: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class IntentShown:
-    """An intent, its outcome and the receipt."""
+    """An intent, its outcome and the receipt; deviations as sentences."""
 
     id: str
     state: str
@@ -105,6 +115,8 @@ class IntentShown:
     failures: int
     outcome: Badge | None
     receipt: str
+    writes: list[Written]
+    deviations: list[str]
     recorded_at: datetime | None
     took: str
 
@@ -122,6 +134,33 @@ def intent_shown(intent: Intent) -> IntentShown:
         failures=intent.failures,
         outcome=presenters.badge(presenters.OUTCOMES, outcome.status) if outcome else None,
         receipt=receipt,
+        writes=_written(canonical.decode(bytes(outcome.writes))) if outcome else [],
+        deviations=_deviated(canonical.decode(bytes(outcome.deviations))) if outcome else [],
         recorded_at=outcome.recorded_at if outcome else None,
         took=f"{outcome.duration_ms} ms" if outcome else "",
     )
+
+
+def _written(changes: list[dict[str, Any]]) -> list[Written]:
+    return [
+        Written(
+            fact=change["fact"],
+            version=change["version"],
+            before="" if change["version"] == 1 else _value(change["before"]),
+            after=_value(change["after"]),
+        )
+        for change in changes
+    ]
+
+
+def _deviated(deviations: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"{item['fact']}: not written, {item['why']}"
+        if item.get("why")
+        else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
+        for item in deviations
+    ]
+
+
+def _value(value: Any) -> str:
+    return effects.visible(presenters.plain_value(value))

@@ -8,6 +8,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
+from audit.permissions import Role
 from audit.verification import Whole, verify_database
 from runtime.contracts.states import FlowState, IntentState
 from runtime.models import Fact, FactVersion, Intent, Outcome
@@ -17,6 +18,7 @@ from runtime.services.execution import Status
 from runtime.services.journal import Journal
 from tests.adapters import targets
 from tests.services import trade
+from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 WRITES = (
@@ -155,3 +157,16 @@ def test_writes_of_several_steps_are_all_told_with_the_outcome(
         ("order.ABC", 2, "o1!"),
     ]
     assert [item["fact"] for item in stored(intent_id, "deviations")] == ["order.fee"]
+
+
+def test_the_flow_page_shows_what_was_written_and_what_was_not(
+    target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = f'{WRITES}, {{fact: order.fee, value: "receipt.fee"}}'
+    intent_id = desk(target, monkeypatch, writes).accept()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    page = text_of(sign_in(Role.AUDITOR), f"/flows/{trade.flow_of(intent_id).dfid}/")
+    assert "Facts taken from the receipt" in page
+    for words in ("price.ABC", "version 2", '<bdi class="mono">100</bdi>', '<bdi class="mono">122</bdi>'):
+        assert words in page
+    assert "order.fee: not written, the expression reads a field that is not there" in page

@@ -1,0 +1,59 @@
+"""Two receipts that speak of the same facts at once: each is a version of its own, and none is lost."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit.verification import Whole, verify_database
+from runtime.models import Fact, FactVersion, Outcome
+from runtime.services import execution, races
+from runtime.services.execution import Status
+from tests.adapters import targets
+from tests.concurrency.racing import race
+from tests.services import trade
+
+RACERS = 12
+# In another order than by path: the locks must not follow the kind's.
+WRITES = '{fact: order.newest, value: "receipt.id"}, {fact: desk.last, value: "receipt.id"}'
+
+
+@pytest.fixture
+def target(settings: Settings) -> Iterator[targets.StandIn]:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200, b'{"id":"o1"}')) as running:
+        yield running
+
+
+def test_every_receipt_leaves_its_version(
+    real_db: str, target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = trade.PACK.replace("path: /orders}}", f"path: /orders}}, writes: [{WRITES}]}}")
+    monkeypatch.setattr(trade, "PACK", text)
+    desk = trade.open_desk(base_url=target.base_url)
+    waiting = [desk.accept(window_s=600) for _ in range(RACERS)]
+
+    def work(number: int) -> Status | None:
+        if number == RACERS:
+            # A feed writes one of them in the midst of it.
+            trade.write_fact("desk.last", "feed")
+            return None
+        return _attempt(waiting[number], number)
+
+    results = race(RACERS + 1, work)
+    assert results.count(Status.SUCCEEDED) == RACERS
+    assert Outcome.objects.count() == RACERS
+    assert Fact.objects.get(path="order.newest").version == RACERS
+    assert Fact.objects.get(path="desk.last").version == RACERS + 1
+    writers = set(FactVersion.objects.filter(path="order.newest").values_list("writer", flat=True))
+    assert writers == {f"intent:{intent_id}" for intent_id in waiting}
+    assert isinstance(verify_database(), Whole)
+
+
+def _attempt(intent_id: UUID, number: int) -> Status:
+    while True:
+        try:
+            return execution.attempt(intent_id, owner=f"worker-{number}").status
+        except races.BusyError:
+            continue

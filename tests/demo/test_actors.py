@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dir_console.demo import agents, proposals
+from dir_console.demo.baskets import Switcher
 from dir_console.demo.client import Client, Verdict
 from dir_console.demo.feed import Feed
 from dir_console.demo.persona import Persona
@@ -87,6 +88,15 @@ def test_the_ambitious_agent_crosses_its_bound_now_and_then(console: Stack) -> N
     codes = frozenset().union(*(verdict.codes() for verdict in heard))
     assert {"RISK_LIMIT_EXCEEDED", "R_PERSON_FOR_TRANSFERS"} <= codes
     assert 1 <= len(persona.open_escalations) <= 6, "what nobody answers stays bounded"
+
+
+def test_the_basket_trader_switches_in_two_steps(console: Stack) -> None:
+    before = console.broker.count()["effects"]
+
+    heard = _turns(_cast(console, Switcher, "basket-trader"), 2)
+
+    assert [verdict.verdict for verdict in heard] == ["ACCEPT", "ACCEPT"]
+    assert console.broker.count()["effects"] == before + 4
 
 
 QUESTION = """

@@ -1,4 +1,4 @@
-"""The demo agents: ``python -m dir_console.demo.agents --base URL --keys FILE``, five threads in one process.
+"""The demo agents: ``python -m dir_console.demo.agents --base URL --keys FILE``, seven threads in one process.
 
 Keys come from the file (JSON, agent id to key, readable by its owner only) or from variables such as
 ``DIR_AGENT_KEY_MOMENTUM_TRADER``.
@@ -20,6 +20,7 @@ from typing import Final
 from dir_console.demo import lifeline
 from dir_console.demo.baskets import Switcher
 from dir_console.demo.client import Client
+from dir_console.demo.monitor import Watchful
 from dir_console.demo.persona import Persona
 from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
 from dir_console.demo.strategy import Strategist
@@ -31,6 +32,7 @@ CAST: Final[Mapping[str, type[Persona]]] = {
     "confused-trader": Confused,
     "sleeve-strategist": Strategist,
     "basket-trader": Switcher,
+    "risk-monitor": Watchful,
 }
 # Whom the strategist lets act under its flows; its manifest says the same.
 DESKS: Final = ("momentum-trader", "unsure-analyst")

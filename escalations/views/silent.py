@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from escalations.presenters import Bound, Piece, bound, segments
+from runtime.contracts.manifest import Weekday
 from runtime.kernel import effects
 from runtime.views import presenters
 from runtime.views.presenters import Badge
@@ -75,8 +76,10 @@ def _hours(hours: Mapping[str, Any] | None) -> str:
     """When the agent is expected to be awake, in words."""
     if hours is None:
         return "always"
-    days = "every day" if len(hours["days"]) == 7 else ", ".join(day.capitalize() for day in hours["days"])  # noqa: PLR2004
-    return f"{days} from {hours['opens']} to {hours['closes']}, {hours['zone']}"
+    days, opens, closes = hours["days"], hours["opens"], hours["closes"]
+    on = "every day" if len(days) == len(Weekday) else ", ".join(day.capitalize() for day in days)
+    is_whole = opens == "00:00" and closes in {"00:00", "23:59"}
+    return f"{on}, all day, {hours['zone']}" if is_whole else f"{on}, {opens} to {closes}, {hours['zone']}"
 
 
 def _intent(item: Mapping[str, Any]) -> Open:

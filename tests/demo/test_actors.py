@@ -13,6 +13,7 @@ from dir_console.demo import agents, proposals
 from dir_console.demo.baskets import Switcher
 from dir_console.demo.client import Client, Verdict
 from dir_console.demo.feed import Feed
+from dir_console.demo.monitor import Watchful
 from dir_console.demo.persona import Persona
 from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
 from dir_console.demo.strategy import SCOPE, Strategist
@@ -178,6 +179,26 @@ def test_the_strategist_lets_others_act_under_its_flow(console: Stack) -> None:
     assert flow["state"] == "CLOSED"
     assert len(flow["children"]) == len(strategist.desks)
     assert set(kept["ends"]) <= {"CLOSED", "ABORTED"}
+
+
+def test_the_monitor_reports_and_proposes_nothing(console: Stack) -> None:
+    class Brief(Watchful):
+        silence_s = 0.0
+
+    monitor = _cast(console, Brief, "risk-monitor")
+    opened: list[str] = []
+    open_flow = monitor.client.open_flow
+
+    def listen(*, trigger: str, parent_dfid: str | None = None) -> str:
+        opened.append(open_flow(trigger=trigger, parent_dfid=parent_dfid))
+        return opened[-1]
+
+    monitor.client.open_flow = listen  # type: ignore[method-assign]
+    heard = _turns(monitor, 12)  # the last of them ends in a silence
+    assert heard == []
+    flow = monitor.client.flow(opened[-1])
+    monitor.client.wire.close()
+    assert (len(opened), flow["state"]) == (12, "CLOSED")
 
 
 def test_a_session_that_ended_is_opened_again(console: Stack) -> None:

@@ -204,8 +204,8 @@ def test_the_demo_pack_loads_whole_and_twice() -> None:
     text = DEMO.read_text()
     found = load(text)
     assert found.warnings == ()
-    assert len(found.activated) == 8
-    assert Manifest.objects.count() == 5
+    assert len(found.activated) == 11
+    assert Manifest.objects.count() == 7
     assert not load(text).changed
 
 

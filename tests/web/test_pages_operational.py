@@ -67,7 +67,7 @@ def test_the_queue_puts_what_has_no_deadline_first_and_says_so(in_doubt: Escalat
     )
     page = text_of(sign_in(Role.OPERATOR), "/escalations/")
     assert page.index(str(in_doubt.pk)) < page.index("High impact</span>")
-    assert "never resolved by silence" in page
+    assert "never resolved by time" in page
     assert (
         text_of(sign_in(Role.SENIOR, name="other"), "/escalations/?family=DECISION").count("data-row=") == 1
     )

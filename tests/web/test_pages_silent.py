@@ -31,7 +31,7 @@ def escalation(desk: factories.Desk) -> Escalation:
 def test_the_page_says_who_is_silent_and_what_stands_open(escalation: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{escalation.pk}/")
     assert "has not called for 20 min of its hours; it may be silent for 10 min" in page
-    assert "every day from 00:00 to 00:00, UTC" in page
+    assert "every day, all day, UTC" in page
     assert "trading-desk" in page
     assert "1 call under way or still to be made" in page
     assert "2 open flows" in page
@@ -105,7 +105,7 @@ def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
     bundle = revising.get_shown(found)
     assert silent.read(bundle).hours == "always"
     bundle["silence"]["hours"] = {"days": ["MON", "TUE"], "opens": "09:00", "closes": "17:00", "zone": "UTC"}
-    assert silent.read(bundle).hours == "Mon, Tue from 09:00 to 17:00, UTC"
+    assert silent.read(bundle).hours == "Mon, Tue, 09:00 to 17:00, UTC"
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{found.pk}/")
     assert "no open flow, and no call under way" in page
     assert "It has proposed nothing so far." in page

@@ -65,8 +65,8 @@ def flag(*, flow: Flow, run_id: int, guard: Guard, result: GuardResult, at: date
     )
     journal.add(
         events.ReviewFlagged(
-            review_id=review.pk,
-            proposal_id=run.proposal_id,
+            review_id=str(review.pk),
+            proposal_id=str(run.proposal_id),
             guard_id=guard.id,
             guard_digest=run.guard_digest,
             confidence=result.confidence,
@@ -102,7 +102,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
         review.save(update_fields=["state", "result", "note", "reviewed_by", "reviewed_at"])
         journal.add(
             events.ReviewClosed(
-                review_id=review.pk, guard_id=review.guard.guard_id, result=result, note=review.note
+                review_id=str(review.pk), guard_id=review.guard.guard_id, result=result, note=review.note
             )
         )
         journal.write()

@@ -14,6 +14,7 @@ from runtime.models import Flow, Guard, GuardRun, PolicyKind, Review, Target, Ve
 from runtime.queries import clock, replaying
 from runtime.queries import guards as queries
 from runtime.services import guarding, guards, stops
+from runtime.services.execution.consulting import Unanswered
 from tests import builders, factories
 from tests.adapters import targets
 from tests.services import watch
@@ -164,7 +165,7 @@ def test_a_second_report_of_one_run_changes_nothing(desk: factories.Desk) -> Non
     assert isinstance(result, GuardResult)
     assert guarding._record(taken, result) == GuardRunState.FLAGGED
     assert guarding._record(taken, result) is None
-    assert guarding._put_off(taken, guarding.Unanswered(why="late")) is None
+    assert guarding._put_off(taken, Unanswered(why="late")) is None
     assert Review.objects.count() == 1
 
 

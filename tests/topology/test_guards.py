@@ -52,7 +52,12 @@ def test_a_guard_thread_that_is_told_to_stop_takes_no_more(monkeypatch: pytest.M
     stopping = threading.Event()
     looked: list[int] = []
     monkeypatch.setattr(queries, "list_due", lambda **_: [(1, clock.now()), (2, clock.now())])
-    monkeypatch.setattr(guards, "run_quietly", lambda run_id: (looked.append(run_id), stopping.set()))
+
+    def look(run_id: int) -> None:
+        looked.append(run_id)
+        stopping.set()
+
+    monkeypatch.setattr(guards, "run_quietly", look)
     guards.ring(())
     guards.serve(stopping)
     assert looked == [1]

@@ -3,18 +3,16 @@
 from uuid import UUID
 
 from audit import canonical, events, ledger
+from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Question
 from escalations.services import holding, revising, waiting
 from escalations.services.holding import Held
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
-from runtime.contracts.states import AgentStatus
 from runtime.models import Agent, Flow
 from runtime.services import flows, races
 from runtime.services.journal import Journal
-
-SILENCED = (AgentStatus.SUSPENDED.value, AgentStatus.RETIRED.value)
 
 
 def answer(*, agent: Agent, dfid: UUID, asked: wire.AnswerRequest) -> wire.AnswerView | Problem:
@@ -34,7 +32,7 @@ def _answer(agent: Agent, dfid: UUID, asked: wire.AnswerRequest) -> wire.AnswerV
     held = None if newest is None else holding.hold(escalation_id=newest, tenant=agent.tenant)
     if held is None:
         return _nothing_asked(dfid)
-    if held.agent.status in SILENCED:
+    if held.agent.status in policy.SILENCED:
         detail = f"The agent is {held.agent.status}: it is not heard until an admin restores it."
         return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
     journal = Journal(flow=held.flow, actor=f"agent:{agent.agent_id}", at=held.at)

@@ -203,7 +203,8 @@ def _told(bundle: Bundle) -> dict[str, str]:
         numbers = f" ({item['proposed_value']} against {item['limit']})" if item["limit"] else ""
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
     for item in bundle.get("questions", ()):
-        told[f"answer to question {item['number']}, unverified"] = _cut(_value(" ".join(item["answer"].split())))
+        words = " ".join(item["answer"].split())
+        told[f"answer to question {item['number']}, unverified"] = _cut(_value(words))
     told["impact"] = bundle["impact"]
     told["rules in force"] = bundle["policy_bundle_hash"][:16]
     return told

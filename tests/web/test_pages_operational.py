@@ -6,7 +6,7 @@ from audit.permissions import Role
 from escalations.models import Escalation
 from escalations.services import opening
 from runtime.contracts import states
-from runtime.models import Attempt, Intent
+from runtime.models import Attempt, Flow, Intent
 from runtime.queries import clock
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
@@ -71,3 +71,43 @@ def test_the_queue_puts_what_has_no_deadline_first_and_says_so(in_doubt: Escalat
     assert (
         text_of(sign_in(Role.SENIOR, name="other"), "/escalations/?family=DECISION").count("data-row=") == 1
     )
+
+
+def form(case: Escalation, **fields: str) -> dict[str, str]:
+    """MODIFY to a smaller order, by the typed fields, as the page holds them."""
+    row = Escalation.objects.get(pk=case.pk)
+    bound = {"evidence_hash": row.evidence_hash, "version": str(row.version), "impact": row.impact}
+    typed = {
+        "param:symbol": "AAPL",
+        "param:action": "BUY",
+        "param:quantity": "2",
+        "param:notional_cents": "37900",
+    }
+    return {"action": "MODIFY", "justification": "Half of it is enough.", **bound, **typed, **fields}
+
+
+def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had_no_effect(
+    in_doubt: Escalation,
+) -> None:
+    Intent.objects.update(state=states.IntentState.IN_DOUBT)
+    Flow.objects.update(state=states.FlowState.ESCALATED)
+    client, at = sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/decision/"
+    page = text_of(client, f"/escalations/{in_doubt.pk}/")
+    assert 'name="no_effect"' in page
+    assert "I have looked at broker: the earlier call did not take effect, and it will not." in page
+    refused = client.post(at, form(in_doubt))
+    assert refused.status_code == 400
+    assert "STATEMENT_MISSING" in refused.content.decode()
+    taken = client.post(at, form(in_doubt, no_effect="on"))
+    assert (taken.status_code, taken["Location"]) == (302, f"/flows/{in_doubt.flow_id}/")
+    assert sorted(Intent.objects.values_list("state", flat=True)) == ["CANCELLED", "PENDING"]
+    timeline = text_of(client, f"/flows/{in_doubt.flow_id}/")
+    assert "Intent superseded" in timeline
+    assert "A person states that it had no effect." in timeline
+
+
+def test_what_has_taken_effect_is_not_replaced_and_the_page_says_why(in_doubt: Escalation) -> None:
+    Attempt.objects.update(state=states.AttemptState.SUCCEEDED)
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
+    assert "A step of this has taken effect, so nothing else can run in its place." in page
+    assert 'name="no_effect"' not in page

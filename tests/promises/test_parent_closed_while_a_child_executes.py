@@ -62,7 +62,7 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandI
         held.release.set()
         assert called.result(timeout=20) is execution.Status.SUCCEEDED
     assert trade.states(running) == (IntentState.DONE, FlowState.CLOSED)
-    assert attempt(waiting) is execution.Status.NOT_DUE
+    assert attempt(waiting) is execution.Status.ENDED
     assert len(held.seen) == 1
     assert isinstance(verify_database(), Whole)
 

@@ -1,0 +1,68 @@
+"""After the stop's commit no claim made later calls the target, until the stop is lifted."""
+
+import threading
+from functools import partial
+
+import pytest
+from django.db import connection
+
+from audit.permissions import Role
+from runtime.models import Attempt, Intent, Stop
+from runtime.queries import clock, intents
+from runtime.services import execution
+from runtime.services.execution import Status
+from tests.concurrency import racing
+from tests.promises import console
+from tests.promises.console import Console
+from tests.properties.lifecycle_ground import AGENT
+from tests.waiting import until
+
+SWITCHES = {
+    "everything": ("/stop/", "/resume/"),
+    "one agent": (f"/agents/{AGENT}/stop/", f"/agents/{AGENT}/resume/"),
+}
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> None:
+    stop, resume = SWITCHES[switch]
+    admin = console.person("admin", Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+    waiting = [racing_desk.propose(quantity=1)["intent_id"] for _ in range(24)]
+    pressed = threading.Event()
+
+    def work(number: int) -> list[Status]:
+        if number == 0:
+            until(lambda: racing_desk.broker.calls >= 2, timeout_s=30)
+            assert admin.browser.post(stop, {"reason": "trial"}).status_code == 302
+            pressed.set()
+            return []
+        after: list[Status] = []
+        for intent_id in waiting:
+            was_pressed = pressed.is_set()
+            result = racing.patiently(partial(execution.attempt, intent_id, owner=f"worker-{number}"))
+            after += [result.status] if was_pressed else []
+        return after
+
+    found = [status for statuses in racing.race(4, work) for status in statuses]
+    assert set(found) <= {Status.HELD, Status.NOT_DUE, Status.ENDED}
+    calls = racing_desk.broker.calls
+    assert calls < len(waiting), "the burst had ended before the stop"
+    assert intents.list_due(at=clock.now(), limit=50) == []
+    for intent_id in waiting:
+        assert execution.attempt(intent_id, owner="late").called is False
+    assert racing_desk.broker.calls == calls
+    _check_claims(switch)
+
+    assert admin.browser.post(resume).status_code == 302
+    racing_desk.work()
+    assert racing_desk.effects() == racing_desk.broker.calls == len(waiting)
+    connection.close()
+
+
+def _check_claims(switch: str) -> None:
+    """What was claimed after the moment of the stop has left no call: it was held."""
+    stopped_at = Stop.objects.get().stopped_at if switch == "everything" else None
+    if stopped_at is not None:
+        late = Attempt.objects.filter(started_at__gt=stopped_at).exclude(state="HELD")
+        assert not late.exists()
+    assert not Intent.objects.filter(state="CLAIMED").exists()

@@ -1,0 +1,42 @@
+"""However often an intent is asked for, sent or attempted, the target does it once."""
+
+from audit.verification import Whole, verify_database
+from runtime.models import Attempt
+from runtime.services import execution
+from tests.concurrency import racing
+from tests.promises.console import Console
+from tests.properties.lifecycle_ground import Fate
+
+
+def test_eight_duplicate_intents_have_one_effect(racing_desk: Console) -> None:
+    dfid = racing_desk.open()
+    body = racing_desk.body(dfid)
+    answers = racing.race(8, lambda _: racing_desk.send(dfid, body, "one-key"))
+    (intent_id,) = {answer.ok()["intent_id"] for answer in answers}
+    racing.race(8, lambda number: execution.attempt(intent_id, owner=f"worker-{number}"))
+    racing.patiently(lambda: execution.attempt(intent_id, owner="the last"))
+    assert (racing_desk.broker.calls, racing_desk.effects()) == (1, 1)
+    assert isinstance(verify_database(), Whole)
+
+
+def test_an_answer_that_was_lost_is_never_sent_for_again(racing_desk: Console) -> None:
+    racing_desk.broker.fate = Fate.LOSE_AFTER
+    verdict = racing_desk.propose()
+    racing_desk.work(rounds=5)
+    assert (racing_desk.broker.calls, racing_desk.effects()) == (1, 1)
+    name, event = racing_desk.feedback(verdict["dfid"])[-1]
+    assert (name, event["reason"]) == ("ESCALATION_REQUIRED", "IN_DOUBT")
+
+
+def test_every_try_carries_the_same_key(racing_desk: Console) -> None:
+    racing_desk.broker.fate = Fate.BUSY
+    racing_desk.propose()
+    racing_desk.work(rounds=3)
+    racing_desk.broker.fate = Fate.SUCCEED
+    racing_desk.work()
+    keys = {seen.headers["Idempotency-Key"] for seen in racing_desk.target.seen}
+    assert (len(racing_desk.target.seen), keys) == (
+        4,
+        set(Attempt.objects.values_list("target_key", flat=True)),
+    )
+    assert len(keys) == racing_desk.effects() == 1

@@ -1,0 +1,31 @@
+"""Losing every message costs seconds, not correctness."""
+
+from functools import partial
+
+import pytest
+
+from runtime import ports
+from runtime.models import Intent
+from runtime.tasks import drain
+from tests.promises.console import Console
+from tests.waiting import until
+
+
+def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "ring", lambda intent_ids: None)
+    working = drain.Drain()
+    working.start()
+    try:
+        dfids = [racing_desk.propose()["dfid"] for _ in range(3)]
+        until(lambda: Intent.objects.filter(state="DONE").count() == 3, timeout_s=30)
+    finally:
+        assert working.stop(timeout_s=10)
+    assert {racing_desk.flow(dfid)["state"] for dfid in dfids} == {"CLOSED"}
+    assert racing_desk.effects() == 3
+
+
+def test_a_message_that_comes_ten_times_does_nothing_more(racing_desk: Console) -> None:
+    verdict = racing_desk.propose()
+    attempt = partial(drain.attempt_quietly, verdict["intent_id"], owner="worker")
+    assert all(attempt() for _ in range(10))
+    assert racing_desk.broker.calls == 1

@@ -11,7 +11,7 @@ from runtime.api.replies import reply
 from runtime.contracts import wire
 from runtime.contracts.problem import ProblemError
 from runtime.queries import children, clock, feedback, usage
-from runtime.services import contexts, flows
+from runtime.services import contexts, flows, stored_answers
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
 
@@ -32,7 +32,9 @@ def open_flow(request: HttpRequest) -> HttpResponse:
     key = headers.idempotency_key(request)
     body, checked = envelopes.read(request, wire.FlowRequest)
     repeatable = (
-        flows.Repeatable(key=key, path=request.path, body=checked.canonical) if key is not None else None
+        stored_answers.Repeatable(key=key, path=request.path, body=checked.canonical)
+        if key is not None
+        else None
     )
     opened = flows.open_flow(
         agent=auth.session_of(request).agent,

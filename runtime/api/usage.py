@@ -8,7 +8,7 @@ from ninja import Router
 from runtime.api import auth, documents, envelopes, headers
 from runtime.api.replies import reply
 from runtime.contracts import wire
-from runtime.services import flows, usage
+from runtime.services import stored_answers, usage
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
 
@@ -23,7 +23,9 @@ def report_usage(request: HttpRequest, dfid: UUID) -> HttpResponse:
     key = headers.idempotency_key(request)
     body, checked = envelopes.read(request, wire.UsageRequest)
     repeatable = (
-        flows.Repeatable(key=key, path=request.path, body=checked.canonical) if key is not None else None
+        stored_answers.Repeatable(key=key, path=request.path, body=checked.canonical)
+        if key is not None
+        else None
     )
     return reply(
         usage.report(agent=auth.session_of(request).agent, dfid=dfid, asked=body, repeatable=repeatable)

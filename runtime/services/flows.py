@@ -9,21 +9,13 @@ from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
-from runtime.models import Agent, Answer, Flow
+from runtime.models import Agent, Flow
 from runtime.queries import clock, schemas
-from runtime.services import budgets, delegation, flow_ending, locks, races
+from runtime.services import budgets, delegation, flow_ending, locks, races, stored_answers
 from runtime.services.journal import Journal
+from runtime.services.stored_answers import Repeatable
 
 DEFAULT_ATTEMPTS = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repeatable:
-    """The Idempotency-Key of a call, its path, and the canonical bytes of its body."""
-
-    key: str
-    path: str
-    body: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,20 +118,14 @@ def _answer(call: Opening) -> wire.FlowState | Problem:
         return _open(call, parent)
     # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
     locks.lock_agent(pk=agent.pk)
-    stored = Answer.objects.filter(agent=agent, path=repeatable.path, key=repeatable.key).first()
+    stored = stored_answers.find(agent_pk=agent.pk, call=repeatable, makes="flow")
     if stored is not None:
-        return _repeat(stored, repeatable)
+        return wire.FlowState.model_validate_json(stored) if isinstance(stored, bytes) else stored
     opened = _open(call, parent)
     if isinstance(opened, Problem):
         return opened
-    Answer.objects.create(
-        agent=agent,
-        path=repeatable.path,
-        key=repeatable.key,
-        request_digest=canonical.digest(repeatable.body),
-        body=canonical.encode(wire.plain(opened)),
-        answered_at=clock.now(),
-    )
+    body = canonical.encode(wire.plain(opened))
+    stored_answers.keep(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
     return opened
 
 
@@ -182,16 +168,6 @@ def _create(call: Opening, parent: Flow | None, *, attempts_allowed: int) -> Flo
         opened_at=at,
         updated_at=at,
     )
-
-
-def _repeat(stored: Answer, repeatable: Repeatable) -> wire.FlowState | Problem:
-    if stored.request_digest != canonical.digest(repeatable.body):
-        return Problem(
-            status=422,
-            code="IDEMPOTENCY_KEY_REUSED",
-            detail="This Idempotency-Key was used with another body. Use a new key for a new flow.",
-        )
-    return wire.FlowState.model_validate_json(bytes(stored.body))
 
 
 def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:

@@ -12,11 +12,12 @@ from audit import canonical
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
-from runtime.models import Agent, Answer, Flow, Session
+from runtime.models import Agent, Flow, Session
 from runtime.queries import clock
 from runtime.queries import facts as fact_queries
-from runtime.services import consequences, guards, judging, locks, races
+from runtime.services import consequences, guards, judging, locks, races, stored_answers
 from runtime.services.journal import Journal
+from runtime.services.stored_answers import Repeatable
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,12 @@ class Answered:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """One call of `POST /flows/{dfid}/proposals`, parsed and authenticated. `body` is canonical."""
+    """One call of `POST /flows/{dfid}/proposals`, parsed and authenticated."""
 
     session: Session
     dfid: UUID
     envelope: ProposalEnvelope
-    body: bytes
-    idempotency_key: str
-    path: str
+    repeatable: Repeatable
 
 
 def submit(
@@ -52,9 +51,8 @@ def submit(
     Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
     not open, key used for another body). Raises `races.BusyError` after three lost races.
     """
-    call = Submission(
-        session=session, dfid=dfid, envelope=envelope, body=body, idempotency_key=idempotency_key, path=path
-    )
+    repeatable = Repeatable(key=idempotency_key, path=path, body=body)
+    call = Submission(session=session, dfid=dfid, envelope=envelope, repeatable=repeatable)
     return races.run(lambda: _submit(call))
 
 
@@ -63,9 +61,11 @@ def _submit(call: Submission) -> Answered | Problem:
     flow = locks.lock_flow(dfid=call.dfid, tenant=tenant)
     if flow is None or flow.agent_id != call.session.agent_id:
         return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
-    stored = Answer.objects.filter(agent_id=flow.agent_id, path=call.path, key=call.idempotency_key).first()
+    stored = stored_answers.find(
+        agent_pk=flow.agent_id, call=call.repeatable, makes="proposal", dfid=flow.dfid
+    )
     if stored is not None:
-        return _repeat(stored, call)
+        return Answered(body=stored) if isinstance(stored, bytes) else stored
     if flow.state not in OPEN_TO_PROPOSALS:
         return Problem(
             status=409,
@@ -76,17 +76,6 @@ def _submit(call: Submission) -> Answered | Problem:
     agent = locks.lock_agent(pk=flow.agent_id)
     at = clock.now()
     return Answered(body=_decide(call, flow=flow, agent=agent, at=at))
-
-
-def _repeat(stored: Answer, call: Submission) -> Answered | Problem:
-    if stored.request_digest != canonical.digest(call.body):
-        return Problem(
-            status=422,
-            code="IDEMPOTENCY_KEY_REUSED",
-            detail="This Idempotency-Key was used with another body. Use a new key for a new proposal.",
-            dfid=str(call.dfid),
-        )
-    return Answered(body=bytes(stored.body))
 
 
 def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> bytes:
@@ -124,14 +113,7 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
             assert_never(judged.verdict.decision)
     journal.write()
     body = canonical.encode(consequences.answer(judged=judged, flow=flow, follow=follow))
-    Answer.objects.create(
-        agent=agent,
-        path=call.path,
-        key=call.idempotency_key,
-        request_digest=canonical.digest(call.body),
-        body=body,
-        answered_at=journal.at,
-    )
+    stored_answers.keep(agent_pk=agent.pk, call=call.repeatable, body=body, at=journal.at)
     return body
 
 

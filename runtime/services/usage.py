@@ -20,12 +20,12 @@ from runtime.contracts.states import (
 )
 from runtime.kernel import budgets, moments
 from runtime.kernel.budgets import Overspent, Spent
-from runtime.models import Agent, Answer, ComputeBudget, Flow, UsageReport
+from runtime.models import Agent, ComputeBudget, Flow, UsageReport
 from runtime.queries import clock, facts
 from runtime.queries import usage as usage_queries
-from runtime.services import flow_ending, flows, locks, races
-from runtime.services.flows import Repeatable
+from runtime.services import flow_ending, flows, locks, races, stored_answers
 from runtime.services.journal import Journal
+from runtime.services.stored_answers import Repeatable
 
 _ACTOR = "system"
 
@@ -81,7 +81,7 @@ def _report(call: Report) -> wire.UsageAnswer | Problem:
         return flows.not_found()
     stored = _stored(call)
     if stored is not None:
-        return _repeat(stored, call)
+        return _again(stored, call) if isinstance(stored, bytes) else stored
     if flow.state in ENDED:
         return _ended(flow)
     journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=clock.now())
@@ -148,11 +148,11 @@ def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
     return True
 
 
-def _stored(call: Report) -> Answer | None:
+def _stored(call: Report) -> bytes | Problem | None:
     asked = call.repeatable
     if asked is None:
         return None
-    return Answer.objects.filter(agent=call.agent, path=asked.path, key=asked.key).first()
+    return stored_answers.find(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
 
 
 def _store(call: Report, answer: wire.UsageAnswer, *, refused: bool, at: datetime) -> None:
@@ -160,26 +160,11 @@ def _store(call: Report, answer: wire.UsageAnswer, *, refused: bool, at: datetim
     if asked is None:
         return
     kept: dict[str, Any] = {"refused": refused, "answer": wire.plain(answer)}
-    Answer.objects.create(
-        agent=call.agent,
-        path=asked.path,
-        key=asked.key,
-        request_digest=canonical.digest(asked.body),
-        body=canonical.encode(kept),
-        answered_at=at,
-    )
+    stored_answers.keep(agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=at)
 
 
-def _repeat(stored: Answer, call: Report) -> wire.UsageAnswer | Problem:
-    asked = call.repeatable
-    if asked is None or stored.request_digest != canonical.digest(asked.body):
-        return Problem(
-            status=422,
-            code="IDEMPOTENCY_KEY_REUSED",
-            detail="This Idempotency-Key was used with another body. Use a new key for a new report.",
-            dfid=str(call.dfid),
-        )
-    kept = canonical.decode(bytes(stored.body))
+def _again(stored: bytes, call: Report) -> wire.UsageAnswer | Problem:
+    kept = canonical.decode(stored)
     answer = wire.UsageAnswer.model_validate(kept["answer"])
     if kept["refused"]:
         return _refusal(str(call.dfid), stopped=answer.state in ENDED)

@@ -5,7 +5,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
 from runtime.models import ComputeBudget, UsageReport
 from runtime.services import usage
-from runtime.services.flows import Repeatable
+from runtime.services.stored_answers import Repeatable
 from tests import builders, factories
 from tests.concurrency import racing
 

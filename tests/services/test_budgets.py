@@ -17,7 +17,7 @@ from runtime.models import Agent, ComputeBudget, Feedback, Flow, Intent, UsageRe
 from runtime.queries import clock
 from runtime.services import agents, budgets, races, sweeping, usage
 from runtime.services.execution import claiming
-from runtime.services.flows import Repeatable
+from runtime.services.stored_answers import Repeatable
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,10 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from escalations.presenters import Bound, Piece, bound, segments
+from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
-from runtime.views import presenters, proposals
+from runtime.views import presenters, proposals, walks
 
 Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
@@ -71,6 +72,8 @@ class Case:
     constraints: Sequence[tuple[str, str]]
     confidence: str
     attempts: Sequence[Mapping[str, Any]]
+    steps: Sequence[walks.Row]
+    turning_back: bool
     target: str
     explain: str
     answers: Sequence[AnswerShown]
@@ -105,9 +108,11 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         constraints=proposals.pairs(asked["execution_constraints"]),
         confidence="" if confidence is None else f"{confidence:g}",
         attempts=[
-            {**item, "started_at": parse_datetime(item["started_at"])}
+            {**item, "started_at": parse_datetime(item["started_at"]), "aim": walks.aim(item)}
             for item in operational.get("attempts", ())
         ],
+        steps=walks.of_evidence(operational),
+        turning_back=operational.get("direction") == Direction.COMPENSATE,
         target=operational.get("target", ""),
         explain=presenters.visible_lines(bundle["explain"]),
         answers=[_answer(item) for item in bundle.get("questions", ())],

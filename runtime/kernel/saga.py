@@ -69,18 +69,27 @@ def turn_back(progress: Progress) -> Position | None:
     return Position(step=max(progress.standing), direction=Direction.COMPENSATE)
 
 
-def states(position: Position, *, steps: int, progress: Progress, is_live: bool) -> tuple[StepState, ...]:
+def states(
+    position: Position,
+    *,
+    steps: int,
+    progress: Progress,
+    is_live: bool,
+    fallbacks: Collection[int] = (),
+) -> tuple[StepState, ...]:
     """The state of each step, in order, for people. `is_live` says that the walk has not ended."""
-    return tuple(_state(step, position=position, progress=progress, is_live=is_live) for step in range(steps))
+    goes_on = is_live and position.direction is Direction.FORWARD
+    waiting = frozenset(range(position.step + 1, steps) if goes_on else ()) - frozenset(fallbacks)
+    here = position.step if is_live else None
 
+    def state(step: int) -> StepState:
+        if step in progress.undone:
+            return StepState.UNDONE
+        if step in progress.done:
+            undoing = step == here and position.direction is Direction.COMPENSATE
+            return StepState.UNDOING if undoing else StepState.DONE
+        if step == here:
+            return StepState.RUNNING
+        return StepState.WAITING if step in waiting else StepState.NOT_DONE
 
-def _state(step: int, *, position: Position, progress: Progress, is_live: bool) -> StepState:
-    is_here = is_live and step == position.step
-    if step in progress.undone:
-        return StepState.UNDONE
-    if step in progress.done:
-        undoing = is_here and position.direction is Direction.COMPENSATE
-        return StepState.UNDOING if undoing else StepState.DONE
-    if is_live and position.direction is Direction.FORWARD:
-        return StepState.RUNNING if is_here else StepState.WAITING
-    return StepState.NOT_DONE
+    return tuple(state(step) for step in range(steps))

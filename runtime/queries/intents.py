@@ -66,7 +66,7 @@ def is_in_doubt(*, intent: Intent) -> bool:
 
 
 def has_taken_effect(*, intent: Intent) -> bool:
-    """Whether it is known to have had an effect: a call of it succeeded, or a person has found a step done."""
+    """Whether an effect of it is known: a call of it succeeded, or a person has found a step done."""
     succeeded = Attempt.objects.filter(intent=intent, state=AttemptState.SUCCEEDED)
     return succeeded.exists() or StepReceipt.objects.filter(intent=intent).exists()
 

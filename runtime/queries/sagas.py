@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
+from django.db.models import QuerySet
 from pydantic import ValidationError
 
 from runtime.contracts.outcome import Rendered
 from runtime.contracts.states import LIVE_INTENTS, Direction, StepState
 from runtime.kernel import saga
 from runtime.kernel.saga import Position, Progress
-from runtime.models import Intent, StepReceipt
+from runtime.models import Agent, Flow, Intent, StepReceipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,21 @@ def progress_of(intent: Intent) -> Progress:
     )
 
 
+def is_dirty(flow: Flow) -> bool:
+    """Whether some of its steps have taken effect that are to be undone."""
+    return _dirty().filter(flow=flow).exists()
+
+
+def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
+    """The flows that keep an agent locked until their state has converged, oldest first."""
+    rows = _dirty().filter(flow__agent=agent).order_by("created_at")
+    return list(rows.values_list("flow_id", flat=True)[:limit])
+
+
+def _dirty() -> QuerySet[Intent]:
+    return Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+
+
 def list_steps(intent: Intent) -> tuple[StepShown, ...]:
     """The steps of an intent with several, in order; none for a single one, whose attempts tell all."""
     if intent.steps == 1:
@@ -54,7 +71,11 @@ def list_steps(intent: Intent) -> tuple[StepShown, ...]:
         return ()
     is_live = intent.state in LIVE_INTENTS
     states = saga.states(
-        position_of(intent), steps=intent.steps, progress=progress_of(intent), is_live=is_live
+        position_of(intent),
+        steps=intent.steps,
+        progress=progress_of(intent),
+        fallbacks=rendered.fallbacks,
+        is_live=is_live,
     )
     last = {
         row.position: row for row in StepReceipt.objects.filter(intent=intent).order_by("recorded_at", "pk")

@@ -16,6 +16,7 @@ from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction, FlowState, IntentState, OutcomeStatus
 from runtime.models import Intent
+from runtime.queries import sagas
 from runtime.services import races, reservations
 from runtime.services.execution import endings, walking
 from runtime.services.journal import Journal
@@ -102,7 +103,7 @@ def _extended(intent: Intent, *, at: datetime) -> datetime:
 def _resumed_state(intent: Intent) -> FlowState:
     if intent.direction == Direction.COMPENSATE:
         return FlowState.COMPENSATING
-    return FlowState.EXECUTING if walking.progress_of(intent).standing else FlowState.ACCEPTED
+    return FlowState.EXECUTING if sagas.progress_of(intent).standing else FlowState.ACCEPTED
 
 
 def _require_with_people(intent: Intent) -> None:

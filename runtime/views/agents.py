@@ -1,6 +1,7 @@
 """Agents: who they are, what they may do, and the switch that stops one."""
 
 from typing import Any
+from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -9,9 +10,10 @@ from django.views.decorators.http import require_safe
 from audit import canonical
 from audit.permissions import Role, roles_of, signed_in, tenant_of
 from runtime.contracts import states
+from runtime.contracts.reasons import Reason
 from runtime.kernel import manifests as arithmetic
 from runtime.models import Agent, Manifest
-from runtime.queries import clock
+from runtime.queries import clock, sagas
 from runtime.queries import manifests as versions
 from runtime.queries.pages import agents, paging, people
 from runtime.services import agents as statuses
@@ -66,6 +68,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     context = {
         "agent": agent,
         "status": _status(agent),
+        "dirty_flows": _dirty_flows(agent),
         "tokens": budgets.tokens(agent, now=clock.now()),
         "keys": keys,
         "live_keys": sum(key.revoked_at is None for key in keys),
@@ -92,6 +95,13 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "runtime/_agent_head.html" if "HX-Request" in request.headers else "runtime/agent.html",
         context,
     )
+
+
+def _dirty_flows(agent: Agent) -> list[UUID]:
+    """The flows that keep it locked, where it was not a person who locked it."""
+    if (agent.status, agent.status_reason) != (states.AgentStatus.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY):
+        return []
+    return sagas.list_dirty_flows(agent, limit=5)
 
 
 def _status(agent: Agent) -> presenters.Badge:

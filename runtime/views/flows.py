@@ -12,10 +12,10 @@ from django.views.decorators.http import require_safe
 from audit import canonical
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
-from runtime.models import Flow
-from runtime.queries import children, clock
+from runtime.models import Flow, Intent
+from runtime.queries import children, clock, sagas
 from runtime.queries.pages import flows, paging, people, reviews
-from runtime.views import presenters, proposals, reading, review_words, strip, timeline
+from runtime.views import presenters, proposals, reading, review_words, strip, timeline, walks
 
 FULL_ID = 36
 
@@ -94,7 +94,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
             proposals.shown(proposal, people.names_of([proposal.author]))
             for proposal in flows.list_proposals(dfid=dfid)
         ],
-        "intents": [proposals.intent_shown(intent) for intent in flows.list_intents(dfid=dfid)],
+        "intents": [_intent(intent) for intent in flows.list_intents(dfid=dfid)],
         "trigger": presenters.pretty(canonical.decode(bytes(flow.trigger))),
     }
     swapped = "HX-Request" in request.headers
@@ -146,6 +146,12 @@ def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.Line]:
     )
 
 
+def _intent(intent: Intent) -> tuple[proposals.IntentShown, list[walks.Row]]:
+    steps = sagas.list_steps(intent)
+    names = people.names_of([step.recorded_by for step in steps])
+    return proposals.intent_shown(intent), walks.of_intent(steps, names=names)
+
+
 def _head(flow: Flow) -> dict[str, Any]:
     ended = flow.state in states.ENDED
     return {
@@ -158,8 +164,15 @@ def _head(flow: Flow) -> dict[str, Any]:
         "meaning": presenters.meaning(flow.reason),
         "head_hash": bytes(flow.head_hash).hex(),
         "attempts_left": flow.attempts_allowed - flow.attempts_used,
+        "half_done": _half_done(flow),
         "waiting_for": "" if ended else _waiting_for(flow),
     }
+
+
+def _half_done(flow: Flow) -> presenters.Badge | None:
+    """Beside ESCALATED: a person is asked while steps that are to be undone still stand."""
+    asked = flow.state == states.FlowState.ESCALATED
+    return presenters.HALF_DONE if asked and sagas.is_dirty(flow) else None
 
 
 def _family(flow: Flow) -> dict[str, Any]:

@@ -32,7 +32,7 @@ FLOW_STATES: Mapping[str, Badge] = {
     states.FlowState.VALIDATING: Badge("info", "shield", "Validating"),
     states.FlowState.ACCEPTED: Badge("accent", "check", "Accepted"),
     states.FlowState.EXECUTING: Badge("accent", "bolt", "Executing"),
-    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge("danger", "layers", "Half done"),
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge("danger", "layers", "Half done", "Partial success, dirty"),
     states.FlowState.COMPENSATING: Badge("warn", "bolt", "Compensating"),
     states.FlowState.ESCALATED: Badge("warn", "refer", "Escalated"),
     states.FlowState.CLOSED: Badge("ok", "check", "Closed"),
@@ -87,6 +87,15 @@ CIRCUITS: Mapping[str, Badge] = {
     states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Nobody calls it for now: it failed too often"),
     states.CircuitState.HALF_OPEN: Badge("warn", "ask", "Trying", "One call tries whether it works again"),
 }
+STEP_STATES: Mapping[str, Badge] = {
+    states.StepState.WAITING: Badge("idle", "clock", "Waiting"),
+    states.StepState.RUNNING: Badge("accent", "bolt", "Under way"),
+    states.StepState.DONE: Badge("ok", "check", "Done"),
+    states.StepState.UNDOING: Badge("warn", "bolt", "Being undone"),
+    states.StepState.UNDONE: Badge("idle", "prev", "Undone"),
+    states.StepState.NOT_DONE: Badge("idle", "cross", "Not done"),
+}
+HALF_DONE = Badge("danger", "layers", "Half done")
 MOST_DIGITS = 24
 STOPPED = Badge("danger", "stop", "Stopped")
 

@@ -88,3 +88,15 @@ def test_the_states_that_people_see(
     here: Position, known: Progress, is_live: bool, states: tuple[StepState, ...]
 ) -> None:
     assert saga.states(here, steps=3, progress=known, is_live=is_live) == states
+
+
+def test_a_step_that_stands_in_for_another_waits_for_nothing() -> None:
+    known = progress("0")
+    assert saga.states(at(1), steps=4, progress=known, fallbacks={2}, is_live=True) == (
+        *(S.DONE, S.RUNNING),
+        *(S.NOT_DONE, S.WAITING),
+    )
+    assert saga.states(at(2), steps=4, progress=known, fallbacks={2}, is_live=True) == (
+        *(S.DONE, S.NOT_DONE),
+        *(S.RUNNING, S.WAITING),
+    )

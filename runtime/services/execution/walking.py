@@ -13,8 +13,9 @@ from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction, FlowState, OutcomeStatus
 from runtime.kernel import saga
-from runtime.kernel.saga import End, Position, Progress
+from runtime.kernel.saga import End, Position
 from runtime.models import Intent, StepReceipt
+from runtime.queries import sagas
 from runtime.services import reservations
 from runtime.services.execution import agent_lock, endings, rendering, writing
 from runtime.services.journal import Journal
@@ -41,7 +42,7 @@ def advance(
             recorded_by=recorded_by,
         )
         return
-    here = position_of(intent)
+    here = sagas.position_of(intent)
     step = rendering.step_id(intent, here.step)
     StepReceipt.objects.create(
         intent=intent,
@@ -53,7 +54,7 @@ def advance(
         recorded_by=recorded_by,
     )
     following = saga.after(
-        here, steps=intent.steps, progress=progress_of(intent), fallbacks=rendering.fallbacks(intent)
+        here, steps=intent.steps, progress=sagas.progress_of(intent), fallbacks=rendering.fallbacks(intent)
     )
     journal.add(
         events.SagaAdvanced(
@@ -82,7 +83,7 @@ def fail(
     recorded_by: str = SYSTEM,
 ) -> None:
     """No forward call will be made any more: what was done is undone, or there is nothing to undo."""
-    back = saga.turn_back(progress_of(intent))
+    back = saga.turn_back(sagas.progress_of(intent))
     if back is None:
         endings.abort(
             journal, intent, status=status, code=code, error_category=error_category, recorded_by=recorded_by
@@ -93,7 +94,7 @@ def fail(
             intent_id=str(intent.pk),
             step=rendering.step_id(intent, intent.position),
             cause=str(code),
-            done=_ids_of(intent, progress_of(intent).standing),
+            done=_ids_of(intent, sagas.progress_of(intent).standing),
         )
     )
     journal.move(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
@@ -104,7 +105,7 @@ def fail(
 
 def stand_ins(intent: Intent) -> dict[str, int]:
     """The steps that a route may run in place of the one at the intent's position, with their places."""
-    here, spare = position_of(intent), rendering.fallbacks(intent)
+    here, spare = sagas.position_of(intent), rendering.fallbacks(intent)
     return {rendering.step_id(intent, at): at for at in saga.stand_ins(here, fallbacks=spare)}
 
 
@@ -116,7 +117,7 @@ def fall_back(journal: Journal, intent: Intent, *, to_step: str) -> None:
 
 def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
     """A route closes the flow although the step has failed: what was done before it stands."""
-    if not progress_of(intent).standing:
+    if not sagas.progress_of(intent).standing:
         # Nothing has happened: what a closed flow holds would be taken as used up.
         released = reservations.release(flow=journal.flow, reason=Reason.CLOSED_BY_ROUTE, at=journal.at)
         journal.add(*released)
@@ -134,22 +135,6 @@ def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) ->
         recorded_by=recorded_by,
     )
     agent_lock.give_back(journal, ended=intent)
-
-
-def position_of(intent: Intent) -> Position:
-    """Where the intent stands."""
-    return Position(step=intent.position, direction=Direction(intent.direction))
-
-
-def progress_of(intent: Intent) -> Progress:
-    """What is done and undone, from the rows of finished steps."""
-    if intent.steps == 1:
-        return Progress()
-    rows = list(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
-    return Progress(
-        done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
-        undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
-    )
 
 
 def _go_on(journal: Journal, intent: Intent, to: Position) -> None:
@@ -182,7 +167,9 @@ def _complete(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
 def _converge(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     """Every effect is undone: the state has converged, and the agent may work again."""
     journal.add(
-        events.SagaCompensated(intent_id=str(intent.pk), undone=_ids_of(intent, progress_of(intent).undone))
+        events.SagaCompensated(
+            intent_id=str(intent.pk), undone=_ids_of(intent, sagas.progress_of(intent).undone)
+        )
     )
     endings.abort(
         journal,

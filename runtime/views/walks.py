@@ -1,0 +1,69 @@
+"""The steps of an intent with several, as pages show them: from rows, or from frozen evidence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from runtime.queries.sagas import StepShown
+from runtime.views import presenters
+from runtime.views.presenters import Badge
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step; `by` is empty where the runtime recorded it."""
+
+    step: str
+    target: str
+    badge: Badge
+    is_current: bool
+    has_undo: bool
+    at: datetime | None
+    by: str
+
+
+def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[Row]:
+    """The steps as they stand now."""
+    return [
+        Row(
+            step=step.step,
+            target=step.target,
+            badge=presenters.badge(presenters.STEP_STATES, step.state),
+            is_current=step.is_current,
+            has_undo=step.has_undo,
+            at=step.recorded_at,
+            by=_person(step.recorded_by, names),
+        )
+        for step in steps
+    ]
+
+
+def of_evidence(operational: Mapping[str, Any]) -> list[Row]:
+    """The steps as they stood when a person was asked; none in the evidence of a single step."""
+    return [
+        Row(
+            step=item["step"],
+            target=item["target"],
+            badge=presenters.badge(presenters.STEP_STATES, item["state"]),
+            is_current=item["is_current"],
+            has_undo=item["has_undo"],
+            at=parse_datetime(item["recorded_at"]) if item["recorded_at"] else None,
+            by=_person(item["recorded_by"], {}),
+        )
+        for item in operational.get("steps", ())
+    ]
+
+
+def aim(attempt: Mapping[str, Any]) -> str:
+    """What an attempt was for, where it did not simply do its step."""
+    undoing = attempt.get("direction") == "COMPENSATE"
+    if attempt.get("purpose") == "PROBE":
+        return "asks whether it was undone" if undoing else "asks whether it was done"
+    return "undoes it" if undoing else ""
+
+
+def _person(actor: str, names: Mapping[str, str]) -> str:
+    return presenters.actor_words(actor, names) if actor.startswith("user:") else ""

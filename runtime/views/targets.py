@@ -73,7 +73,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404
     tell = messages.success if found.is_good else messages.error
     can = "can be called" if found.is_good else "cannot be called"
-    tell(request, f"{name} {can}. {'. '.join(found.findings)}. Nothing was sent to it.")
+    tell(request, f"{name} {can}: {'; '.join(found.findings)}. Nothing was sent to it.")
     return redirect(PAGE)
 
 

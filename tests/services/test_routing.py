@@ -11,6 +11,7 @@ from pytest_django.fixtures import Settings
 
 from audit import canonical
 from audit.models import LedgerEntry
+from audit.permissions import Role
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
@@ -20,6 +21,7 @@ from runtime.services import agent_events, execution, packs
 from runtime.services.execution import Status
 from tests.adapters import targets
 from tests.services import trade
+from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 SPARE = "- {id: spare, target: broker, request: {path: /spare}}"
@@ -239,3 +241,10 @@ def test_a_kind_without_routes_is_not_looked_at(desk: Desk, monkeypatch: pytest.
     intent_id = desk.accept()
     assert b"followed" not in bytes(trade.intent(intent_id).requests)
     assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_the_page_of_a_kind_shows_its_routes(desk: Desk) -> None:
+    desk.accept("{when: 'true', action: RE_ENGAGE, advice: Ask for less}")
+    page = text_of(sign_in(Role.AUDITOR), "/kinds/BUY/")
+    for words in ("Routes after a result", "RE_ENGAGE", "Ask for less"):
+        assert words in page

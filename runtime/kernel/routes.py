@@ -113,7 +113,7 @@ def choose(
     routes: Sequence[Route], *, names: Mapping[str, Any], result: Result, fallbacks: Collection[str]
 ) -> Choice:
     """The first route that fits. `fallbacks` are the steps that may run in place of the one that failed."""
-    errors, known = [], language.shared(names)
+    errors, known = list[Error](), language.shared(names)
     for number, route in enumerate(routes, start=1):
         if route.action not in POSSIBLE[result]:
             continue

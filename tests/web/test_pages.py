@@ -28,6 +28,7 @@ PAGES = [
     "/reviews/",
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
+    "/budgets/reservations/",
     "/ledger/",
 ]
 

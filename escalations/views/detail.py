@@ -153,7 +153,7 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     """How the questions to the agent stand; the newest is told beside the decision, others with answers."""
     row = _row(request, escalation)
     over = "" if row.waiting_until else contracts.Closing.WAIT_ENDED  # the sweeper may come a little later
-    asked = [
+    asked: list[dict[str, Any]] = [
         {
             "question": item,
             "text": words.visible_lines(item.text),

@@ -1,6 +1,7 @@
 """`POST /flows/{dfid}/answers`: the form of an answer, and who may give it."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
@@ -26,7 +27,7 @@ def escalate(caller: ground.Caller) -> str:
 def ask(dfid: str, *, text: str = "Why ten?") -> None:
     """A person asks."""
     olivia = User.objects.filter(username="olivia").first() or factories.user("olivia")
-    escalation = Escalation.objects.get(flow=dfid)
+    escalation = Escalation.objects.get(flow=UUID(dfid))
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=text)
     assert isinstance(answer, deciding.Decided), answer
 

@@ -11,7 +11,7 @@ from audit import canonical
 from audit.models import LedgerEntry, Payload
 from escalations.contracts import Action
 from escalations.models import Escalation, Evidence, Question
-from escalations.services import deciding, drifting, revising
+from escalations.services import answering, deciding, drifting, revising
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.models import Agent
@@ -143,7 +143,7 @@ def test_nobody_answers_what_nobody_asked(desk: factories.Desk) -> None:
     assert code(factories.answer(desk, escalation)) == (409, "NOTHING_ASKED")
     flow = desk.open()
     asked = wire.AnswerRequest(text="Well.")
-    found = factories.answering.answer(agent=desk.again(), dfid=flow.dfid, asked=asked)
+    found = answering.answer(agent=desk.again(), dfid=flow.dfid, asked=asked)
     assert code(found) == (409, "NOTHING_ASKED")
 
 

@@ -1,5 +1,7 @@
 """Admins, handshakes and proposals race: one manifest in force, and nothing else moved by it."""
 
+from functools import partial
+
 import pytest
 
 from audit.models import LedgerEntry
@@ -90,7 +92,7 @@ def test_handshakes_beside_activations_move_neither_budget_nor_status(real_db: s
     def work(number: int) -> object:
         if number == 0:
             return [
-                racing.patiently(lambda at=at: activated(f"1.{5 + at}.0", seen=f"1.{4 + at}.0"))
+                racing.patiently(partial(activated, f"1.{5 + at}.0", seen=f"1.{4 + at}.0"))
                 for at in range(ROUNDS)
             ]
         asked = wire.HandshakeRequest(agent_id="trader", manifest_version="1.4.0", protocol_version="1.0")

@@ -11,6 +11,7 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
+from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import AgentStatus, Direction, FlowState, IntentState, OutcomeStatus
 from runtime.models import Agent, Intent, Outcome, StepReceipt
 from runtime.queries import clock, intents
@@ -78,7 +79,7 @@ def test_what_a_later_step_says_of_a_fact_counts(desk: trade.Desk, monkeypatch: 
     said = iter([b'{"status":"PART"}', b'{"status":"FILLED"}', b'{"other":1}'])
     monkeypatch.setattr(
         "runtime.services.execution.calling.call",
-        lambda claim, **_: stock.Receipt(status_code=200, body=next(said)),
+        lambda claim, **_: Receipt(status_code=200, body=next(said)),
     )
     walk(intent_id)
     assert canonical.decode(bytes(Outcome.objects.get(pk=intent_id).deviations)) == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -82,7 +83,7 @@ def test_a_worker_that_dies_leaves_one_effect(
     assert book.order == ([*FORWARD[:2], *reversed(BACK)] if path in BACK else list(FORWARD))
 
 
-def step_at(intent_id: object) -> str:
+def step_at(intent_id: UUID) -> str:
     row = Intent.objects.get(pk=intent_id)
     return books.STEPS[row.position] + ("/undo" if row.direction == "COMPENSATE" else "")
 

@@ -11,7 +11,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
 from runtime.models import Flow
 from runtime.queries import clock
-from runtime.services import flows, races, sweeping
+from runtime.services import execution, flows, races, sweeping
 from runtime.services.execution import claiming
 from tests.services import book as books
 from tests.services import trade
@@ -61,8 +61,8 @@ def test_an_agent_can_withdraw_a_walk_that_has_not(book: Book) -> None:
     desk = trade.open_desk(base_url=book.base_url)
     intent_id = begun(book, desk, S.ACCEPTED)
     flows.cancel(agent=desk.agent, dfid=trade.flow_of(intent_id).dfid, reason="changed my mind")
-    assert attempt(intent_id) == books.execution.AttemptResult(
-        status=books.execution.Status.ENDED, called=False, detail="CANCELLED"
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=execution.Status.ENDED, called=False, detail="CANCELLED"
     )
 
 

@@ -1,4 +1,4 @@
-"""The demo agents: ``python -m dir_console.demo.agents --base URL --keys FILE``, seven threads in one process.
+"""The demo agents, a thread each: ``python -m dir_console.demo.agents --base URL --keys FILE``.
 
 Keys come from the file (JSON, agent id to key, readable by its owner only) or from variables such as
 ``DIR_AGENT_KEY_MOMENTUM_TRADER``.

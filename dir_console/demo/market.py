@@ -31,7 +31,7 @@ CLOSED_S: Final = 20.0
 SHUT_TURN_S: Final = 40.0
 # The watchlist's own service is being looked after once per cycle, some time before the close.
 CARE_FROM_S: Final = 150.0
-CARE_S: Final = 25.0
+CARE_S: Final = 40.0
 
 _MOVES_SHARE = 0.4
 _JUMP_SHARE = 0.02

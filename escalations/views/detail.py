@@ -62,6 +62,8 @@ CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
     ),
     Action.ABORT: ("Abort", "Nothing runs. Always possible, always the cheapest", "cross", "danger"),
 }
+# After an intent something may have run already, and steps that are done may be undone.
+ABORT_AFTERWARDS = "Nothing goes forward any more. Always possible, always the cheapest"
 
 
 @require_safe
@@ -241,7 +243,7 @@ def _form(
     )
     weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
     return {
-        "choices": [_choice(action, answer, kept) for action, answer in answers.items()],
+        "choices": [_choice(action, answer, kept, situation.family) for action, answer in answers.items()],
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
@@ -257,8 +259,12 @@ def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[params.F
     return params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
 
 
-def _choice(action: Action, answer: policy.Answer, kept: Mapping[str, str]) -> Choice:
+def _choice(
+    action: Action, answer: policy.Answer, kept: Mapping[str, str], family: contracts.Family
+) -> Choice:
     word, hint, icon, tone = CHOICES[action]
+    if action is Action.ABORT and family is contracts.Family.OPERATIONAL:
+        hint = ABORT_AFTERWARDS
     why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
     chosen = not why and kept.get("action") == action
     return Choice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)

@@ -27,7 +27,8 @@ def desk() -> factories.Desk:
 
 
 def reconsidered(escalation: Escalation) -> list[str]:
-    proposal = Proposal.objects.select_related("flow").get(pk=escalation.proposal_id)
+    assert escalation.proposal is not None
+    proposal = Proposal.objects.select_related("flow").get(pk=escalation.proposal.pk)
     flow = proposal.flow
     fresh = judging.reconsider(flow=flow, agent=flow.agent, proposal=proposal, at=clock.now())
     return builders.codes(fresh.verdict)

@@ -55,12 +55,14 @@ class Tried:
     """One attempt that has ended: what for, what it came to, and what is known of those before it.
 
     `failures` counts the operational failures before it. `in_doubt` says that an earlier call under this key
-    ended unknown and nothing has settled it since. `on_unknown` is PROBE only where the call can be probed.
+    ended unknown and nothing has settled it since; `over_at` is when the last such call is surely over. None
+    of a PROBE says that it is. `on_unknown` is PROBE only where the call can be probed.
     """
 
     result: CallResult
     failures: int
     in_doubt: bool = False
+    over_at: datetime | None = None
     direction: Direction = Direction.FORWARD
     purpose: Purpose = Purpose.CALL
     on_unknown: OnUnknown = OnUnknown.PERSON
@@ -116,8 +118,13 @@ def _after_unknown(tried: Tried, result: Failure, *, at: datetime, jitter: float
 
 
 def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) -> Action:
-    """A target that knows nothing of the key has done nothing: the call goes out again, as a first one."""
+    """A target that knows nothing of the key has done nothing: the call goes out again, as a first one.
+
+    While the call in doubt may still be on its way, nothing is settled: it could arrive after the answer.
+    """
     if result.category is FailureCategory.NOT_HAPPENED:
+        if tried.over_at is not None and at < tried.over_at:
+            return RetryAt(at=tried.over_at, failures=tried.failures, purpose=Purpose.PROBE)
         return RetryAt(at=at, failures=tried.failures)
     return again(
         failure=result,

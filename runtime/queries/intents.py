@@ -61,8 +61,12 @@ def get_standing(*, agent_pk: int) -> Standing:
 
 def is_in_doubt(*, intent: Intent) -> bool:
     """Whether an earlier call of the step at hand ended without anybody knowing what it did."""
-    unknown = Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN, purpose=Purpose.CALL)
-    return unknown.filter(number__gt=intent.settled).exists()
+    return _unsettled(intent).exists()
+
+
+def get_doubtful_since(*, intent: Intent) -> datetime | None:
+    """When the last call that is in doubt was begun; None where none is."""
+    return _unsettled(intent).order_by("-number").values_list("started_at", flat=True).first()
 
 
 def has_taken_effect(*, intent: Intent) -> bool:
@@ -129,3 +133,8 @@ def has_stirring_children(*, flow: Flow, since: datetime) -> bool:
 
 def _stirring(parent: UUID | OuterRef, since: datetime) -> QuerySet[Flow]:
     return Flow.objects.filter(parent=parent).filter(~Q(state__in=ENDED) | Q(updated_at__gte=since))
+
+
+def _unsettled(intent: Intent) -> QuerySet[Attempt]:
+    unknown = Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN, purpose=Purpose.CALL)
+    return unknown.filter(number__gt=intent.settled)

@@ -39,10 +39,9 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
     settings.DATABASES["default"]["NAME"] = database
     django.setup()
 
-    from runtime.models import Intent
-    from runtime.queries import clock
-    from runtime.services import execution, sweeping
+    from runtime.services import sweeping
     from runtime.services.execution import calling
+    from tests.services import book as books
 
     worker = Worker(point=point, path=path, call=calling.call)
     calling.call = worker.calling  # the only way to die between two lines
@@ -50,8 +49,7 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
     status = ""
     while status not in ENDS:
         # The waits between two tries are not what is tried here.
-        Intent.objects.filter(pk=intent_id, state="PENDING").update(next_at=clock.now())
-        status = execution.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
+        status = books.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
         worker.pass_by("recorded")
 
 

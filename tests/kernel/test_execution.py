@@ -98,8 +98,12 @@ def test_a_kind_may_say_what_follows_an_unknown_result(on_unknown: OnUnknown, pu
     assert decide(lost, failures=3, on_unknown=on_unknown) == GiveToPerson(reason=Reason.IN_DOUBT, failures=4)
 
 
-def probe(result: Receipt | Failure, *, failures: int = 1) -> execution.Action:
-    return decide(result, failures=failures, in_doubt=True, purpose=Purpose.PROBE, on_unknown=OnUnknown.PROBE)
+ABSENT = Failure(category=FailureCategory.NOT_HAPPENED, failure_class=FailureClass.TERMINAL, detail="nothing")
+
+
+def probe(result: Receipt | Failure, *, failures: int = 1, **known: Any) -> execution.Action:
+    given = {"in_doubt": True, "purpose": Purpose.PROBE, "on_unknown": OnUnknown.PROBE, **known}
+    return decide(result, failures=failures, **given)
 
 
 def test_what_a_probe_finds_is_the_receipt() -> None:
@@ -107,10 +111,16 @@ def test_what_a_probe_finds_is_the_receipt() -> None:
 
 
 def test_what_a_probe_does_not_find_is_sent_again_at_once() -> None:
-    absent = Failure(
-        category=FailureCategory.NOT_HAPPENED, failure_class=FailureClass.TERMINAL, detail="nothing"
+    assert probe(ABSENT, failures=3) == RetryAt(at=AT, failures=3, purpose=Purpose.CALL)
+    assert probe(ABSENT, over_at=AT) == RetryAt(at=AT, failures=1, purpose=Purpose.CALL)
+
+
+def test_a_call_that_may_still_arrive_is_asked_about_again_when_it_is_over() -> None:
+    over_at = AT + timedelta(milliseconds=1)
+    assert probe(ABSENT, failures=3, over_at=over_at) == RetryAt(
+        at=over_at, failures=3, purpose=Purpose.PROBE
     )
-    assert probe(absent, failures=3) == RetryAt(at=AT, failures=3, purpose=Purpose.CALL)
+    assert probe(RECEIPT, over_at=over_at) == Succeed(receipt=RECEIPT)
 
 
 @pytest.mark.parametrize("failure_class", list(FailureClass))

@@ -6,9 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID
+
+from django.conf import settings
 
 from runtime.contracts.receipt import CallResult
 from runtime.models import Attempt, Intent
@@ -109,8 +112,11 @@ def pack(*, on_unknown: str = "person") -> str:
 
 
 def attempt(intent_id: UUID, *, owner: str = trade.OWNER) -> execution.AttemptResult:
-    """One attempt that is due now."""
-    Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
+    """One attempt that is due now, so long after those before it that they are surely over."""
+    now = clock.now()
+    before = now - timedelta(seconds=settings.DIR_LEASE_S)
+    Attempt.objects.filter(intent_id=intent_id, started_at__gt=before).update(started_at=before)
+    Intent.objects.filter(pk=intent_id).update(next_at=now)
     return execution.attempt(intent_id, owner=owner)
 
 

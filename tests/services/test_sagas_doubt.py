@@ -12,7 +12,7 @@ from escalations.models import Escalation
 from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, intents
-from runtime.services import races, stops, sweeping
+from runtime.services import execution, races, stops, sweeping
 from runtime.services.execution import claiming
 from tests.services import book as books
 from tests.services import trade
@@ -123,6 +123,24 @@ def test_what_did_not_happen_may_be_late_now_and_is_then_not_sent(book: Book, de
     assert Attempt.objects.get(purpose=Purpose.PROBE).error_category == "NOT_HAPPENED"
     assert trade.states(intent_id) == (IntentState.EXPIRED, FlowState.ABORTED)
     assert not book.effects
+
+
+@probing
+def test_a_call_that_may_still_arrive_is_not_sent_a_second_time(
+    book: Book, desk: trade.Desk, settings: Settings
+) -> None:
+    """A worker dies in mid-call and the next start asks at once: the target has not heard of the key yet."""
+    intent_id = desk.accept()
+    claimed = races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    assert isinstance(claimed, claiming.Claimed)
+    assert sweeping.expire_all_leases() == 1
+    Intent.objects.update(next_at=clock.now())
+    assert execution.attempt(intent_id, owner=trade.OWNER).status == "RETRY_LATER"
+    over_at = Attempt.objects.get(number=1).started_at + timedelta(seconds=settings.DIR_LEASE_S)
+    assert Intent.objects.values_list("purpose", "next_at", "failures").get() == (Purpose.PROBE, over_at, 1)
+    books.call(claimed)
+    assert walk(intent_id) == ["ADVANCED", "ADVANCED", "SUCCEEDED"]
+    assert book.calls["/reserve"] == 1
 
 
 @resending

@@ -1,8 +1,10 @@
 """The record of a call: one transaction, written only by the worker that still holds the claim."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
+
+from django.conf import settings
 
 from audit import events, ledger
 from runtime.contracts.policy_kind import OnUnknown
@@ -70,6 +72,7 @@ def _follow(
         result=result,
         failures=intent.failures,
         in_doubt=intents.is_in_doubt(intent=intent),
+        over_at=_over_at(intent),
         direction=Direction(intent.direction),
         purpose=Purpose(intent.purpose),
         on_unknown=on_unknown,
@@ -108,6 +111,14 @@ def _follow(
         case _:
             assert_never(action)
     return action
+
+
+def _over_at(intent: Intent) -> datetime | None:
+    """When the call that a probe asks about is surely over: a call ends before its lease, whoever made it."""
+    if intent.purpose != Purpose.PROBE:
+        return None
+    since = intents.get_doubtful_since(intent=intent)
+    return None if since is None else since + timedelta(seconds=settings.DIR_LEASE_S)
 
 
 def hold(claim: Claimed, *, why: str) -> None:

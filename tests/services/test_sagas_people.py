@@ -19,7 +19,7 @@ from runtime.queries import clock
 from runtime.services import locks, recovery
 from runtime.services.journal import Journal
 from tests.services import book as books
-from tests.services import trade
+from tests.services import stock, trade
 from tests.services.book import BUSY, HANG_UP, LOSE, REFUSE, Book, attempt, walk
 
 pytestmark = pytest.mark.django_db
@@ -227,6 +227,15 @@ def test_a_person_may_leave_what_stands_and_unlock_the_agent(
     assert (outcome.status, outcome.error_category) == ("FAILED", "COMPENSATION_FAILED")
     assert agent_status() == AgentStatus.ACTIVE
     assert attempt(intent_id).outcome == "FAILED"
+
+
+def test_what_stands_keeps_what_it_took(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stock, "_PLAIN", books.pack())
+    monkeypatch.setattr(trade, "PACK", stock.pack())
+    intent_id = stuck_backward(book, trade.open_desk(base_url=book.base_url))
+    decide(intent_id, recovery.give_up, reason=Reason.ABORTED_BY_PERSON, actor=PERSON)
+    assert trade.states(intent_id)[1] == FlowState.ABORTED
+    assert (stock.states(intent_id), stock.used()) == ({"COMMITTED"}, (0, 60))
 
 
 def test_what_was_compensated_in_doubt_and_refused_stays_in_doubt(book: Book, desk: trade.Desk) -> None:

@@ -5,7 +5,7 @@ The agent's row is locked before the intent's: `locks.lock_intent` sees to it wh
 
 from django.db.models import QuerySet
 
-from audit import events, ledger
+from audit import events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import LIVE_INTENTS, AgentStatus, Direction
 from runtime.models import Agent, Intent
@@ -49,10 +49,5 @@ def _move(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> No
     changed = events.AgentStatusChanged(
         agent_id=agent.agent_id, from_status=before, to_status=to, reason=str(reason)
     )
-    ledger.append_to(
-        tenant=agent.tenant,
-        stream=f"agent:{agent.agent_id}",
-        actor=journal.actor,
-        at=journal.at,
-        events=[changed],
-    )
+    # With the journal, after the resources that it settles: heads come last in the order of locks.
+    journal.add_to(f"agent:{agent.agent_id}", changed)

@@ -126,6 +126,8 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
 
 def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:
     """A person gives the compensations up: the flow ends with what still stands, and the agent may go on."""
+    # What stands has used up what the flow holds; an aborted flow would set it free for a second use.
+    journal.add(*reservations.commit(flow=journal.flow, at=journal.at))
     endings.abort(
         journal,
         intent,

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from audit import events, ledger
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.models import Agent
-from runtime.queries import clock
+from runtime.queries import clock, sagas
 from runtime.services import locks, races
 
 S = AgentStatus
@@ -20,6 +21,8 @@ MOVES: dict[AgentStatus, tuple[AgentStatus, ...]] = {
     S.SUSPENDED: (S.ACTIVE, S.PASSIVE, S.LOCKED, S.RETIRED),
     S.RETIRED: (),
 }
+_AT_WORK = (S.ACTIVE, S.PASSIVE)
+_STANDING = ("status", "status_reason", "watched_from", "locked_from", "locked_from_reason")
 RECORDED_PER_MINUTE = 60
 _REMEMBERED = 10_000
 
@@ -35,7 +38,8 @@ def set_status(
 ) -> Agent | Problem:
     """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409).
 
-    With `seen`, the status that the page showed, 409 where it has become another one meanwhile.
+    With `seen`, the status that the page showed, 409 where it has become another one meanwhile. An agent
+    that comes back from SUSPENDED while one of its flows is half done is LOCKED until that has converged.
     """
 
     def work() -> Agent | Problem:
@@ -53,9 +57,13 @@ def set_status(
             return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
         at = clock.now()
         agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
-        agent.save(update_fields=["status", "status_reason", "watched_from"])
+        if before is S.SUSPENDED and status in _AT_WORK and sagas.list_dirty_flows(agent, limit=1):
+            # Nobody locked it when it turned back: it was out of work for the graver reason.
+            agent.locked_from, agent.locked_from_reason = status, reason[:200]
+            agent.status, agent.status_reason = S.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY.value
+        agent.save(update_fields=_STANDING)
         changed = events.AgentStatusChanged(
-            agent_id=agent_id, from_status=before, to_status=status, reason=reason[:200]
+            agent_id=agent_id, from_status=before, to_status=agent.status, reason=agent.status_reason
         )
         ledger.append_to(tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=at, events=[changed])
         return agent

@@ -90,7 +90,8 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
     )
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=back)
-    messages.success(request, f"{agent_id} is {presenters.AGENT_STATUSES[status].word.lower()}.")
+    word = presenters.AGENT_STATUSES[AgentStatus(answer.status)].word  # half-done work may keep it locked
+    messages.success(request, f"{agent_id} is {word.lower()}.")
     return redirect(back)
 
 

@@ -257,6 +257,19 @@ def test_what_a_person_has_made_of_the_agent_meanwhile_stays(book: Book, desk: t
     assert standing() == (AgentStatus.SUSPENDED, "looked at")
 
 
+def test_an_agent_that_comes_back_to_half_done_work_is_locked_until_it_has_converged(
+    book: Book, desk: trade.Desk
+) -> None:
+    intent_id = turn_back(desk, book)
+    for status in (AgentStatus.SUSPENDED, AgentStatus.PASSIVE):
+        agents.set_status(
+            tenant=trade.TENANT, agent_id=trade.AGENT, status=status, reason="looked at", actor="user:1"
+        )
+    assert standing() == (AgentStatus.LOCKED, DIRTY)
+    walk(intent_id)
+    assert standing() == (AgentStatus.PASSIVE, "looked at")
+
+
 def test_the_agent_stays_locked_until_its_last_dirty_flow_has_converged(book: Book, desk: trade.Desk) -> None:
     first, second = desk.accept(), desk.accept()
     attempt(first)

@@ -102,7 +102,7 @@ def test_nothing_is_called_without_a_usable_secret(
         (501, C.TARGET_ERROR, K.TRANSIENT),
         (502, C.TARGET_BUSY, K.TRANSIENT),
         (503, C.TARGET_BUSY, K.TRANSIENT),
-        (504, C.TARGET_BUSY, K.TRANSIENT),
+        (504, C.TIMED_OUT, K.UNKNOWN),
     ],
 )
 def test_a_status_says_what_may_follow(

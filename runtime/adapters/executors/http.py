@@ -20,7 +20,9 @@ from runtime.contracts.receipt import CallResult, Failure, FailureCategory, Fail
 MAX_ANSWER_BYTES = 64 * 1024
 
 C = FailureCategory
-_BUSY = frozenset({429, 502, 503, 504})
+_BUSY = frozenset({429, 502, 503})
+# Somebody on the way gave up waiting: the target may have had the call, and done it.
+_TIMED_OUT = frozenset({408, 504})
 
 
 def execute(call: Call) -> CallResult:
@@ -112,14 +114,14 @@ def _receipt(status_code: int, body: bytes) -> CallResult:
 
 
 def _refusal(status_code: int, retry_after: str) -> Failure:
-    """What a status outside 2xx means. A 5xx is a refusal: the same key is sent again, which is safe."""
+    """What a status outside 2xx means. A 5xx is a refusal (but for a timeout): the same key is sent again."""
     words = f"the target answered {status_code}"
     if status_code < httpx2.codes.OK:
         return _unknown(C.ANSWER_UNREADABLE, words, status_code)
     if status_code < httpx2.codes.BAD_REQUEST:
         return _terminal(C.REDIRECTED, f"{words}; redirects are not followed", status_code)
-    if status_code == httpx2.codes.REQUEST_TIMEOUT:
-        return _unknown(C.TIMED_OUT, words, status_code)
+    if status_code in _TIMED_OUT:
+        return _unknown(C.TIMED_OUT, f"{words}; it may have taken effect", status_code)
     if status_code in _BUSY:
         return _transient(C.TARGET_BUSY, words, status_code, _seconds(retry_after))
     if status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:

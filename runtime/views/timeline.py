@@ -90,6 +90,8 @@ _BAD = frozenset(
     }
 )
 
+_WHILE_WITH_PERSON = frozenset({Kind.ESCALATION_REVISED, Kind.ESCALATION_EXPIRED, Kind.ESCALATION_WITHDRAWN})
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -121,10 +123,17 @@ class Line:
 def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
     """The lane of an entry. A move of the flow belongs to whoever caused it."""
     if kind == Kind.FLOW_MOVED:
-        return LANES[_LANE_OF_STATE.get(str(payload.get("to_state")), Lane.CONTEXT)]
+        return LANES[_lane_of_move(str(payload.get("from_state")), str(payload.get("to_state")))]
     if kind == Kind.BUDGET_SPENT:
         return LANES[Lane.ESCALATION]
     return _BY_NAME.get(present(kind).lane, LANES[Lane.CONTEXT])
+
+
+def _lane_of_move(from_state: str, to_state: str) -> Lane:
+    """An end belongs where the flow was before it: only what a person had was ended by a decision."""
+    if to_state == states.FlowState.ABORTED and from_state != states.FlowState.ESCALATED:
+        return _LANE_OF_STATE.get(from_state, Lane.CONTEXT)
+    return _LANE_OF_STATE.get(to_state, Lane.CONTEXT)
 
 
 def tone_of(kind: str, payload: Mapping[str, Any]) -> str:
@@ -159,14 +168,14 @@ def lines(
                 icon=said.icon,
                 tone=tone_of(entry.kind, payload) or words.tone,
                 title=said.title,
-                summary=_short(effects.visible(said.sentence(payload))),
+                summary=_short(effects.visible(said.sentence(payload)), entry.actor, names),
                 minor=entry.kind == Kind.FLOW_MOVED,
                 actor=presenters.actor_words(entry.actor, names),
                 by_person=entry.actor.startswith("user:"),
                 at=entry.at,
                 offset=f"+{presenters.span(entry.at - begun_at)}" if begun_at else "",
                 wait=presenters.span(gap) if gap >= least else "",
-                wait_for=_waited_for(entry.actor) if gap >= least else "",
+                wait_for=_waited_for(entry) if gap >= least else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,
                 link=(link := _link(entry.kind, payload, entry.stream))[0],
@@ -178,8 +187,10 @@ def lines(
     return made
 
 
-def _short(sentence: str) -> str:
-    """Moments as time of day, since each line has its date; agents without their prefix."""
+def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:
+    """Moments as time of day, since each line has its date; agents and people by their names."""
+    if actor.startswith("user:") and sentence.startswith(f"{actor} "):
+        sentence = presenters.actor_words(actor, names) + sentence[len(actor) :]
     return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
 
 
@@ -203,9 +214,11 @@ def _is_flow(stream: str) -> bool:
     return reading.uuid(stream) is not None
 
 
-def _waited_for(actor: str) -> str:
-    """Who ended the wait is who was waited for."""
-    match actor.partition(":")[0]:
+def _waited_for(entry: LedgerEntry) -> str:
+    """Who ended the wait is who was waited for; the runtime revises and expires what a person has."""
+    if entry.kind in _WHILE_WITH_PERSON and entry.actor == "system":
+        return "a person"
+    match entry.actor.partition(":")[0]:
         case "user":
             return "a person"
         case "agent":

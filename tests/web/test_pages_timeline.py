@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from audit import canonical
 from audit import presenters as entry_presenters
 from audit.events import Kind
 from audit.models import LedgerEntry
@@ -69,6 +70,35 @@ def test_every_kind_has_a_lane() -> None:
         assert timeline.lane_of(kind, {}).name in {words.name for words in timeline.LANES.values()}
     assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.Lane.CONTEXT
     assert entry_presenters.present("thing:of_tomorrow").title
+
+
+def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
+    def lane(from_state: str) -> timeline.Lane:
+        return timeline.lane_of(Kind.FLOW_MOVED, {"from_state": from_state, "to_state": "ABORTED"}).lane
+
+    assert lane("ESCALATED") is timeline.Lane.DECISION
+    assert lane("COMPENSATING") is timeline.Lane.EXECUTION
+    assert lane("VALIDATING") is timeline.Lane.VALIDATION
+
+
+def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:
+    def entry(*, kind: Kind, actor: str, s: int) -> LedgerEntry:
+        told = {"author": actor, "policy_kind": "K", "policy_version": "1.0.0", "valid_until": "soon"}
+        stored = canonical.encode({"payload": told})
+        return LedgerEntry(kind=kind, actor=actor, body=stored, at=NOON + timedelta(seconds=s), seq=s)
+
+    made = timeline.lines(
+        [
+            entry(kind=Kind.PROPOSAL_SUBMITTED, actor="agent:a", s=1),
+            entry(kind=Kind.ESCALATION_WITHDRAWN, actor="system", s=60),
+            entry(kind=Kind.PROPOSAL_SUBMITTED, actor="user:7", s=120),
+            entry(kind=Kind.INTENT_BLOCKED, actor="system", s=180),
+        ],
+        names={"user:7": "olga"},
+        begun_at=NOON,
+    )
+    assert [line.wait_for for line in made] == ["", "a person", "a person", "the runtime"]
+    assert made[2].summary.startswith("olga proposes K")
 
 
 def test_every_state_has_a_badge() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from audit import canonical
@@ -137,7 +137,7 @@ def intent_shown(intent: Intent) -> IntentShown:
         writes=_written(canonical.decode(bytes(outcome.writes))) if outcome else [],
         deviations=_deviated(canonical.decode(bytes(outcome.deviations))) if outcome else [],
         recorded_at=outcome.recorded_at if outcome else None,
-        took=f"{outcome.duration_ms} ms" if outcome else "",
+        took=presenters.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
     )
 
 

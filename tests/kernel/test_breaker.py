@@ -103,5 +103,17 @@ def test_what_a_result_says_about_the_target() -> None:
     assert told(failure(FailureCategory.TARGET_REFUSED, FailureClass.TERMINAL)) is Signal.WORKS
     assert told(failure(FailureCategory.TARGET_BUSY, FailureClass.TRANSIENT)) is Signal.FAILS
     assert told(failure(FailureCategory.TIMED_OUT, FailureClass.UNKNOWN)) is Signal.FAILS
-    assert told(failure(FailureCategory.SECRET_MISSING, FailureClass.TERMINAL)) is Signal.SILENT
-    assert told(failure(FailureCategory.LEASE_ENDED, FailureClass.TRANSIENT)) is Signal.SILENT
+
+
+@pytest.mark.parametrize("failure_class", FailureClass)
+def test_a_call_that_never_went_out_says_nothing_about_the_target(failure_class: FailureClass) -> None:
+    silent = {
+        item for item in FailureCategory if breaker.signal_of(failure(item, failure_class)) is Signal.SILENT
+    }
+    assert silent == {
+        FailureCategory.TARGET_UNKNOWN,
+        FailureCategory.SECRET_MISSING,
+        FailureCategory.EGRESS_REFUSED,
+        FailureCategory.REQUEST_INVALID,
+        FailureCategory.LEASE_ENDED,
+    }

@@ -54,6 +54,13 @@ def test_a_call_is_rendered_once_with_a_key_of_its_own() -> None:
     assert other.key != step.key
 
 
+def test_a_call_has_the_time_that_its_step_gives_it() -> None:
+    (step,) = judged(
+        steps=[{"id": "order", "target": "broker", "request": {"path": "/orders"}, "timeout_s": 3}]
+    ).steps
+    assert step.timeout_s == 3
+
+
 @pytest.mark.parametrize(
     "request_of",
     [
@@ -73,7 +80,9 @@ def test_what_cannot_be_made_into_a_call_is_rejected(request_of: dict[str, Any])
     assert verdict.reasons[0].message.startswith("The request cannot be made: ")
 
 
-@pytest.mark.parametrize("value", ["double(params.quantity) * 1e18", "{'a': [1e19]}"])
+@pytest.mark.parametrize(
+    "value", ["double(params.quantity) * 1e18", "double(params.quantity) * -1e18", "{'a': [1e19]}"]
+)
 def test_a_number_that_json_would_not_keep_is_not_predicted(value: str) -> None:
     verdict = judged(predicts=[{"fact": "price.AAPL", "value": value}])
     assert verdict.predicted == ()

@@ -97,6 +97,21 @@ def test_a_fail_is_never_lifted() -> None:
     assert verdict.decision is Decision.REJECT
 
 
+def test_a_fail_is_not_lifted_beside_what_is() -> None:
+    hard = {"id": "max_orders", "value": "params.notional_cents", "limit": "1", "on_exceed": "REJECT"}
+    soft = {
+        "id": "max_notional",
+        "value": "params.notional_cents",
+        "limit": "manifest.limits.max_notional_cents",
+    }
+    verdict = by_person(
+        (lift(), lift(subject="max_orders")), rules=builders.rules(kind=builders.kind(limits=[hard, soft]))
+    )
+    assert verdict.decision is Decision.REJECT
+    found = {item.subject: item.outcome for item in verdict.findings if item.check == "limits"}
+    assert found == {"max_orders": FindingOutcome.FAIL, "max_notional": FindingOutcome.LIFTED}
+
+
 def test_a_lift_beside_a_fail_changes_nothing_of_the_answer() -> None:
     verdict = by_person((lift(),), facts={"world": {**builders.WORLD, "market.state": "CLOSED"}})
     assert verdict.decision is Decision.REJECT
@@ -162,7 +177,8 @@ def test_a_price_that_carries_the_amount_over_the_limit_within_its_bounds_is_lif
         facts=builders.facts(
             world={**builders.WORLD, "price.AAPL": 20_070},
             seen={**builders.WORLD, "price.AAPL": 19_980},
-            lifts=(lift(),),
+            # Less than the amount is now: as it was shown, it is within the limit.
+            lifts=(lift(proposed_value="100001"),),
         ),
         rules=builders.rules(kind=live()),
     )

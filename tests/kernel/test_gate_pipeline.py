@@ -98,6 +98,7 @@ def test_the_last_attempt_says_that_it_was_the_last() -> None:
 def test_one_attempt_too_many_is_exhaustion_said_once() -> None:
     verdict = builders.judge(facts=builders.facts(attempts_used=3))
     assert verdict.exhausted
+    assert verdict.attempts_left == 0
     assert builders.codes(verdict) == ["REASONING_EXHAUSTION"]
 
 

@@ -34,6 +34,11 @@ def test_a_claim_that_would_fit_but_for_others_is_contention() -> None:
     assert verdict.claims == ()
 
 
+def test_a_claim_of_all_that_others_hold_is_contention_still() -> None:
+    verdict = judge(resource(reserved=1, committed=40), claims=[("cash", "60")])
+    assert builders.codes(verdict) == [Reason.RESOURCE_CONTENTION]
+
+
 def test_a_claim_that_would_not_fit_even_then_is_a_shortage() -> None:
     verdict = judge(resource(reserved=31, committed=41), claims=[("cash", "60")])
     assert builders.codes(verdict) == [Reason.INSUFFICIENT_LIQUIDITY]

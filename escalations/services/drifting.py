@@ -26,6 +26,9 @@ def revise_open() -> int:
     revised = 0
     for row in _suspects():
         try:
+            # Judged in here: one that cannot be judged keeps no other from its revision.
+            if not revising.is_drifted(escalation=row, flow=row.flow, agent=row.flow.agent):
+                continue
             revised += races.run(partial(_revise_one, row.pk, row.tenant))
         except Exception:
             log.exception("the evidence of escalation %s could not be revised", row.pk)
@@ -65,7 +68,6 @@ def _suspects() -> Sequence[Escalation]:
             rules[(row.flow.agent_id, kinds[row.pk])] != shown[row.pk]["policy_bundle_hash"]
             or any(live.get((row.tenant, fact["path"])) != fact["digest"] for fact in facts[row.pk])
         )
-        and revising.is_drifted(escalation=row, flow=row.flow, agent=row.flow.agent)
     ]
 
 

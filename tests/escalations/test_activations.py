@@ -62,6 +62,15 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
     assert Intent.objects.get().proposal.policy_version == "1.3.0"
 
 
+def test_one_that_cannot_be_judged_keeps_no_other_from_its_revision(desk: factories.Desk) -> None:
+    poisoned, other = desk.escalate(), desk.escalate()
+    Proposal.objects.filter(pk=poisoned.proposal_id).update(body=b"{}")
+    put_in_force()
+    assert drifting.revise_open() == 1
+    other.refresh_from_db()
+    assert other.revision == 2
+
+
 def test_evidence_under_rules_that_now_reject_shows_what_cannot_be_lifted(
     desk: factories.Desk, olivia: User
 ) -> None:

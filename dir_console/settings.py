@@ -145,6 +145,11 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SERIALIZER = "json"
+# Soft guards have a queue of their own: one that waits for a slow target holds up no intent and no sweep.
+CELERY_TASK_QUEUES = {
+    name: {"exchange": name, "routing_key": name, "exchange_type": "direct"} for name in ("celery", "guards")
+}
+CELERY_TASK_ROUTES = {"runtime.guard": {"queue": "guards"}}
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.conf import settings
 
 from tests.architecture import tree
 
@@ -48,8 +49,13 @@ def test_a_command_names_a_program_that_exists(name: str) -> None:
     assert venv.exists() or shutil.which(program), program
 
 
-def test_the_secrets_of_targets_reach_the_worker_alone() -> None:
-    assert [name for name in SERVICES if "env_file" in SERVICES[name]] == ["worker"]
+def test_the_secrets_of_targets_reach_only_what_calls_them() -> None:
+    assert [name for name in SERVICES if "env_file" in SERVICES[name]] == ["worker", "guards"]
+
+
+def test_every_queue_has_workers_and_guards_share_none_with_intents() -> None:
+    commands = [SERVICES[name]["command"] for name in ("worker", "guards")]
+    assert [words[words.index("--queues") + 1] for words in commands] == list(settings.CELERY_TASK_QUEUES)
 
 
 def test_only_the_web_service_is_reachable_and_only_from_this_host() -> None:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+import dir_console.celery
 from runtime.services import execution, sweeping
 from runtime.tasks import jobs
 from tests.faults.processes import ROOT, clean_environment, python
@@ -45,6 +46,18 @@ def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     jobs.ring(ids)
     jobs.ring([])
     until(lambda: sent == [str(one) for one in ids], timeout_s=30)
+
+
+def test_guards_wait_in_a_queue_of_their_own() -> None:
+    route = dir_console.celery.app.amqp.router.route
+    queues = {
+        task: route({}, task)["queue"] for task in (jobs.attempt.name, jobs.sweep.name, jobs.guard.name)
+    }
+    assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
+        "runtime.attempt": ("celery", "celery", "celery"),
+        "runtime.sweep": ("celery", "celery", "celery"),
+        "runtime.guard": ("guards", "guards", "guards"),
+    }
 
 
 def test_a_full_queue_drops_and_does_not_wait(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     made = Installation(folder=folder, env=env, port=free_port())
     try:
         made.run(made.argv(SERVICES["migrate"]["command"]))
-        for service in ("web", "worker", "beat"):
+        for service in ("web", "worker", "guards", "beat"):
             made.start(service)
         until(made.is_ready, timeout_s=START_S, interval_s=0.2)
         yield made

@@ -135,6 +135,20 @@ def test_the_claim_blocks_when_somebody_else_has_it_meanwhile(desk: trade.Desk) 
     stock.check()
 
 
+def test_the_claim_blocks_when_somebody_else_has_used_it_up(
+    desk: trade.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock.answer_with(monkeypatch, stock.DONE)
+    late = desk.accept()
+    lapse()
+    sweeping.sweep()
+    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    blocked = attempt(late)
+    assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
+    assert (stock.used(), stock.used("slots")) == ((0, 60), (0, 1))
+    stock.check()
+
+
 def test_in_doubt_keeps_it_until_a_person_knows(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     stock.answer_with(monkeypatch, stock.failure(FailureClass.UNKNOWN))
     intent_id = desk.accept()

@@ -64,7 +64,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
 
 def test_one_that_cannot_be_judged_keeps_no_other_from_its_revision(desk: factories.Desk) -> None:
     poisoned, other = desk.escalate(), desk.escalate()
-    Proposal.objects.filter(pk=poisoned.proposal_id).update(body=b"{}")
+    Proposal.objects.filter(escalations=poisoned).update(body=b"{}")
     put_in_force()
     assert drifting.revise_open() == 1
     other.refresh_from_db()

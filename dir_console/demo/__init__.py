@@ -1,4 +1,4 @@
-"""The demo world: a paper broker, a price feed and seven agents, each its own process.
+"""The demo world: a paper broker, a price feed and agents that trade on paper, in processes of their own.
 
 They know the console by its public HTTP API alone and import nothing of it.
 """

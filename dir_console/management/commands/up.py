@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "--demo",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="run a paper broker and seven agents beside it (default on a new folder)",
+            help="run a paper broker and its agents beside it (default on a new folder)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             self._say(f"It answers to these names only: {names}. Add others in DIR_ALLOWED_HOSTS.")
         self._say(f"Data folder: {folder}")
         if has_demo:
-            self._say("The demo runs: a paper broker and seven agents. Leave it out with --no-demo.")
+            self._say("The demo runs: a paper broker and its agents. Leave it out with --no-demo.")
         elif is_new:
             self._say("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
         if rescued:

@@ -5,6 +5,7 @@ Real services, a real database, a real target over HTTP. A longer search than th
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,11 +26,13 @@ from hypothesis.stateful import (
 )
 from pytest_django.fixtures import Settings
 
+from audit.models import LedgerEntry
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.models import Escalation
 from escalations.services import deciding
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, AgentStatus, IntentState
 from runtime.models import Attempt, Flow, Intent
 from runtime.services import agents, execution, facts, flows, intake, stops, sweeping, usage
@@ -56,8 +59,22 @@ MEANWHILE = st.sampled_from(
 )
 WHEN = st.sampled_from(["after_claim", "after_call"])
 FATES = st.sampled_from([Fate.SUCCEED, Fate.SUCCEED, Fate.SUCCEED, *Fate])
+# Of what undoes a step: most of it works, some of it a person has to look at.
+UNDOING = st.sampled_from([*[Fate.SUCCEED] * 3, Fate.REFUSE, Fate.REFUSE, Fate.LOSE_AFTER, Fate.BUSY])
 NUMBERS = st.integers(0, 9)
 ROUNDS = 12
+# What a search must have come across, or it has shown nothing.
+REACHED = {
+    "intent:in_doubt",
+    "intent:blocked",
+    "saga:advanced",
+    "saga:dirtied",
+    "saga:compensated",
+    "resource:released",
+    "resource:committed",
+    Reason.COMPENSATION_FAILED,
+    Reason.IN_DOUBT,
+}
 # Flow, Idempotency-Key, body, stored answer.
 Post = tuple[UUID, str, bytes, bytes]
 
@@ -68,9 +85,9 @@ class Lifecycle(RuleBasedStateMachine):
     opened = Bundle("opened")
     posted = Bundle("posted")
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, reached: Counter[str]) -> None:
         super().__init__()
-        self.ground = ground
+        self.ground, self.reached = ground, reached
         self.watch = lifecycle_invariants.Watch()
         self.sent_again: Counter[str] = Counter()
         self.stopped = False
@@ -95,10 +112,10 @@ class Lifecycle(RuleBasedStateMachine):
         opened = self.ground.open(parent)
         return multiple() if isinstance(opened, Problem) else opened
 
-    @rule(target=posted, asked=PROPOSALS)
-    def trade(self, asked: lifecycle_ground.Asked) -> Any:
-        """A proposal in a flow of its own."""
-        return self.propose(self.open(), asked) or multiple()
+    @rule(target=posted, asked=PROPOSALS, owner=WORKERS, fates=st.lists(FATES, max_size=4))
+    def trade(self, asked: lifecycle_ground.Asked, owner: str, fates: list[Fate]) -> Any:
+        """A proposal in a flow of its own; what is accepted goes to its target at once, so many times."""
+        return self.carry(asked, owner, fates)
 
     @rule(target=posted, dfid=opened, asked=PROPOSALS)
     def trade_in(self, dfid: UUID, asked: lifecycle_ground.Asked) -> Any:
@@ -168,6 +185,30 @@ class Lifecycle(RuleBasedStateMachine):
         if stopped or (self.stopped and when == "after_claim"):
             assert self.ground.broker.calls == calls, "the target was called after the stop"
 
+    @rule(
+        target=posted,
+        kind=st.sampled_from(lifecycle_ground.KINDS[1:]),
+        done=st.integers(1, 2),
+        owner=WORKERS,
+        undoing=st.lists(UNDOING, min_size=1, max_size=3),
+    )
+    def turn_back(self, kind: str, done: int, owner: str, undoing: list[Fate]) -> Any:
+        """A new intent does some of its three steps, fails for good at the next, and undoes some of them."""
+        self.settle()
+        asked = lifecycle_ground.Asked(kind=kind)
+        return self.carry(asked, owner, [*[Fate.SUCCEED] * done, Fate.REFUSE, *undoing])
+
+    def carry(self, asked: lifecycle_ground.Asked, owner: str, fates: Iterable[Fate]) -> Any:
+        """A proposal in a flow of its own, and a worker that attempts its intent, if there is one."""
+        calls = self.ground.broker.calls
+        post = self.propose(self.open(), asked)
+        intent = Intent.objects.filter(flow=post[0]).first() if post else None
+        if intent is not None:
+            for fate in fates:
+                self.work(intent.pk, owner, fate)
+        assert not self.stopped or self.ground.broker.calls == calls, "the target was called after the stop"
+        return post or multiple()
+
     def pending(self) -> QuerySet[Intent]:
         """The intents that wait for a worker, in order."""
         return Intent.objects.filter(state=IntentState.PENDING).order_by("created_at", "pk")
@@ -206,7 +247,7 @@ class Lifecycle(RuleBasedStateMachine):
         assert sweeping.sweep().failed == 0
         self.ground.shake_hands()
 
-    @rule(what=st.sampled_from(["settle", "settle", "settle", "a price moves", "a price jumps", *HOLDS]))
+    @rule(what=st.sampled_from([*["settle"] * 6, "a price moves", "a price jumps", *HOLDS]))
     def disturb(self, what: str) -> None:
         """The world moves, somebody holds things back, or all is well again."""
         if what == "settle":
@@ -295,6 +336,8 @@ class Lifecycle(RuleBasedStateMachine):
             self.drain()
             self.nothing_is_wrong()
             lifecycle_invariants.check_end()
+            self.reached.update(LedgerEntry.objects.values_list("kind", flat=True))
+            self.reached.update(Escalation.objects.values_list("reason", flat=True))
         finally:
             transaction.set_rollback(True)
             self.example.__exit__(None, None, None)
@@ -315,19 +358,21 @@ class Lifecycle(RuleBasedStateMachine):
 
 def test_whatever_happens_in_whatever_order(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    reached: Counter[str] = Counter()
     with lifecycle_ground.made(monkeypatch) as ground:
 
         class Played(Lifecycle):
             def __init__(self) -> None:
-                super().__init__(ground)
+                super().__init__(ground, reached)
 
         run_state_machine_as_test(Played, settings=_settings())
+    assert reached.keys() >= REACHED, sorted(REACHED - reached.keys())
 
 
 def _settings() -> hypothesis.settings:
-    """A quarter of the profile's examples: each is a life of many steps."""
+    """A sixth of the profile's examples: each is a life of many steps."""
     return hypothesis.settings(
-        max_examples=hypothesis.settings().max_examples // 4,
+        max_examples=hypothesis.settings().max_examples // 6,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),

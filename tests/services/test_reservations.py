@@ -1,11 +1,13 @@
 """Reservations from the verdict to every end: what is held, for how long, and that nothing leaks."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 from django.db import IntegrityError, transaction
 
+from audit import events
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from runtime.contracts.problem import Problem
@@ -210,6 +212,37 @@ def test_another_proposal_of_the_flow_takes_the_place_of_the_first(desk: trade.D
         )
     assert [event.kind for event in added] == ["resource:released", "resource:released", "resource:reserved"]
     assert stock.used() == (90, 0)
+
+
+def test_the_call_keeps_what_its_own_proposal_claims_in_the_order_of_names(desk: trade.Desk) -> None:
+    first = desk.accept()
+    flow = trade.flow_of(first)
+    other = another_proposal(desk, flow)
+    claims = [ResourceClaim(resource="units", amount=30), ResourceClaim(resource="slots", amount=1)]
+    with transaction.atomic():
+        added = reservations.reserve(flow=flow, proposal=other, claims=claims, at=clock.now())
+        assert names_of(added[2:]) == ["slots", "units"]
+        pinned = reservations.pin(intent=Intent.objects.get(pk=first), at=clock.now())
+    assert names_of(pinned or ()) == ["slots", "units"]
+    assert set(other.reservations.values_list("state", flat=True)) == {"HELD"}
+    assert (stock.used(), stock.used("slots")) == ((90, 0), (2, 0))
+
+
+def test_a_lease_ends_after_its_last_moment_and_a_call_has_none(desk: trade.Desk) -> None:
+    intent_id = desk.accept()
+    flow = trade.flow_of(intent_id)
+    ends = Reservation.objects.get(resource__name="units").lease_until
+    assert ends is not None
+    with transaction.atomic():
+        assert reservations.release_lapsed(flow=flow, at=ends) == []
+        assert reservations.pin(intent=Intent.objects.get(pk=intent_id), at=ends)
+        assert reservations.release_lapsed(flow=flow, at=ends + timedelta(days=1)) == []
+    assert stock.states(intent_id) == {"PINNED"}
+
+
+def names_of(added: Iterable[events.Event]) -> list[str]:
+    """The resources that entries are about, in their order."""
+    return [event.model_dump()["resource"] for event in added]
 
 
 def test_the_database_refuses_more_than_the_capacity(desk: trade.Desk) -> None:

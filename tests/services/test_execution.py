@@ -18,7 +18,7 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
 from runtime.queries import clock, intents
 from runtime.services import execution, races, stops, sweeping
-from runtime.services.execution import Status, attempting, calling, recording
+from runtime.services.execution import Status, attempting, calling, claiming, recording
 from tests.adapters import targets
 from tests.services import trade
 
@@ -166,6 +166,29 @@ def test_a_suspended_agent_is_waited_for_until_the_window_ends(status: AgentStat
     end_window(intent_id)
     assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=10)] == [intent_id]
     assert attempt(intent_id).status is Status.EXPIRED
+
+
+def test_an_intent_is_due_from_its_moment_and_too_late_from_its_end(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, moment = trade.open_desk(), clock.now() + timedelta(seconds=1)
+    due, ended = desk.accept(), desk.accept()
+    Intent.objects.filter(pk=due).update(next_at=moment)
+    Intent.objects.filter(pk=ended).update(valid_until=moment)
+    monkeypatch.setattr(clock, "now", lambda: moment)
+    assert attempt(due).status is Status.SUCCEEDED
+    assert attempt(ended) == execution.AttemptResult(status=Status.EXPIRED, called=False, detail="EXPIRED")
+
+
+def test_a_claim_is_a_workers_own_for_as_long_as_its_lease(settings: Settings) -> None:
+    intent_id = trade.open_desk().accept()
+    before = clock.now()
+    assert isinstance(races.run(lambda: claiming.claim(intent_id, owner=trade.OWNER)), claiming.Claimed)
+    lease_until = trade.intent(intent_id).lease_until
+    assert lease_until is not None
+    assert lease_until >= before + timedelta(seconds=settings.DIR_LEASE_S)
+    sweeping.sweep()
+    assert trade.intent(intent_id).state == IntentState.CLAIMED
 
 
 def test_a_retired_agents_intent_fails(calls: list[Any]) -> None:

@@ -210,6 +210,15 @@ def test_an_agent_that_is_already_passive_is_demoted_once() -> None:
     assert LedgerEntry.objects.filter(kind="agent:status_changed").count() == 1
 
 
+def test_what_time_has_filled_is_there_to_be_spent(desk: factories.Desk) -> None:
+    desk.escalate()
+    spent_at = desk.again().bucket_at
+    assert spent_at is not None
+    Agent.objects.update(bucket_at=spent_at - timedelta(hours=1))
+    desk.escalate()
+    assert desk.again().escalation_millitokens == 2_000
+
+
 def test_a_clock_set_back_does_not_fill_the_bucket_twice(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

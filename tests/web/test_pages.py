@@ -222,7 +222,7 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None
         "/escalations/?q=%00%ff",
         "/ledger/?before=-1&kind=none&stream=%00",
         "/agents/?status=NONE&after=%00",
-        "/kinds/ADJUST_POSITION/?version=1.0.0",
+        "/kinds/ADJUST_POSITION/?version=1.1.0",
     ):
         assert client.get(path).status_code == 200, path
     for path in (

@@ -22,7 +22,7 @@ from runtime.contracts.states import (
     OutcomeStatus,
 )
 from runtime.kernel import lifecycle
-from runtime.models import Agent, Attempt, FactVersion, Feedback, Flow, Intent, Outcome, Verdict
+from runtime.models import Agent, Attempt, FactVersion, Feedback, Flow, Intent, Outcome, StepReceipt, Verdict
 from runtime.queries import replaying
 from tests.services import stock
 
@@ -103,6 +103,11 @@ def check_endings(happened: Mapping[str, Attempt]) -> None:
             assert (len(done), undone) == (intent.steps, set()), intent.pk
         else:
             assert done == undone, (intent.pk, intent.state, done, undone)
+    undone_after: dict[UUID, int] = {}
+    undoing = StepReceipt.objects.filter(direction=Direction.COMPENSATE).order_by("pk")
+    for intent_id, position in undoing.values_list("intent", "position"):
+        assert position < undone_after.get(intent_id, position + 1), "what was done last is undone first"
+        undone_after[intent_id] = position
     dirty = Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS).exists()
     locked = Agent.objects.filter(status=AgentStatus.LOCKED, status_reason=Reason.PARTIAL_SUCCESS_DIRTY)
     assert dirty or not locked.exists(), "an agent is locked for a state that has converged"

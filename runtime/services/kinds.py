@@ -6,45 +6,22 @@ version it was judged under; contexts and sessions stay as they are.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from audit import events, ledger
 from runtime.contracts.policy_kind import PolicyKind as KindContract
-from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.kernel import versions
 from runtime.models import PolicyKind
 from runtime.queries import clock
 from runtime.queries import kinds as queries
 from runtime.services import four_eyes, pack_checks, pack_reading, races
+from runtime.services.drafts import Checked, Remark
 
 LONGEST_REASON = 500
 MOST_DRAFT_CHARS = 200_000
 STREAM = "system"
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
-
-    line: int
-    field: str
-    message: str
-    is_wrong: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    """A draft's text as it was read; `contract` is None where it is no policy kind at all."""
-
-    contract: KindContract | None
-    remarks: tuple[Remark, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether it may be saved."""
-        return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
 
 
 def register(
@@ -90,7 +67,7 @@ def put_in_force(
     )
 
 
-def check(*, tenant: str, text: str, kind: str = "") -> Checked:
+def check(*, tenant: str, text: str, kind: str = "") -> Checked[KindContract]:
     """Read a draft's text (YAML as in a pack, or JSON) and say what speaks against it. Writes nothing.
 
     With `kind`, the text must be a version of that kind.
@@ -131,7 +108,7 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
             if held is not None and held.digest == contract.digest and held.created_by == actor:
                 return held
         if contract is None or not checked.is_sound:
-            return _unsound(checked)
+            return checked.refusal(code="KIND_UNSOUND")
         at = clock.now()
         row, registered = register(tenant=tenant, contract=contract, actor=actor, at=at)
         _append(row, actor, at, registered)
@@ -265,19 +242,6 @@ def _remark(source: pack_reading.Source, problem: pack_reading.Problem, *, is_wr
         field=pack_reading.written(problem.place),
         message=problem.message,
         is_wrong=is_wrong,
-    )
-
-
-def _unsound(checked: Checked) -> Problem:
-    return Problem(
-        status=422,
-        code="KIND_UNSOUND",
-        detail="The draft was not saved. Correct what is listed and save it again.",
-        violations=tuple(
-            Violation(pointer=remark.field, message=remark.message)
-            for remark in checked.remarks
-            if remark.is_wrong
-        ),
     )
 
 

@@ -5,12 +5,11 @@ the agent's active manifest changes then: sessions, budgets and status stay as t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical, events, ledger
 from runtime.contracts.manifest import Manifest as ManifestContract
-from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.kernel import manifests as arithmetic
 from runtime.kernel import versions
@@ -18,32 +17,10 @@ from runtime.models import Agent, Manifest
 from runtime.queries import clock
 from runtime.queries import manifests as queries
 from runtime.services import agents, four_eyes, pack_reading, races
+from runtime.services.drafts import Checked, Remark
 
 LONGEST_REASON = 500
 MAX_DRAFT_CHARS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
-
-    line: int
-    field: str
-    message: str
-    is_wrong: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checked:
-    """A draft's text as it was read; `contract` is None where it is no manifest at all."""
-
-    contract: ManifestContract | None
-    remarks: tuple[Remark, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether it may be saved."""
-        return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
 
 
 def register(
@@ -75,7 +52,7 @@ def put_in_force(
     )
 
 
-def check(*, agent: Agent, text: str) -> Checked:
+def check(*, agent: Agent, text: str) -> Checked[ManifestContract]:
     """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
     if len(text) > MAX_DRAFT_CHARS:
         said = f"the text is longer than {MAX_DRAFT_CHARS} characters"
@@ -104,7 +81,7 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
             return _conflict("AGENT_RETIRED", f"{agent_id} is retired and gets no new manifest.")
         checked = check(agent=agent, text=text)
         if checked.contract is None or not checked.is_sound:
-            return _unsound(checked)
+            return checked.refusal(code="MANIFEST_UNSOUND")
         at = clock.now()
         row, registered = register(agent=agent, contract=checked.contract, actor=actor, at=at)
         _append(agent, actor, at, registered)
@@ -219,19 +196,6 @@ def _remark(source: pack_reading.Source, problem: pack_reading.Problem, *, is_wr
         field=pack_reading.written(problem.place),
         message=problem.message,
         is_wrong=is_wrong,
-    )
-
-
-def _unsound(checked: Checked) -> Problem:
-    return Problem(
-        status=422,
-        code="MANIFEST_UNSOUND",
-        detail="The draft was not saved. Correct what is listed and save it again.",
-        violations=tuple(
-            Violation(pointer=remark.field, message=remark.message)
-            for remark in checked.remarks
-            if remark.is_wrong
-        ),
     )
 
 

@@ -21,6 +21,7 @@ from runtime.models import PolicyKind
 from runtime.queries import kinds as queries
 from runtime.queries import rejudging
 from runtime.services import kinds, pack_writing
+from runtime.services.drafts import Checked
 from runtime.views import kinds as pages
 from runtime.views import params, presenters, refusing
 
@@ -104,7 +105,7 @@ def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
 
 
 def _editor(
-    request: HttpRequest, *, kind: str, text: str, checked: kinds.Checked | None, status: int = 200
+    request: HttpRequest, *, kind: str, text: str, checked: Checked[KindContract] | None, status: int = 200
 ) -> HttpResponse:
     tenant = tenant_of(request.user)
     contract = None if checked is None else checked.contract

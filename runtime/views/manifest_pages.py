@@ -21,6 +21,7 @@ from runtime.queries import manifests as versions
 from runtime.queries import rejudging
 from runtime.queries.pages import agents, people
 from runtime.services import manifests
+from runtime.services.drafts import Checked
 from runtime.views import changes, presenters, refusing
 from runtime.views import manifests as tables
 
@@ -154,7 +155,12 @@ def _next_text(agent: Agent, wanted: str) -> str:
 
 
 def _editor(
-    request: HttpRequest, agent: Agent, *, text: str, checked: manifests.Checked | None, status: int = 200
+    request: HttpRequest,
+    agent: Agent,
+    *,
+    text: str,
+    checked: Checked[ManifestContract] | None,
+    status: int = 200,
 ) -> HttpResponse:
     active = agent.active_manifest
     context: dict[str, Any] = {

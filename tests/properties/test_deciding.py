@@ -69,8 +69,10 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     assert dry_running.dry_run(**named) is not None
     answer = deciding.decide(user=olivia, **named)
     intents = Intent.objects.filter(flow_id=row.flow_id)
-    assert Decision.objects.filter(escalation=row).exists() is isinstance(answer, deciding.Decided)
-    assert intents.exists() is (isinstance(answer, deciding.Decided) and wish.action is not Action.ABORT)
+    # A question decides nothing: the escalation stays open.
+    decided = isinstance(answer, deciding.Decided) and wish.action is not Action.REQUEST_INFO
+    assert Decision.objects.filter(escalation=row).exists() is decided
+    assert intents.exists() is (decided and wish.action is not Action.ABORT)
     for intent in intents:
         ran = canonical.decode(bytes(intent.proposal.body))["params"]
         assert ran["notional_cents"] <= 150_000

@@ -33,7 +33,7 @@ def test_the_drain_lets_guards_look_by_themselves(real_db: str) -> None:
 
 
 def test_a_guard_thread_outlives_a_database_that_fails(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    real_db: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It looks again a second later; here it is told to stop instead."""
     stopping = threading.Event()
@@ -48,7 +48,9 @@ def test_a_guard_thread_outlives_a_database_that_fails(
     assert "could not be found" in caplog.text
 
 
-def test_a_guard_thread_that_is_told_to_stop_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_thread_that_is_told_to_stop_takes_no_more(
+    real_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stopping = threading.Event()
     looked: list[int] = []
     monkeypatch.setattr(queries, "list_due", lambda **_: [(1, clock.now()), (2, clock.now())])

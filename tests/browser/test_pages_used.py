@@ -26,7 +26,7 @@ def test_an_escalation_arrives_without_a_reload(
         page.keyboard.press("n")
     expect(row).to_be_visible()
     assert page.evaluate("window.sameDocument") is True
-    expect(page.locator(".nav .count")).to_be_visible()
+    expect(page.locator('.nav a[href="/escalations/"] .count')).to_be_visible()
 
 
 def test_modify_runs_what_the_person_changed_and_the_receipt_appears(

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from runtime.contracts import states
 from runtime.contracts.guard import Guard
@@ -19,6 +19,13 @@ from runtime.contracts.policy_kind import (
     is_empty,
 )
 
+# A 2xx or 3xx says that something was done, and nobody refuses by a 1xx.
+RefusingStatus = Annotated[int, Field(ge=400, le=599)]
+
+
+def _ordered(statuses: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(set(statuses)))
+
 
 class Resource(Contract):
     """Something that can run out; `capacity` is an integer in `unit`."""
@@ -31,11 +38,16 @@ class Resource(Contract):
 class Target(Contract):
     """A deployment setting: where steps go and which environment variable holds the signing secret.
 
-    It is not part of any kind's hash. Without `secret_env` the calls are unsigned.
+    It is not part of any kind's hash. Without `secret_env` the calls are unsigned. `refuses` are the statuses
+    that mean: not done, and will not be. A target that `honours_keys` does once what is sent twice under one
+    `Idempotency-Key`. `health` is a path that answers 2xx while the target can work.
     """
 
     base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$", max_length=500)]
     secret_env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")] | None = None
+    refuses: Annotated[tuple[RefusingStatus, ...], AfterValidator(_ordered), Field(max_length=20)] = ()
+    honours_keys: bool = False
+    health: Annotated[str, StringConstraints(pattern=r"^/[^\s#]*$", max_length=500)] | None = None
 
 
 class PackAgent(Contract):

@@ -32,6 +32,7 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
 TargetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Segment = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ParamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Source = Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION_CHARS)]
@@ -192,9 +193,24 @@ class Constraint(Contract):
 
 
 class Prediction(Contract):
-    """The value a fact is expected to have after the effect."""
+    """The value a fact is expected to have after the effect.
+
+    A person decides on this, so a change of the fact is material as that of a dependency is: any change,
+    but where `unless` is true. Without one, a dependency on the same fact has the word.
+    """
 
     fact: Template
+    value: Source
+    unless: Source | None = Field(default=None, exclude_if=is_none)
+
+
+class Figure(Contract):
+    """A parameter that the runtime works out for itself as well: what the agent states of it is a claim.
+
+    Expressions read `figures.<param>`, the greater of what is stated and `value`; people are shown both.
+    """
+
+    param: ParamName
     value: Source
 
 
@@ -292,12 +308,21 @@ class PolicyKind(Contract):
     gate_id: Slug | None = None
     routes: tuple[Route, ...] = ()
     red_lines: tuple[Words, ...] = ()
+    figures: tuple[Figure, ...] = Field(default=(), exclude_if=is_empty)
 
     @property
     def fallbacks(self) -> frozenset[str]:
         """The ids of the steps that only a FALL_BACK route runs: no part of the normal sequence."""
         named = (route.step for route in self.routes if route.action is RouteAction.FALL_BACK)
         return frozenset(step for step in named if step is not None)
+
+    @property
+    def resends_to(self) -> frozenset[str]:
+        """The targets to which a call in doubt is sent again under its key, without asking anybody."""
+        if self.on_unknown is not OnUnknown.RESEND:
+            return frozenset()
+        called = (step.target for step in self.steps if step.executor is ExecutorKind.HTTP)
+        return frozenset(target for target in called if target is not None)
 
     @property
     def confidence_threshold(self) -> float:

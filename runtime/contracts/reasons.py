@@ -9,6 +9,7 @@ class Reason(StrEnum):
     INVALID_SCHEMA = "INVALID_SCHEMA"
     CAPABILITY_NOT_FOUND = "CAPABILITY_NOT_FOUND"
     VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
+    KIND_UNSAFE = "KIND_UNSAFE"
     UNAUTHORIZED = "UNAUTHORIZED"
     AGENT_PASSIVE = "AGENT_PASSIVE"
     AGENT_LOCKED = "AGENT_LOCKED"
@@ -47,12 +48,14 @@ class Reason(StrEnum):
     PARENT_ENDED = "PARENT_ENDED"
     AGENT_SILENT = "AGENT_SILENT"
     SILENCE_OVER = "SILENCE_OVER"
+    TAMPERED = "TAMPERED"
 
 
 MEANINGS: dict[Reason, str] = {
     Reason.INVALID_SCHEMA: "Parameters or constraints break the policy kind's JSON Schema.",
     Reason.CAPABILITY_NOT_FOUND: "No active policy kind has this name.",
     Reason.VERSION_UNSUPPORTED: "The policy version named is not the one in force.",
+    Reason.KIND_UNSAFE: "The policy kind in force could keep all else waiting; a new version must come.",
     Reason.UNAUTHORIZED: "The active manifest does not grant this policy kind, or the session has ended.",
     Reason.AGENT_PASSIVE: "The agent may read, but its proposals are refused until an admin restores it.",
     Reason.AGENT_LOCKED: "The agent is locked until the world has settled.",
@@ -93,4 +96,5 @@ MEANINGS: dict[Reason, str] = {
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
     Reason.SILENCE_OVER: "The agent has spoken again, or nobody watches it now.",
     Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows in its hours.",
+    Reason.TAMPERED: "A stored row is not what the ledger recorded of it, so nothing was called.",
 }

@@ -143,6 +143,18 @@ class AttemptState(Choice):
     HELD = "HELD"
 
 
+class Effect(Choice):
+    """Whether a call has had its effect, as far as anybody knows."""
+
+    HAPPENED = "HAPPENED"
+    NOT_HAPPENED = "NOT_HAPPENED"
+    UNKNOWN = "UNKNOWN"
+
+
+# What settles a call that is in doubt.
+KNOWN_EFFECTS = (Effect.HAPPENED.value, Effect.NOT_HAPPENED.value)
+
+
 class CircuitState(Choice):
     """The circuit of a target: closed lets calls through, open lets none, half open lets one try."""
 

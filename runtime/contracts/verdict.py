@@ -41,6 +41,19 @@ class Difference(Contract):
     proposed: Any
 
 
+class FigureShown(Contract):
+    """A parameter that the runtime worked out beside what was stated of it (None: nothing).
+
+    `stated_text` and `live_text` are written as the effect sentence writes the parameter.
+    """
+
+    param: str
+    stated: Any
+    live: Any
+    stated_text: str
+    live_text: str
+
+
 class Segment(Contract):
     """A piece of the effect sentence; `value` pieces were given by the agent and are shown isolated."""
 
@@ -88,6 +101,7 @@ class Verdict(Contract):
     attempts_left: int
     exhausted: bool
     claims: tuple[ResourceClaim, ...] = Field(default=(), exclude_if=is_empty)
+    figures: tuple[FigureShown, ...] = Field(default=(), exclude_if=is_empty)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

@@ -76,13 +76,17 @@ class NegotiatedKind(Body):
 
 
 class HandshakeAnswer(Body):
-    """The session that a handshake gave."""
+    """The session that a handshake gave.
+
+    A new `epoch` says that a backup was restored: ask what became of a call before you repeat it.
+    """
 
     session_token: str
     expires_at: At
     protocol_version: str
     runtime_version: str
     agent_status: str
+    epoch: int
     policy_kinds: tuple[NegotiatedKind, ...]
 
 
@@ -346,6 +350,7 @@ class VerdictAnswer(BaseModel):
     intent_id: str | None = None
     escalation_id: str | None = None
     evidence_hash: str | None = None
+    retry_after_s: int | None = None
 
 
 class ViolationDocument(BaseModel):

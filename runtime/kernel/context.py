@@ -95,11 +95,6 @@ def _nested(seen: Iterable[SeenFact]) -> dict[str, dict[str, JsonValue]]:
     return nested
 
 
-def tokens_of(body: bytes) -> int:
-    """The estimate that the budget is kept by."""
-    return -(-len(body) // BYTES_PER_TOKEN)
-
-
 def _trimmed(whole: WorkingContext, *, tokens: int) -> WorkingContext:
     size = len(canonical.encode(whole.model_dump(mode="json")))
     over = size - tokens * BYTES_PER_TOKEN

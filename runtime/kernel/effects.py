@@ -59,6 +59,12 @@ def render(template: str, params: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
+def shown_in(template: str, name: str, value: Any) -> str:
+    """A value as the template writes this parameter; as it stands where the template does not name it."""
+    filters = (place[2] for place in _PLACE.finditer(template) if place[1] == name)
+    return _shown({name: value}, name, next(filters, None))
+
+
 def plain(segments: Iterable[Segment]) -> str:
     """The sentence as one line of text."""
     return "".join(segment[-1] for segment in segments)

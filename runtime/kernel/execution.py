@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from runtime.contracts.outcome import Deviation
+from runtime.contracts.outcome import Deviation, FactChange
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Direction, Purpose
-from runtime.kernel import backoff
+from runtime.kernel import backoff, predicted
 
 # "More than 3 times": the fourth operational failure calls a person (DIR paper, 9).
 FAILURES_TO_PERSON = 4
@@ -144,6 +144,13 @@ def _repeated(tried: Tried) -> Reason:
     return Reason.COMPENSATION_FAILED if undoing else Reason.REPEATED_FAILURE
 
 
+def is_settled_by_probe(tried: Tried, action: Action) -> bool:
+    """Whether the target was asked and has surely not done it: the call is a failure like any other now."""
+    if tried.purpose is not Purpose.PROBE or not isinstance(action, RetryAt):
+        return False
+    return action.purpose is Purpose.CALL
+
+
 def again(
     *,
     failure: Failure,
@@ -162,19 +169,23 @@ def again(
     return RetryAt(at=later, failures=failed, purpose=purpose)
 
 
-def deviations(*, expected: Sequence[Any], receipt: Mapping[str, Any]) -> tuple[Deviation, ...]:
-    """Expected effects that the receipt contradicts, in the order they were expected.
+def deviations(
+    *, expected: Sequence[Any], receipt: Mapping[str, Any], written: Sequence[FactChange] = ()
+) -> tuple[Deviation, ...]:
+    """Expected effects that the receipt, or a fact taken from it, contradicts, in their order.
 
     An expectation is `{fact, proposed}` (or `{fact, value}`); the receipt speaks of a fact under its whole
-    path or its last segment. What the receipt is silent about is no deviation: it may well be true.
+    path or its last segment. What the receipt is silent about is no deviation: it may well be true. Neither
+    is a fact that changed by as much as was expected from another value than was seen.
     """
     found = []
-    for effect in expected:
-        if not isinstance(effect, Mapping) or not isinstance(effect.get("fact"), str):
-            continue
-        fact = effect["fact"]
-        wanted = effect.get("proposed", effect.get("value"))
+    for effect in predicted.compare(expected=expected, written=written):
+        fact, wanted = effect.fact, effect.proposed
         name = fact if fact in receipt else fact.rpartition(".")[2]
-        if name in receipt and receipt[name] != wanted:
+        if effect.standing is predicted.Standing.DEVIATES:
+            found.append(Deviation(fact=fact, expected=wanted, observed=effect.after))
+        elif (
+            effect.standing is predicted.Standing.NOT_OBSERVED and name in receipt and receipt[name] != wanted
+        ):
             found.append(Deviation(fact=fact, expected=wanted, observed=receipt[name]))
     return tuple(found)

@@ -4,7 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentRole, AgentStatus
+from runtime.kernel import roles
 
 # A root and four levels below: strategy, plan, order, part, correction. Each level is one more round of
 # locks when a flow high up ends.
@@ -31,6 +32,7 @@ class Delegation:
     """What is known when an agent asks for a child. `may_delegate_to` is the parent's active manifest's."""
 
     parent_agent: str
+    parent_role: AgentRole
     parent_status: AgentStatus
     may_delegate_to: Collection[str]
     child_agent: str
@@ -40,9 +42,13 @@ class Delegation:
     open_family: int
 
 
+def _delegates(asked: Delegation) -> bool:
+    return roles.may_delegate(asked.parent_role) and asked.child_agent in asked.may_delegate_to
+
+
 def refuse(asked: Delegation) -> Refusal | None:
     """The first reason against opening the child; None where it may be opened."""
-    if asked.child_agent != asked.parent_agent and asked.child_agent not in asked.may_delegate_to:
+    if asked.child_agent != asked.parent_agent and not _delegates(asked):
         return Refusal.NOT_DELEGATED
     if not asked.ancestors_open:
         return Refusal.PARENT_ENDED

@@ -57,6 +57,8 @@ RULES: tuple[Rule, ...] = (
     # Without it any change of the fact is material.
     Rule(path="depends_on.*.unless", tighter=Tighter.UNKNOWN, absent=Absent.SHUT),
     Rule(path="predicts", tighter=Tighter.UNKNOWN, keyed_by="fact"),
+    Rule(path="predicts.*.unless", tighter=Tighter.UNKNOWN, absent=Absent.SHUT),
+    Rule(path="figures", tighter=Tighter.MORE, keyed_by="param"),
     Rule(path="claims", tighter=Tighter.MORE, keyed_by="resource"),
     Rule(path="steps", tighter=Tighter.UNKNOWN, keyed_by="id"),
     Rule(

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 from runtime.contracts.manifest import Manifest, MemoryAccess
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel import diffing, silence, versions
+from runtime.contracts.states import AgentRole
+from runtime.kernel import diffing, roles, silence, versions
 from runtime.kernel.diffing import Absent, Rule, Tighter
-from runtime.kernel.rules import kind_linter, ranges
+from runtime.kernel.rules import kind_linter, language, ranges
 
 FIRST_VERSION = "1.0.0"
 Place = tuple[str | int, ...]
@@ -44,12 +45,13 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """What a draft is held against. `kinds` has the version in force, or the newest, of each kind.
+    """What a draft is held against, and `role`, that of its agent.
 
-    `inactive` names the kinds of which no version is in force; `facts` holds the paths that exist and the
-    namespaces (`price.`) of those.
+    `kinds` has the version in force, or the newest, of each kind; `inactive` names those of which no version
+    is in force; `facts` holds the paths that exist and the namespaces (`price.`) of those.
     """
 
+    role: AgentRole
     kinds: Mapping[str, PolicyKind]
     inactive: Collection[str]
     agents: Collection[str]
@@ -87,11 +89,16 @@ def lint(draft: Manifest, registry: Registry) -> tuple[Remark, ...]:
         *_scope(draft, registry),
         *_reads(draft, registry),
         *_delegates(draft, registry),
+        *(
+            Remark(item.place, item.message, is_wrong=True)
+            for item in roles.misfits(registry.role, draft, registry.kinds)
+        ),
         *(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft)),
     )
     return tuple(sorted(remarks, key=lambda remark: not remark.is_wrong))
 
 
+_LIMITS = "manifest.limits."
 _GRANTS_NOTHING = Manifest(version="0.0.0", policy_kinds=())
 
 
@@ -125,6 +132,17 @@ def _limits(draft: Manifest, registry: Registry) -> Iterator[Remark]:
         for limit in sorted(limits - draft.limits.keys()):
             said = f"is not set, and {name} reads it: its proposals would be refused"
             yield Remark(("limits", limit), said, is_wrong=True)
+    for name, kind in sorted(_granted(draft, registry).items()):
+        for limit in sorted(draft.limits.keys() & _compared(kind)):
+            if not language.is_amount(draft.limits[limit]):
+                said = f"is no number, and {name} compares an amount with it: its proposals would be refused"
+                yield Remark(("limits", limit), said, is_wrong=True)
+
+
+def _compared(kind: PolicyKind) -> frozenset[str]:
+    """The manifest's limits that a kind compares an amount with as they stand."""
+    bounds = (bound.limit.strip() for bound in kind.limits)
+    return frozenset(bound.removeprefix(_LIMITS) for bound in bounds if bound.startswith(_LIMITS))
 
 
 def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:

@@ -1,7 +1,7 @@
 """Routes after the call (02): what a kind says shall follow from the result of one of its steps.
 
 The first route whose `when` is exactly true, and whose action can follow such a result at all, is taken.
-A result of which nobody knows what it did is never routed: a person asks the target first.
+A result of which nobody knows what it did is never routed: the target, or a person, is asked first.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -80,6 +80,8 @@ def result_of(tried: Tried, action: Action) -> Result | None:
         case Succeed():
             return Result.SUCCEEDED
         case RetryAt():
+            if execution.is_settled_by_probe(tried, action):
+                return Result.FAILED_FOR_NOW
             return None if _in_doubt(tried) else Result.FAILED_FOR_NOW
         case Fail():
             return Result.FAILED

@@ -69,6 +69,11 @@ def turn_back(progress: Progress) -> Position | None:
     return Position(step=max(progress.standing), direction=Direction.COMPENSATE)
 
 
+def first_not_done(position: Position, progress: Progress) -> int:
+    """The step at `position`, or the one behind it where it is done by now."""
+    return position.step + (position.step in progress.done)
+
+
 def states(
     position: Position,
     *,

@@ -5,7 +5,7 @@ knows neither lookaround nor backreferences. Violations carry codes, pointers an
 go into verdicts, and the library's texts change with its versions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema_rs
 
 from audit import canonical
+from runtime.kernel import schema_work
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MAX_VIOLATIONS = 20
@@ -53,20 +54,46 @@ def check_schema(schema: Any) -> tuple[str, ...]:
     try:
         _compile(body)
     except jsonschema_rs.ValidationError as error:
-        return (f"the schema is not usable at {_pointer(error.instance_path)}: {_schema_words(error)}",)
+        return (f"the schema is not usable at {pointer_of(error.instance_path)}: {_schema_words(error)}",)
     return ()
+
+
+def advise(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """What would make a usable schema dear to check, as plain sentences that say what to write."""
+    return tuple(dict.fromkeys(schema_work.advise(schema, schema)))
 
 
 def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
     """How `value` breaks `schema`: ordered by pointer, code and words, at most MAX_VIOLATIONS.
 
+    A value that is too large for its schema is one violation, and is not looked at; one that is merely
+    large is told that it does not fit, but not where: the library makes every error before it shows one.
+
     Raises:
         ValueError: when the schema is not usable, which `check_schema` would have said.
     """
+    validator, work = compiled(schema), _work(canonical.encode(dict(schema)))
+    size = schema_work.of_value(value)
+    if schema_work.is_too_much(work, size):
+        said = (
+            f"is too large for its schema: {size.parts} values, {size.states} characters; send less at once"
+        )
+        return (SchemaViolation("", "size", said),)
+    if validator.is_valid(value):
+        return ()
+    if not schema_work.is_named(work, size):
+        said = f"does not fit the schema; with {size.parts} values it is too large to say where"
+        return (SchemaViolation("", "size", said),)
     found: set[SchemaViolation] = set()
-    for error in compiled(schema).iter_errors(value):
+    for error in validator.iter_errors(value):
         found.update(_violations_of(error))
     return tuple(sorted(found)[:MAX_VIOLATIONS])
+
+
+@lru_cache(maxsize=1024)
+def _work(body: bytes) -> schema_work.Size:
+    schema = canonical.decode(body)
+    return schema_work.of_schema(schema, schema)
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
@@ -90,14 +117,6 @@ def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
         offline=True,
         pattern_options=_PATTERNS,
     )
-
-
-_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
-_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMAS = (
-    *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
-    *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
-)
 
 
 class _UnboundedError(Exception):
@@ -124,7 +143,7 @@ def _expanded(schema: Any, document: Mapping[str, Any], known: dict[str, int | N
         raise _UnboundedError(
             "the schema uses $dynamicRef, or $id below its top; write $ref with #/$defs/name"
         )
-    size = 1 + sum(_expanded(one, document, known) for one in _below(schema))
+    size = 1 + sum(_expanded(one, document, known) for one in schema_work.members(schema))
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference in known and known[reference] is None:
@@ -136,16 +155,6 @@ def _expanded(schema: Any, document: Mapping[str, Any], known: dict[str, int | N
     return size
 
 
-def _below(schema: Mapping[str, Any]) -> Iterator[Any]:
-    for keyword in _SCHEMAS_BY_NAME:
-        members = schema.get(keyword)
-        yield from members.values() if isinstance(members, dict) else ()
-    for keyword in _SCHEMA_LISTS:
-        listed = schema.get(keyword)
-        yield from listed if isinstance(listed, list) else ()
-    yield from (schema[keyword] for keyword in _SCHEMAS if keyword in schema)
-
-
 def _target(reference: str, document: Mapping[str, Any]) -> Any:
     if reference == "#":
         raise _UnboundedError('the schema refers to itself by "#"')
@@ -153,10 +162,7 @@ def _target(reference: str, document: Mapping[str, Any]) -> Any:
         raise _UnboundedError(
             "a reference cannot be resolved; write references inside the schema, as #/$defs/name"
         )
-    found: Any = document
-    for part in reference[2:].split("/"):
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+    return schema_work.target(reference, document)
 
 
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:
@@ -164,7 +170,7 @@ def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation
     if keyword == "falseSchema" and list(error.schema_path)[-1:] == ["additionalProperties"]:
         # Without any `properties` the library reports the first field only, and not its name.
         said = "has a field that is not known"
-        return [SchemaViolation(_pointer(list(error.instance_path)), "additionalProperties", said)]
+        return [SchemaViolation(pointer_of(list(error.instance_path)), "additionalProperties", said)]
     path = list(error.instance_path)
     details = error.kind.as_dict()
     if keyword == "required":
@@ -172,10 +178,10 @@ def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation
     if keyword in ("additionalProperties", "unevaluatedProperties"):
         names = sorted(details["unexpected"])
         return [
-            SchemaViolation(pointer=_pointer([*path, name]), code=keyword, message="is not a known field")
+            SchemaViolation(pointer=pointer_of([*path, name]), code=keyword, message="is not a known field")
             for name in names[:MAX_VIOLATIONS]
         ]
-    return [SchemaViolation(pointer=_pointer(path), code=keyword, message=_words(keyword, details, error))]
+    return [SchemaViolation(pointer=pointer_of(path), code=keyword, message=_words(keyword, details, error))]
 
 
 def _words(keyword: str, details: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> str:
@@ -235,7 +241,8 @@ def _schema_words(error: jsonschema_rs.ValidationError) -> str:
             return "this is not what JSON Schema 2020-12 has here"
 
 
-def _pointer(path: list[str | int]) -> str:
+def pointer_of(path: list[str | int]) -> str:
+    """The JSON pointer of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 

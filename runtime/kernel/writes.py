@@ -29,6 +29,12 @@ class Taken:
     deviations: tuple[Deviation, ...]
 
 
+def take_none(writes: Sequence[Write], *, why: str) -> Taken:
+    """What is left where no write may be worked out: each is recorded as not taken, with the reason."""
+    missed = (Deviation(fact=one.fact, expected=one.value, observed=None, why=why) for one in writes)
+    return Taken(facts=(), deviations=tuple(missed))
+
+
 def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: int) -> Taken:
     """Work out every write over `names` (those of `names.RECEIPT`). Never raises: an effect that has
     happened must be recorded, whatever its receipt looks like. Of two writes to one fact the later counts.

@@ -1,6 +1,7 @@
 """One case before the gate: proposal, facts, rules and the moment, with the names that expressions see."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,28 @@ from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import Contract, PolicyKind
 from runtime.contracts.proposal import Proposal
 from runtime.kernel import budgets, moments
-from runtime.kernel.rules import evaluate, language
+from runtime.kernel.rules import evaluate, figures, language
+
+
+class GateVersion(StrEnum):
+    """Which gate judged. What was judged once is judged again by the same, so a new one keeps the old."""
+
+    V1_0 = "1.0.0"
+    # Bounds that the kind does not declare are refused; waiting for the rate limit costs no attempt.
+    V1_1 = "1.1.0"
+
+    def has(self, feature: "GateVersion") -> bool:
+        """Whether this gate does what `feature` was the first to do."""
+        known = list(GateVersion)
+        return known.index(self) >= known.index(feature)
+
+
+FIRST, NEWEST = GateVersion.V1_0, GateVersion.V1_1
+
+
+def is_first(version: Any) -> bool:
+    """For `Field(exclude_if=...)`: what the first gate judged is stored without its version."""
+    return bool(version == FIRST)
 
 
 class Rules(Contract):
@@ -27,6 +49,7 @@ class Case:
     facts: Facts
     rules: Rules
     now_ms: int
+    gate: GateVersion = NEWEST
 
     @property
     def kind(self) -> PolicyKind:
@@ -44,7 +67,7 @@ class Case:
 
     @cached_property
     def names(self) -> language.Names:
-        """The names of 03: params, constraints, context, manifest, flow, agent, history, budget, time."""
+        """The names of `names.JUDGED`, with their values."""
         flow, agent = self.facts.flow, self.facts.agent
         values: dict[str, Any] = {
             "params": self.proposal.params,
@@ -66,4 +89,11 @@ class Case:
             },
             "time": moments.named(self.now_ms),
         }
-        return language.Names(values)
+        known = language.Names(values)
+        known["figures"] = {item.param: item.greater for item in figures.work_out(self.rules.kind, known)}
+        return known
+
+    @cached_property
+    def worked_out(self) -> tuple[figures.Figured, ...]:
+        """The parameters that the runtime works out for itself."""
+        return figures.work_out(self.rules.kind, self.names)

@@ -8,11 +8,12 @@ from audit import canonical
 from runtime.contracts.policy_kind import Step
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction, Impact
-from runtime.contracts.verdict import Difference, Finding, Segment, StepRequest
+from runtime.contracts.verdict import Difference, FigureShown, Finding, Segment, StepRequest
 from runtime.kernel import effects, idempotency
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.case import Case
 from runtime.kernel.rules import evaluate, requests
+from runtime.kernel.rules.figures import Figured
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 NAME = "consequence"
@@ -29,7 +30,7 @@ def check(case: Case) -> Iterable[Finding]:
 
 def impact(case: Case) -> Impact:
     """The impact category; HIGH_IMPACT where it cannot be told (fail closed)."""
-    if case.rules.kind is None or case.rules.manifest is None:
+    if not _is_asked(case):
         return Impact.HIGH_IMPACT
     return evaluate.impact(case.kind, case.names)
 
@@ -38,15 +39,31 @@ def effect(case: Case) -> tuple[Segment, ...]:
     """The effect sentence, made by the runtime from the kind's template, never by the agent."""
     if case.rules.kind is None:
         return ()
+    # What the runtime has worked out is what will happen; what the agent stated of it stands beside.
+    params = {**case.proposal.params, **{item.param: item.live for item in _figures(case)}}
     return tuple(
         Segment(text=piece[-1], value=piece[0] == "value")
-        for piece in effects.render(case.kind.effect, case.proposal.params)
+        for piece in effects.render(case.kind.effect, params)
+    )
+
+
+def figures(case: Case) -> tuple[FigureShown, ...]:
+    """The parameters that the runtime worked out for itself, beside what was stated."""
+    return tuple(
+        FigureShown(
+            param=item.param,
+            stated=item.stated,
+            live=item.live,
+            stated_text=effects.shown_in(case.kind.effect, item.param, item.stated),
+            live_text=effects.shown_in(case.kind.effect, item.param, item.live),
+        )
+        for item in _figures(case)
     )
 
 
 def predicted(case: Case) -> tuple[Difference, ...]:
     """The facts that the effect is expected to change, with their live values."""
-    if case.rules.kind is None or case.rules.manifest is None:
+    if not _is_asked(case):
         return ()
     return tuple(
         Difference(fact=item.fact, current=case.facts.world.get(item.fact), proposed=item.value)
@@ -62,6 +79,12 @@ def steps(case: Case) -> tuple[StepRequest, ...]:
         ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.
     """
     return tuple(_step(case, step) for step in case.kind.steps)
+
+
+def _figures(case: Case) -> tuple[Figured, ...]:
+    if not _is_asked(case):
+        return ()
+    return tuple(item for item in case.worked_out if _is_kept(item.stated) and _is_kept(item.live))
 
 
 def _step(case: Case, step: Step) -> StepRequest:
@@ -102,6 +125,12 @@ def _request(case: Case, step: Step, made: requests.Rendered, direction: Directi
         probe=requests.render_probe(step, case.names, intent_id=proposal.intent_id, key=key),
         fallback=step.id in case.kind.fallbacks,
     )
+
+
+def _is_asked(case: Case) -> bool:
+    """Whether the kind's expressions have all that they read, and may be evaluated."""
+    has_rules = case.rules.kind is not None and case.rules.manifest is not None
+    return has_rules and case.facts.unsafe is None
 
 
 def at_most(value: str | None, bound: str | None) -> bool:

@@ -6,14 +6,17 @@ Pure: no clock, no database, no randomness. The same four arguments give the sam
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from pydantic import Field
+
 from audit import canonical
 from runtime.contracts.facts import Facts, Lift
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.proposal import Proposal
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
 from runtime.kernel.gate import consequence, findings
-from runtime.kernel.gate.case import Case, Rules
+from runtime.kernel.gate.case import FIRST, NEWEST, Case, GateVersion, Rules, is_first
 from runtime.kernel.gate.checks import (
     authority,
     budget,
@@ -31,8 +34,6 @@ from runtime.kernel.gate.checks import (
     validity,
 )
 from runtime.kernel.rules import evaluate
-
-GATE_VERSION = "1.0.0"
 
 
 @dataclass(frozen=True)
@@ -65,29 +66,35 @@ STAGES: tuple[Stage, ...] = (
 
 
 class Judgement(Contract):
-    """The whole input of a verdict as it is stored; the rules stand beside it, by their digest."""
+    """The whole input of a verdict as it is stored; the rules stand beside it, by their digest.
+
+    What was stored before there was a second gate names none.
+    """
 
     proposal: Proposal
     facts: Facts
     now_ms: int
     rules_digest: str
+    gate_version: GateVersion = Field(default=FIRST, exclude_if=is_first)
 
 
-def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) -> Verdict:
+def judge(
+    proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int, gate: GateVersion = NEWEST
+) -> Verdict:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
-    case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms)
+    case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
     found = _lift(case, _walk(case))
     if _decide(found) is Decision.ESCALATE:
         found = (*found, *escalation_budget.check(case))
     decision = _decide(found)
-    spends_attempt = decision is Decision.REJECT and not proposal.by_person
+    spends_attempt = decision is Decision.REJECT and not proposal.by_person and not _only_waits(case, found)
     used = facts.flow.attempts_used + spends_attempt
     exhausted = spends_attempt and used >= facts.flow.attempts_allowed
     if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
         found = (*found, retries.exhaustion(case))
     accepted = decision is Decision.ACCEPT
     return Verdict(
-        gate_version=GATE_VERSION,
+        gate_version=gate,
         decision=decision,
         findings=found,
         impact=consequence.impact(case),
@@ -97,6 +104,7 @@ def judge(proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int) 
         attempts_left=max(0, facts.flow.attempts_allowed - used),
         exhausted=exhausted,
         claims=resources.claims(case) if accepted else (),
+        figures=consequence.figures(case),
     )
 
 
@@ -109,8 +117,16 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
     asked = Judgement.from_bytes(judgement)
     if canonical.digest(rules_in_force) != asked.rules_digest:
         raise ValueError("the rules are not those that were in force")
-    verdict = judge(asked.proposal, asked.facts, Rules.from_bytes(rules_in_force), asked.now_ms)
+    verdict = judge(
+        asked.proposal, asked.facts, Rules.from_bytes(rules_in_force), asked.now_ms, asked.gate_version
+    )
     return verdict.to_bytes()
+
+
+def _only_waits(case: Case, found: Iterable[Finding]) -> bool:
+    """Whether nothing but the rate limit speaks against it: the same proposal is good in a minute."""
+    failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
+    return case.gate.has(GateVersion.V1_1) and failed == {Reason.RATE_LIMITED}
 
 
 def _walk(case: Case) -> tuple[Finding, ...]:

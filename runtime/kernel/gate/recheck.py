@@ -1,22 +1,109 @@
 """The second look, inside the worker's claim: what may have changed since the verdict (DIR paper, 3.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from runtime.contracts.verdict import Finding
+from runtime.contracts.facts import Facts
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import AgentStatus
+from runtime.contracts.verdict import Finding, FindingOutcome
+from runtime.kernel.gate import consequence, findings
 from runtime.kernel.gate.case import Case, Rules
-from runtime.kernel.gate.checks import conditions, constraints, context_freshness, validity
+from runtime.kernel.gate.checks import (
+    authority,
+    conditions,
+    constraints,
+    context_freshness,
+    limits,
+    schema,
+    validity,
+)
 from runtime.kernel.gate.pipeline import Judgement
 
 
+@dataclass(frozen=True, kw_only=True)
+class Withdrawn:
+    """What the rules in force no longer grant of what was accepted under others; nothing where all is."""
+
+    findings: tuple[Finding, ...]
+    rules: Rules
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no person can lift it: the kind or the right to it is gone, or a hard limit is crossed."""
+        return findings.is_rejected(self.findings)
+
+    @property
+    def code(self) -> str:
+        """The reason code of the worst finding."""
+        return min(self.findings, key=lambda item: item.outcome is not FindingOutcome.FAIL).code
+
+
 def recheck(
-    judgement: Judgement, rules_in_force: Rules, *, world: Mapping[str, Any], now_ms: int
+    judgement: Judgement, rules_then: Rules, *, world: Mapping[str, Any], now_ms: int, unsafe: str = ""
 ) -> tuple[Finding, ...]:
     """What no longer holds: the window, the agent's bounds, the facts it stood on. Empty when all does.
 
-    The rules are those of the verdict; only the world and the moment are new.
+    The rules are those of the verdict; only the world and the moment are new. Rules and conditions that
+    could keep everything else waiting are not asked: `unsafe` says why.
     """
+    if unsafe:
+        said = f"What was accepted is not asked again: {unsafe}."
+        return (findings.fail(schema.NAME, Reason.KIND_UNSAFE, said),)
     facts = judgement.facts.model_copy(update={"world": dict(world)})
-    case = Case(proposal=judgement.proposal, facts=facts, rules=rules_in_force, now_ms=now_ms)
+    case = Case(
+        proposal=judgement.proposal,
+        facts=facts,
+        rules=rules_then,
+        now_ms=now_ms,
+        gate=judgement.gate_version,
+    )
     stale = () if facts.snapshot is None else context_freshness.stale(case, seen=facts.snapshot.facts)
     return (*validity.check(case), *constraints.check(case), *conditions.check(case), *stale)
+
+
+def withdrawn(
+    judgement: Judgement, in_force: Rules, *, known: Facts, lifted: Sequence[Finding], now_ms: int
+) -> Withdrawn:
+    """Authority, scope and limits of an accepted proposal, asked again of the rules in force.
+
+    `known` are the facts of now; those that the gate saw count as they were, since whether they moved is
+    asked apart. The agent's status holds a call back by itself and is not judged. `lifted` are the findings
+    that a person has lifted: they stay so up to the value, and down to the limit, that the person saw.
+    """
+    facts = known.model_copy(
+        update={
+            "world": {**known.world, **judgement.facts.world},
+            "history": known.history if judgement.facts.history is None else judgement.facts.history,
+            "agent": known.agent.model_copy(update={"status": AgentStatus.ACTIVE}),
+            "session_valid": True,
+        }
+    )
+    case = Case(
+        proposal=judgement.proposal,
+        facts=facts,
+        rules=in_force,
+        now_ms=now_ms,
+        gate=judgement.gate_version,
+    )
+    return Withdrawn(
+        findings=tuple(item for item in _against(case) if not _is_lifted(item, lifted)), rules=in_force
+    )
+
+
+def _against(case: Case) -> tuple[Finding, ...]:
+    """A new version of the kind may read other parameters: what was accepted is not held to its schema."""
+    if case.rules.kind is None or case.facts.unsafe is not None:
+        return tuple(schema.check(case))
+    refused = tuple(authority.check(case))
+    return refused or tuple(limits.check(case))
+
+
+def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:
+    return finding.outcome is FindingOutcome.REFER and any(
+        (seen.check, seen.code, seen.subject) == (finding.check, finding.code, finding.subject)
+        and consequence.at_most(finding.proposed_value, seen.proposed_value)
+        and consequence.at_most(seen.limit, finding.limit)
+        for seen in lifted
+    )

@@ -6,14 +6,14 @@ of its own, which the gate turns into a Fail.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from audit import canonical
 from runtime.contracts import states
 from runtime.contracts.policy_kind import Constraint, Dependency, OnFail, PolicyKind, Rule
-from runtime.kernel.rules import language, templates
+from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 Names = Mapping[str, Any]
@@ -96,8 +96,8 @@ def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
     bounds, names = [], language.shared(names)
     for limit in kind.limits:
-        value, value_error = _amount(limit.value, names)
-        bound, bound_error = _amount(limit.limit, names)
+        value, value_error = amount(limit.value, names)
+        bound, bound_error = amount(limit.limit, names)
         error = value_error or bound_error
         status, message = Status.PASSED, ""
         if error or value is None or bound is None:
@@ -172,6 +172,53 @@ def judge_freshness(
     return tuple(_freshness(dependency, names, seen, current) for dependency in kind.depends_on)
 
 
+def judge_predicted(
+    kind: PolicyKind,
+    *,
+    params: Any,
+    constraints: Any,
+    seen: Mapping[str, Any],
+    current: Mapping[str, Any],
+) -> tuple[Freshness, ...]:
+    """Every predicted fact of the kind: has it moved materially since the prediction was shown?
+
+    A fact that the kind also depends on is left to `judge_freshness`, unless the prediction has an `unless`
+    of its own. A fact that is not there yet is the same while it stays away.
+    """
+    names = language.shared({"params": params, "constraints": constraints})
+    relied = {
+        item.fact
+        for item in judge_freshness(kind, params=params, constraints=constraints, seen={}, current={})
+    }
+    found = []
+    for prediction in kind.predicts:
+        judged = _freshness(Dependency(fact=prediction.fact, unless=prediction.unless), names, seen, current)
+        if judged.move is Move.UNREADABLE or (prediction.unless is None and judged.fact in relied):
+            continue
+        is_nowhere = judged.fact not in seen and judged.fact not in current
+        found.append(Freshness(fact=judged.fact, move=Move.SAME) if is_nowhere else judged)
+    return tuple(found)
+
+
+def list_moved(
+    kind: PolicyKind,
+    *,
+    params: Any,
+    constraints: Any,
+    seen: Mapping[str, Any],
+    current: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """The facts that moved materially under what a person is shown: depended on, or expected to change.
+
+    None of a kind that is not evaluated: its next judgement says so.
+    """
+    if safety.why_unsafe(kind):
+        return ()
+    shown = {"params": params, "constraints": constraints, "seen": seen, "current": current}
+    judged = (*judge_freshness(kind, **shown), *judge_predicted(kind, **shown))
+    return tuple(dict.fromkeys(item.fact for item in judged if item.move not in FRESH))
+
+
 def predictions(kind: PolicyKind, names: Names) -> tuple[Predicted, ...]:
     """The expected effects, in the kind's order; what cannot be predicted is left out."""
     found, names = [], language.shared(names)
@@ -203,18 +250,14 @@ def _condition(rule: Rule | Constraint, names: Names, on_fail: OnFail) -> Condit
     return Condition(rule.id, status, words, on_fail)
 
 
-def _amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
+def amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
     """The value of a limit's expression and why there is none. Decimal strings stay as they are."""
     try:
         value = language.compile_expression(source).evaluate(names)
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ExpressionError(ErrorCode.NOT_NUMBER)
-        if isinstance(value, str) and not Decimal(value).is_finite():
+        if not language.is_amount(value):
             raise ExpressionError(ErrorCode.NOT_NUMBER)
     except ExpressionError as error:
         return None, error.message
-    except InvalidOperation:
-        return None, ExpressionError(ErrorCode.NOT_NUMBER).message
     number: int | float | str = canonical.normalise(value)
     return number, ""
 
@@ -224,7 +267,7 @@ def _fact_templates(kind: PolicyKind) -> tuple[str, ...]:
 
 
 def _freshness(
-    dependency: Dependency, names: Names, seen: Mapping[str, Any], current: Mapping[str, Any]
+    dependency: Dependency, names: language.Names, seen: Mapping[str, Any], current: Mapping[str, Any]
 ) -> Freshness:
     try:
         path = templates.fact_path(dependency.fact, names)
@@ -237,8 +280,10 @@ def _freshness(
     # Bytes, not ==: Python holds True equal to 1.
     if canonical.encode(was) == canonical.encode(now):
         move = Move.SAME
-    elif dependency.unless is not None and _holds(dependency.unless, {**names, "seen": was, "current": now}):
-        move = Move.WITHIN_BOUNDS
+    elif dependency.unless is not None:
+        names.put("seen", was)
+        names.put("current", now)
+        move = Move.WITHIN_BOUNDS if _holds(dependency.unless, names) else Move.MOVED
     return Freshness(fact=path, move=move, seen=was, current=now)
 
 

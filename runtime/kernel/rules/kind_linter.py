@@ -3,17 +3,31 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction, Step
+from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import linter, names, ranges, templates, tokens
+from runtime.kernel.rules import linter, ranges, sources, templates, tokens, unread
 from runtime.kernel.rules.language import ExpressionError
+from runtime.kernel.rules.sources import Place, Standing
 
-Place = tuple[str | int, ...]
 # Each step of an intent has its receipt, and all of them are one outcome.
 MAX_STEPS = 10
+# Nanoseconds that all expressions of a kind may take together at worst; above the second, a stored kind
+# judges nothing any more.
+MAX_WORK = 250_000_000
+STOPPING_WORK = 1_000_000_000
 _OWN_CODES = frozenset(reason.value for reason in reasons.Reason)
+
+
+class Gravity(StrEnum):
+    """What a problem means for a version that is in force already; a new version is refused by either."""
+
+    # It can stop the house.
+    UNSAFE = "UNSAFE"
+    # It says less than it seems to: people are told, and it goes on as it was.
+    UNSOUND = "UNSOUND"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +36,7 @@ class Problem:
 
     place: Place
     message: str
+    gravity: Gravity = Gravity.UNSOUND
 
 
 def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
@@ -32,9 +47,13 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
         return broken
     return (
         *broken,
+        *_schema_advice(kind),
         *_expression_problems(kind),
         *_template_problems(kind),
+        *_work_problems(kind),
+        *_unread_constraints(kind),
         *_id_problems(kind),
+        *_figure_problems(kind),
         *_walk_problems(kind),
         *_route_problems(kind),
     )
@@ -49,7 +68,7 @@ def fact_namespaces(kind: PolicyKind) -> frozenset[str]:
 def limits_read(kind: PolicyKind) -> frozenset[str]:
     """The fields of `manifest.limits` that the kind reads without asking `has` first."""
     read, asked = set[str](), set[str]()
-    for _, source, _ in _expressions(kind):
+    for source in sources.list_evaluated(kind):
         found = tokens.tokenize(source)
         texts = [token.text for token in found]
         for at in range(len(texts) - 4):
@@ -65,116 +84,113 @@ def _schema_problems(kind: PolicyKind) -> Iterator[Problem]:
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
-            yield Problem((name,), sentence)
+            # Nobody can say what it would do.
+            yield Problem((name,), sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
             yield Problem((name,), "the schema must have type object")
 
 
+def _schema_advice(kind: PolicyKind) -> Iterator[Problem]:
+    for name in ("params_schema", "constraints_schema"):
+        for sentence in schemas.advise(getattr(kind, name)):
+            yield Problem((name,), sentence)
+
+
 def _expression_problems(kind: PolicyKind) -> Iterator[Problem]:
-    for place, source, known in _expressions(kind):
-        for sentence in _lint(kind, source, known):
-            yield Problem(place, sentence)
+    for standing in sources.list_expressions(kind):
+        yield from _in_expression(kind, standing, standing.text)
 
 
-def _expressions(kind: PolicyKind) -> Iterator[tuple[Place, str, frozenset[str]]]:
-    """Every expression of a kind: where it stands, its source, and the names it may use."""
-    for at, dependency in enumerate(kind.depends_on):
-        if dependency.unless is not None:
-            yield ("depends_on", at, "unless"), dependency.unless, names.UNLESS
-    yield ("impact",), kind.impact, names.JUDGED
-    for at, limit in enumerate(kind.limits):
-        yield ("limits", at, "value"), limit.value, names.JUDGED
-        yield ("limits", at, "limit"), limit.limit, names.JUDGED
-    for at, rule in enumerate(kind.rules):
-        yield ("rules", at, "require"), rule.require, names.JUDGED
-    for at, constraint in enumerate(kind.constraints):
-        yield ("constraints", at, "require"), constraint.require, names.JUDGED
-    for at, prediction in enumerate(kind.predicts):
-        yield ("predicts", at, "value"), prediction.value, names.JUDGED
-    for at, claim in enumerate(kind.claims):
-        yield ("claims", at, "amount"), claim.amount, names.JUDGED
-    for at, step in enumerate(kind.steps):
-        yield from _step_expressions(step, ("steps", at))
-    for at, route in enumerate(kind.routes):
-        yield ("routes", at, "when"), route.when, names.ROUTED
+def _in_expression(kind: PolicyKind, standing: Standing, source: str) -> Iterator[Problem]:
+    linted = _lint(kind, source, standing.names)
+    for sentence in linted.found:
+        gravity = Gravity.UNSAFE if sentence in linted.stops else Gravity.UNSOUND
+        yield Problem(standing.place, sentence, gravity)
 
 
-def _step_expressions(step: Step, place: Place) -> Iterator[tuple[Place, str, frozenset[str]]]:
-    if step.request is not None and step.request.body is not None:
-        yield (*place, "request", "body"), step.request.body, names.REQUEST
-    if step.compensate is not None and step.compensate.body is not None:
-        yield (*place, "compensate", "body"), step.compensate.body, names.BY_KEY
-    for at, write in enumerate(step.writes):
-        yield (*place, "writes", at, "value"), write.value, names.RECEIPT
+def _work_problems(kind: PolicyKind) -> Iterator[Problem]:
+    """What all expressions cost together; one that is too dear alone has been named already."""
+    works = [
+        (_lint(kind, source, standing.names).work, standing.place)
+        for standing, source in sources.list_every_source(kind)
+    ]
+    fair = [(work, place) for work, place in works if work <= linter.MAX_WORK]
+    total = sum(work for work, _ in fair)
+    if total > MAX_WORK:
+        said = (
+            f"the expressions of the kind together may take {total / 1e6:,.0f} ms, and "
+            f"{MAX_WORK / 1e6:,.0f} ms is the most: this one costs most, make it cheaper"
+        )
+        gravity = Gravity.UNSAFE if total > STOPPING_WORK else Gravity.UNSOUND
+        yield Problem(max(fair, key=lambda item: item[0])[1], said, gravity)
 
 
 def _template_problems(kind: PolicyKind) -> Iterator[Problem]:
-    for at, dependency in enumerate(kind.depends_on):
-        yield from _fact_template(kind, ("depends_on", at, "fact"), dependency.fact, names.PARAMS)
-    for at, prediction in enumerate(kind.predicts):
-        yield from _fact_template(kind, ("predicts", at, "fact"), prediction.fact, names.PARAMS)
-    for at, subject in enumerate(kind.subjects):
-        yield from _in_template(kind, ("subjects", at), subject, names.JUDGED)
-    for at, step in enumerate(kind.steps):
-        place: Place = ("steps", at)
-        if step.request is not None:
-            yield from _request(kind, (*place, "request", "path"), step.request.path, names.REQUEST)
-        if step.compensate is not None:
-            yield from _request(kind, (*place, "compensate", "path"), step.compensate.path, names.BY_KEY)
-        if step.probe is not None:
-            yield from _request(kind, (*place, "probe", "path"), step.probe.path, names.BY_KEY)
-        for number, write in enumerate(step.writes):
-            yield from _fact_template(kind, (*place, "writes", number, "fact"), write.fact, names.RECEIPT)
+    for standing in sources.list_fact_templates(kind):
+        yield from _fact_template(kind, standing)
+    for standing in sources.list_subjects(kind):
+        yield from _in_template(kind, standing)
+    for standing in sources.list_path_templates(kind):
+        yield from _request(kind, standing)
     for sentence in effects.lint(kind.effect, ranges.property_names(kind.params_schema)):
         yield Problem(("effect",), sentence)
 
 
-def _fact_template(kind: PolicyKind, place: Place, template: str, known: frozenset[str]) -> Iterator[Problem]:
-    problems = tuple(_in_template(kind, place, template, known))
+def _unread_constraints(kind: PolicyKind) -> Iterator[Problem]:
+    for name in unread.constraints(kind):
+        said = (
+            f"no expression reads constraints.{name}: agents would set this bound and nothing would keep it"
+        )
+        yield Problem(("constraints_schema", "properties", name), said)
+
+
+def _fact_template(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
+    problems = tuple(_in_template(kind, standing))
     yield from problems
     if problems:
         return
     try:
-        templates.static_selector(template)
+        templates.static_selector(standing.text)
     except ExpressionError:
         yield Problem(
-            place,
+            standing.place,
             "a fact has two segments, namespace.name; only the second may hold ${...}, and no more dots",
         )
 
 
-def _request(kind: PolicyKind, place: Place, path: str, known: frozenset[str]) -> Iterator[Problem]:
-    problems = tuple(_in_template(kind, place, path, known))
+def _request(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
+    problems = tuple(_in_template(kind, standing))
     yield from problems
     if problems:
         return
-    sample = "".join("x" if part.is_expression else part.text for part in templates.parse(path))
+    sample = "".join("x" if part.is_expression else part.text for part in templates.parse(standing.text))
     try:
         templates.request_path(sample, {})
     except ExpressionError:
         yield Problem(
-            place, "a path starts with /, has no empty or dotted segment and no spaces; use ${...} for values"
+            standing.place,
+            "a path starts with /, has no empty or dotted segment and no spaces; use ${...} for values",
         )
 
 
-def _in_template(kind: PolicyKind, place: Place, template: str, known: frozenset[str]) -> Iterator[Problem]:
+def _in_template(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
     try:
-        sources = templates.expressions(template)
+        found = templates.expressions(standing.text)
     except ExpressionError:
-        yield Problem(place, "a ${ is empty or does not end")
+        yield Problem(standing.place, "a ${ is empty or does not end")
         return
-    for source in sources:
-        for sentence in _lint(kind, source, known):
-            yield Problem(place, sentence)
+    for source in found:
+        yield from _in_expression(kind, standing, source)
 
 
-def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> list[str]:
-    return linter.lint_expression(
+def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> linter.Linted:
+    return linter.lint(
         source,
         names=known,
         params_schema=kind.params_schema,
         constraints_schema=kind.constraints_schema,
         namespaces=fact_namespaces(kind),
+        figures=frozenset(figure.param for figure in kind.figures),
     )
 
 
@@ -192,6 +208,17 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
                 yield Problem((group, at, "id"), f"the id {one} is used twice")
             if group == "rules" and one in _OWN_CODES:
                 yield Problem((group, at, "id"), f"{one} is a reason code of the runtime's own")
+
+
+def _figure_problems(kind: PolicyKind) -> Iterator[Problem]:
+    """A figure is one of the kind's parameters, once."""
+    known, met = ranges.property_names(kind.params_schema), set[str]()
+    for at, figure in enumerate(kind.figures):
+        if figure.param not in known:
+            yield Problem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
+        elif figure.param in met:
+            yield Problem(("figures", at, "param"), f"the figure {figure.param} is given twice")
+        met.add(figure.param)
 
 
 def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ the library's texts change with its versions, and a stored verdict must not.
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -83,6 +84,11 @@ class Names(dict[str, Any]):
         super().__init__(values)
         self._context = cel.Context()
         self._carried: set[str] = set()
+
+    def put(self, name: str, value: Any) -> None:
+        """Give a name another value; all others stay carried."""
+        self[name] = value
+        self._carried.discard(name)
 
     def context(self, wanted: frozenset[str]) -> cel.Context:
         """The library's form of these names, with at least those of `wanted` that exist."""
@@ -206,3 +212,13 @@ def _key(key: Any) -> str:
     if not isinstance(key, str):
         raise ExpressionError(ErrorCode.NOT_JSON)
     return key
+
+
+def is_amount(value: object) -> bool:
+    """Whether a value can be compared as an amount: a number, or a decimal number in text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return not isinstance(value, str) or Decimal(value).is_finite()
+    except InvalidOperation:
+        return False

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
+from runtime.kernel.rules import cost, ranges, tree
 from runtime.kernel.rules import names as known_names
-from runtime.kernel.rules import ranges
 from runtime.kernel.rules.language import Expression, ExpressionError
+from runtime.kernel.rules.shapes import Shape
 from runtime.kernel.rules.tokens import Token, TokenKind, is_macro_call, tokenize
 
 MAX_NESTED_MACROS = 2
@@ -21,6 +22,10 @@ MAX_LIST_ITEMS = 200
 # The library builds lists by copying: a `map` inside another macro costs items of the outer one times
 # the square of its own (200 and 200 items took five seconds).
 MAX_INNER_BUILT_ITEMS = 50
+# Nanoseconds that one expression of a kind may take at worst, told from its tree and the schemas: see `cost`.
+MAX_WORK = 50_000_000
+# A stored expression above this is not evaluated any more: it could keep everybody else waiting.
+STOPPING_WORK = 500_000_000
 
 FUNCTIONS = frozenset({"has", "size", "int", "double", "string", "type", "dyn", "timestamp", "duration"})
 METHODS = frozenset(
@@ -30,6 +35,7 @@ METHODS = frozenset(
 )
 _CONSTANTS = frozenset({"true", "false", "null", "in"})
 _TYPES = frozenset({"int", "double", "string", "bool", "list", "map"})
+MAX_SHOWN = 60
 _COLUMN = re.compile(r"<input>:\d+:(\d+)")
 
 
@@ -57,6 +63,19 @@ class _Walk:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What is wrong with an expression, as plain sentences; and nanoseconds that it takes at worst.
+
+    `stops` are those of the sentences that must keep it from being evaluated at all: nobody can say how long
+    it would take, or it takes too long, and meanwhile nothing else runs.
+    """
+
+    found: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    work: int = 0
+
+
 def lint_expression(
     source: str,
     *,
@@ -64,20 +83,47 @@ def lint_expression(
     params_schema: Mapping[str, Any] | None = None,
     constraints_schema: Mapping[str, Any] | None = None,
     namespaces: frozenset[str] | None = None,
+    figures: frozenset[str] | None = None,
 ) -> list[str]:
-    """What is wrong with an expression, as plain sentences; empty when it may be saved.
+    """What is wrong with an expression, as plain sentences; empty when it may be saved; see `lint`."""
+    linted = lint(
+        source,
+        names=names,
+        params_schema=params_schema,
+        constraints_schema=constraints_schema,
+        namespaces=namespaces,
+        figures=figures,
+    )
+    return list(linted.found)
+
+
+def lint(
+    source: str,
+    *,
+    names: frozenset[str],
+    params_schema: Mapping[str, Any] | None = None,
+    constraints_schema: Mapping[str, Any] | None = None,
+    namespaces: frozenset[str] | None = None,
+    figures: frozenset[str] | None = None,
+    most: int = MAX_WORK,
+) -> Linted:
+    """What is wrong with an expression, and what it costs.
 
     `names` are the names it may use. With the kind's schemas, fields of `params` and `constraints` must
-    be declared in them; with `namespaces`, `context.facts` has these and no others.
+    be declared in them; with `namespaces`, `context.facts` has these and no others; and so with `figures`.
+    `most` nanoseconds is what it may take.
     """
     if len(source) > MAX_EXPRESSION_CHARS:
-        return [f"the expression is longer than {MAX_EXPRESSION_CHARS} characters"]
+        return _refused(f"the expression is longer than {MAX_EXPRESSION_CHARS} characters")
     try:
         Expression(source)
     except ExpressionError as error:
         column = _COLUMN.search(str(error.__cause__))
-        return ["the expression cannot be read as CEL" + (f" at character {column[1]}" if column else "")]
-    given = {"params": params_schema, "constraints": constraints_schema}
+        # It gives SYNTAX at once, whoever evaluates it: this stops nothing.
+        said = "the expression cannot be read as CEL" + (f" at character {column[1]}" if column else "")
+        return Linted(found=(said,))
+    worked_out = None if figures is None else _schema_of(figures)
+    given = {"params": params_schema, "constraints": constraints_schema, "figures": worked_out}
     walk = _Walk(
         tokens=tokenize(source),
         allowed=names,
@@ -88,7 +134,54 @@ def lint_expression(
         _read(walk, at, token)
     if walk.macros > MAX_MACROS:
         walk.say(f"the expression has more than {MAX_MACROS} macros")
-    return walk.found
+    return _weighed(
+        walk, known_names.sizes(params_schema=params_schema, constraints_schema=constraints_schema), most
+    )
+
+
+def _schema_of(names: frozenset[str]) -> Mapping[str, Any]:
+    return {"properties": {name: {} for name in names}}
+
+
+def _refused(sentence: str) -> Linted:
+    return Linted(found=(sentence,), stops=(sentence,), work=cost.TOO_MUCH)
+
+
+def _weighed(walk: _Walk, sizes: Mapping[str, Shape], most: int) -> Linted:
+    """The same with what the expression costs, and why it costs too much."""
+    try:
+        work, reading = cost.of(tree.parse(walk.tokens), sizes)
+    except tree.UnreadableError:
+        stop = "the expression is written in a way whose cost cannot be told; write it simpler"
+        return Linted(found=(*walk.found, stop), stops=(stop,), work=cost.TOO_MUCH)
+    for pattern in reading.repeated:
+        walk.say(f"the pattern {pattern!r} of matches stands in a macro, where it is compiled for each item")
+    for place, lacks in reading.unbounded.items():
+        walk.say(f"{place} is read in a macro and has no bound: {lacks.format(place)}")
+    heavy = [_slow_words(pattern) for pattern in reading.too_slow if pattern]
+    if work > most and not (heavy and work >= cost.TOO_MUCH):
+        heavy.append(_work_words(work, most, reading))
+    for sentence in heavy:
+        walk.say(sentence)
+    is_stopping = work > max(most, STOPPING_WORK)
+    return Linted(found=tuple(walk.found), stops=tuple(heavy) if is_stopping else (), work=work)
+
+
+def _slow_words(pattern: str) -> str:
+    shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "..."
+    return (
+        f"the pattern {shown!r} takes more than a millisecond to compile, or holds what is not known here; "
+        r"write [A-Za-z0-9_] in place of \w, [0-9] in place of \d, and smaller counts"
+    )
+
+
+def _work_words(work: int, most: int, reading: cost.Reading) -> str:
+    """How long, and what to do about it, the largest value first."""
+    if work >= cost.TOO_MUCH:
+        return "the pattern of matches must be written out: otherwise nobody can say what it costs"
+    said = f"the expression may take {work / 1e6:,.0f} ms, and {most / 1e6:,.0f} ms is the most"
+    advice = [lacks.format(place) for place, lacks in reading.large()]
+    return f"{said}: {'; '.join(advice) or 'shorten its lists, or nest fewer macros'}"
 
 
 def _read(walk: _Walk, at: int, token: Token) -> None:

@@ -44,7 +44,27 @@ def step_after(tokens: tuple[Token, ...], at: int) -> Step | None:
 
 def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
     """The fields that a schema declares at its top, through local references and `allOf`."""
-    return frozenset(name for part in _parts(schema, schema) for name in _mapping(part.get("properties")))
+    return frozenset(name for part in parts(schema, schema) for name in _mapping(part.get("properties")))
+
+
+def parts(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A schema, what it refers to inside its document, and the members of its `allOf`."""
+    waiting, seen = [schema], 0
+    while waiting and seen < _MAX_REFERENCES:
+        part = waiting.pop(0)
+        seen += 1
+        yield part
+        target = _referred(part.get("$ref"), document)
+        all_of = part.get("allOf")
+        waiting.extend(
+            one for one in (target, *(all_of if isinstance(all_of, list) else ())) if _mapping(one)
+        )
+
+
+def members(schema: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a schema says of its field `name`: one schema for each part of it that declares the field."""
+    named = (_mapping(part.get("properties")).get(name) for part in parts(schema, document))
+    return [one for one in named if isinstance(one, dict)]
 
 
 def find(
@@ -110,38 +130,25 @@ def _resolve(
     if document is None or schema is None:
         return Range(text=text)
     for step in path:
-        schema = _below(schema, step, document)
+        schema = below(schema, step, document)
         if schema is None:
             return Range(text=text)
-    parts = list(_parts(schema, document))
-    bounds = [part["maxItems"] for part in parts if isinstance(part.get("maxItems"), int)]
-    is_list = any(part.get("type") == "array" for part in parts)
-    items = next((part["items"] for part in parts if isinstance(part.get("items"), dict)), None)
+    found = list(parts(schema, document))
+    bounds = [part["maxItems"] for part in found if isinstance(part.get("maxItems"), int)]
+    is_list = any(part.get("type") == "array" for part in found)
+    items = next((part["items"] for part in found if isinstance(part.get("items"), dict)), None)
     return Range(text=text, max_items=min(bounds) if bounds and is_list else None, items=items, root=document)
 
 
-def _below(
+def below(
     schema: Mapping[str, Any], step: str | int, document: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    for part in _parts(schema, document):
-        below = part.get("items") if isinstance(step, int) else _mapping(part.get("properties")).get(step)
-        if isinstance(below, dict):
-            return below
+    """What a schema says of a field, or (for a number) of an item."""
+    for part in parts(schema, document):
+        found = part.get("items") if isinstance(step, int) else _mapping(part.get("properties")).get(step)
+        if isinstance(found, dict):
+            return found
     return None
-
-
-def _parts(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A schema, what it refers to inside its document, and the members of its `allOf`."""
-    waiting, seen = [schema], 0
-    while waiting and seen < _MAX_REFERENCES:
-        part = waiting.pop(0)
-        seen += 1
-        yield part
-        target = _referred(part.get("$ref"), document)
-        members = part.get("allOf")
-        waiting.extend(
-            one for one in (target, *(members if isinstance(members, list) else ())) if _mapping(one)
-        )
 
 
 def _referred(reference: Any, document: Mapping[str, Any]) -> Any:

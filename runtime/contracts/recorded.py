@@ -1,0 +1,56 @@
+"""The one table of fields that are kept, hashed and shown, and that nothing enforces.
+
+Who writes such a field must read that wherever the field is shown. A field that comes to be enforced leaves
+this table; every optional field of a pack is either read by code that enforces it, or stands here.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.policy_kind import Contract, PolicyKind, Rule
+
+WORDS = "recorded, not enforced"
+Place = tuple[str | int, ...]
+
+FIELDS: Mapping[type[Contract], frozenset[str]] = {
+    PolicyKind: frozenset(
+        {
+            "subjects",
+            "category",
+            "outputs_schema",
+            "allowed_outcomes",
+            "required_evidence",
+            "approval_mode",
+            "gate_id",
+            "red_lines",
+        }
+    ),
+    Rule: frozenset({"version", "priority", "severity", "mandatory"}),
+    Manifest: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
+}
+
+
+def places(document: Contract, place: Place = ()) -> Iterator[Place]:
+    """Where a document has such a field with a value of its own, in the order of its fields."""
+    listed = FIELDS.get(type(document), frozenset())
+    for name, field in type(document).model_fields.items():
+        value = getattr(document, name)
+        if name in listed:
+            if value != field.get_default(call_default_factory=True, validated_data={}):
+                yield (*place, name)
+        elif isinstance(value, tuple):
+            for at, item in enumerate(value):
+                if isinstance(item, Contract):
+                    yield from places(item, (*place, name, at))
+
+
+def names(document: Contract) -> tuple[str, ...]:
+    """The same as people read it, each once whatever the number of rules: `red_lines`, `rules.severity`."""
+    written = (".".join(str(step) for step in place if isinstance(step, str)) for place in places(document))
+    return tuple(dict.fromkeys(written))
+
+
+def sentence(document: Contract) -> str:
+    """All of it in one line; empty where there is nothing to say."""
+    found = names(document)
+    return f"{WORDS}: {', '.join(found)}" if found else ""

@@ -1,0 +1,57 @@
+"""What people may attach to a decision: far less than a kind may ask, as it is asked again in the claim.
+
+The claim holds the write transaction while it asks. So everything a decision attaches is asked within a few
+milliseconds.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.kernel.rules import linter, names
+
+MAX_CONDITIONS = 20
+# Nanoseconds at worst, of one condition and of all of a decision.
+MAX_WORK = 2_000_000
+MAX_TOTAL_WORK = 5_000_000
+# What was attached before there was a bound is asked up to this one.
+STOPPING_WORK = 100_000_000
+
+
+def lint_conditions(conditions: tuple[str, ...], kind: PolicyKind | None) -> tuple[str, ...]:
+    """What is wrong with the conditions of a decision on a proposal of `kind`, as plain sentences."""
+    return tuple(_problems(conditions, kind))
+
+
+def _problems(conditions: tuple[str, ...], kind: PolicyKind | None) -> Iterator[str]:
+    if len(conditions) > MAX_CONDITIONS:
+        yield f"There are {len(conditions)} conditions, and {MAX_CONDITIONS} is the most"
+        return
+    linted = [_lint(condition, kind) for condition in conditions]
+    for condition, one in zip(conditions, linted, strict=True):
+        if one.found:
+            yield f"The condition {condition!r}: {'; '.join(one.found)}"
+            return
+    total = sum(one.work for one in linted)
+    if total > MAX_TOTAL_WORK:
+        yield (
+            f"The conditions together may take {total / 1e6:,.1f} ms, and {MAX_TOTAL_WORK / 1e6:,.0f} ms is "
+            "the most: leave some out, or make them shorter"
+        )
+
+
+@lru_cache(maxsize=1024)
+def are_safe(conditions: tuple[str, ...], kind_body: bytes) -> bool:
+    """Whether stored conditions may be asked at all; worked out once."""
+    kind = PolicyKind.from_bytes(kind_body)
+    return sum(_lint(condition, kind).work for condition in conditions) <= STOPPING_WORK
+
+
+def _lint(condition: str, kind: PolicyKind | None) -> linter.Linted:
+    return linter.lint(
+        condition,
+        names=names.JUDGED,
+        params_schema=None if kind is None else kind.params_schema,
+        constraints_schema=None if kind is None else kind.constraints_schema,
+        most=MAX_WORK,
+    )

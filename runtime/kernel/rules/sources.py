@@ -1,0 +1,109 @@
+"""Every place in a policy kind where an expression may stand: the one list.
+
+The linter checks what stands there, and the facts of a case are loaded by what is read there. A place that
+only one of them knew would be checked and never served, so both ask here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from runtime.contracts.policy_kind import PolicyKind, Step
+from runtime.kernel.rules import names, templates
+from runtime.kernel.rules.language import ExpressionError
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A text of the kind: where it stands, what it says, and the names that it may use."""
+
+    place: Place
+    text: str
+    names: frozenset[str]
+
+
+def list_expressions(kind: PolicyKind) -> Iterator[Standing]:
+    """The expressions that stand by themselves, in the order of the kind's fields."""
+    for at, dependency in enumerate(kind.depends_on):
+        if dependency.unless is not None:
+            yield Standing(("depends_on", at, "unless"), dependency.unless, names.UNLESS)
+    yield Standing(("impact",), kind.impact, names.JUDGED)
+    for at, limit in enumerate(kind.limits):
+        yield Standing(("limits", at, "value"), limit.value, names.JUDGED)
+        yield Standing(("limits", at, "limit"), limit.limit, names.JUDGED)
+    for at, rule in enumerate(kind.rules):
+        yield Standing(("rules", at, "require"), rule.require, names.JUDGED)
+    for at, constraint in enumerate(kind.constraints):
+        yield Standing(("constraints", at, "require"), constraint.require, names.JUDGED)
+    for at, prediction in enumerate(kind.predicts):
+        yield Standing(("predicts", at, "value"), prediction.value, names.JUDGED)
+        if prediction.unless is not None:
+            yield Standing(("predicts", at, "unless"), prediction.unless, names.UNLESS)
+    for at, claim in enumerate(kind.claims):
+        yield Standing(("claims", at, "amount"), claim.amount, names.JUDGED)
+    for at, figure in enumerate(kind.figures):
+        yield Standing(("figures", at, "value"), figure.value, names.WORKED_OUT)
+    for at, step in enumerate(kind.steps):
+        yield from _expressions_of_step(step, ("steps", at))
+    for at, route in enumerate(kind.routes):
+        yield Standing(("routes", at, "when"), route.when, names.ROUTED)
+
+
+def list_fact_templates(kind: PolicyKind) -> Iterator[Standing]:
+    """The paths of facts, which may hold `${CEL}`."""
+    for at, dependency in enumerate(kind.depends_on):
+        yield Standing(("depends_on", at, "fact"), dependency.fact, names.PARAMS)
+    for at, prediction in enumerate(kind.predicts):
+        yield Standing(("predicts", at, "fact"), prediction.fact, names.PARAMS)
+    for at, step in enumerate(kind.steps):
+        for number, write in enumerate(step.writes):
+            yield Standing(("steps", at, "writes", number, "fact"), write.fact, names.RECEIPT)
+
+
+def list_path_templates(kind: PolicyKind) -> Iterator[Standing]:
+    """The paths of requests, which may hold `${CEL}`."""
+    for at, step in enumerate(kind.steps):
+        asked = (
+            ("request", step.request, names.REQUEST),
+            ("compensate", step.compensate, names.BY_KEY),
+            ("probe", step.probe, names.BY_KEY),
+        )
+        for field, request, known in asked:
+            if request is not None:
+                yield Standing(("steps", at, field, "path"), request.path, known)
+
+
+def list_subjects(kind: PolicyKind) -> Iterator[Standing]:
+    """The names of what the action is about, which may hold `${CEL}`: recorded, evaluated by nothing."""
+    for at, subject in enumerate(kind.subjects):
+        yield Standing(("subjects", at), subject, names.JUDGED)
+
+
+def list_evaluated(kind: PolicyKind) -> Iterator[str]:
+    """The source of every expression that is evaluated, whether it stands by itself or inside a template."""
+    yield from (source for _, source in list_every_source(kind))
+
+
+def list_every_source(kind: PolicyKind) -> Iterator[tuple[Standing, str]]:
+    """The same with where it stands."""
+    yield from ((standing, standing.text) for standing in list_expressions(kind))
+    for listed in (list_fact_templates, list_path_templates):
+        for standing in listed(kind):
+            yield from ((standing, source) for source in _inside(standing.text))
+
+
+def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
+    if step.request is not None and step.request.body is not None:
+        yield Standing((*place, "request", "body"), step.request.body, names.REQUEST)
+    if step.compensate is not None and step.compensate.body is not None:
+        yield Standing((*place, "compensate", "body"), step.compensate.body, names.BY_KEY)
+    for at, write in enumerate(step.writes):
+        yield Standing((*place, "writes", at, "value"), write.value, names.RECEIPT)
+
+
+def _inside(template: str) -> tuple[str, ...]:
+    try:
+        return templates.expressions(template)
+    except ExpressionError:
+        return ()  # the linter reports it, and the gate says that the request cannot be made

@@ -27,9 +27,10 @@ class Refusal(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A session of a person who holds a role, and the tenant whose hints they get."""
+    """A session of a person who holds a role: who it is, and the tenant whose hints they get."""
 
     tenant: str
+    person: int
 
 
 def examine(session_keys: Collection[str]) -> Mapping[str, Admitted | Refusal]:
@@ -56,7 +57,7 @@ def examine(session_keys: Collection[str]) -> Mapping[str, Admitted | Refusal]:
         elif str(user.pk) not in with_role:
             answers[key] = Refusal.NO_ROLE
         else:
-            answers[key] = Admitted(permissions.tenant_of(user))
+            answers[key] = Admitted(permissions.tenant_of(user), person=user.pk)
     return answers
 
 

@@ -28,6 +28,13 @@ class Fault(StrEnum):
     HEAD_MISMATCH = "HEAD_MISMATCH"
     HEAD_MISSING = "HEAD_MISSING"
     PAYLOAD_MISMATCH = "PAYLOAD_MISMATCH"
+    PAYLOAD_MISSING = "PAYLOAD_MISSING"
+    ROW_MISSING = "ROW_MISSING"
+    ROW_MISMATCH = "ROW_MISMATCH"
+    ROW_WITHOUT_ENTRY = "ROW_WITHOUT_ENTRY"
+    SIGNATURE_WRONG = "SIGNATURE_WRONG"
+    TRIGGER_MISSING = "TRIGGER_MISSING"
+    UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +104,28 @@ class Walk:
     """
 
     entries: int = 0
+    # The decoded body of the last row that was whole; None after one that was not.
+    body: Mapping[str, Any] | None = None
     heads: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
 
     def step(self, row: Row) -> Break | None:
         """Check one row against its predecessor and itself; None when it is whole."""
         key = (row.tenant, row.stream)
         seq, prev_hash = self.heads.get(key, (0, GENESIS_HASH))
-        found = _position_fault(row, seq) or _link_fault(row, prev_hash) or _body_fault(row)
+        self.body = None
+        found = _position_fault(row, seq) or _link_fault(row, prev_hash)
+        if found is None:
+            found, self.body = _read_body(row)
         if found is not None:
             return Break(row.tenant, row.stream, row.seq, *found)
         self.heads[key] = (row.seq, row.hash)
         self.entries += 1
         return None
+
+    def go_on(self, row: Row) -> None:
+        """Take a row for its stream's end although it is bad, so that what follows it is judged by itself."""
+        self.heads[row.tenant, row.stream] = (row.seq, row.hash)
+        self.entries += 1
 
 
 def verify(rows: Iterable[Row]) -> Walk | Break:
@@ -154,16 +171,16 @@ def _link_fault(row: Row, prev_hash: bytes) -> tuple[Fault, str] | None:
     return None
 
 
-def _body_fault(row: Row) -> tuple[Fault, str] | None:
-    """The hash of these bytes is right; do they mean what the columns say?"""
+def _read_body(row: Row) -> tuple[tuple[Fault, str], None] | tuple[None, Mapping[str, Any]]:
+    """The hash of these bytes is right; do they mean what the columns say? The fault, or the body."""
     try:
         body = canonical.decode(row.body)
         if canonical.encode(body) != row.body:
-            return Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"
+            return (Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
     except canonical.CanonicalError:
-        return Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"
+        return (Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
     if not isinstance(body, dict):
-        return Fault.COLUMN_MISMATCH, "the body is not an object"
+        return (Fault.COLUMN_MISMATCH, "the body is not an object"), None
     columns = {
         "tenant": row.tenant,
         "stream": row.stream,
@@ -173,8 +190,8 @@ def _body_fault(row: Row) -> tuple[Fault, str] | None:
         "actor": row.actor,
     }
     if body.keys() != columns.keys() | {"payload"}:
-        return Fault.COLUMN_MISMATCH, "the body holds other members than an entry has"
+        return (Fault.COLUMN_MISMATCH, "the body holds other members than an entry has"), None
     for name, value in columns.items():
         if body[name] != value:
-            return Fault.COLUMN_MISMATCH, f"column {name} differs from the body"
-    return None
+            return (Fault.COLUMN_MISMATCH, f"column {name} differs from the body"), None
+    return None, body

@@ -14,7 +14,7 @@ from django.http.request import split_domain_port, validate_host
 
 from audit import admission, live
 from audit.admission import Refusal
-from audit.room import MEMBER_LIMIT, Member, Room
+from audit.room import Member, Room
 
 PATH = "/ws/live/"
 REASONS = {
@@ -58,10 +58,15 @@ async def _admit(headers: dict[str, str], receive: Receive, send: Send) -> None:
     answer = (await database_sync_to_async(admission.examine)({session_key}))[session_key]
     if isinstance(answer, Refusal):
         await _refuse(send, answer, REASONS[answer])
-    elif len(room.members) >= MEMBER_LIMIT:
+    elif room.is_full_for(answer.person):
         await _refuse(send, _FULL, "too many open pages")
     else:
-        await send({"type": "websocket.accept"})
+        member.person = answer.person
+        room.arriving.add(member)
+        try:
+            await send({"type": "websocket.accept"})
+        finally:
+            room.arriving.discard(member)
         await _stay(room, member, receive)
 
 

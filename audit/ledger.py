@@ -101,10 +101,18 @@ def append_to(*, tenant: str, stream: str, actor: str, at: datetime, events: Seq
 
 def commit_payload(*, tenant: str, body: bytes) -> str:
     """Store `body` outside the chain and return its commitment, the hexadecimal SHA-256(salt || body)."""
-    salt = secrets.token_bytes(_SALT_BYTES)
-    commitment = chain.commitment(salt, body)
-    Payload.objects.create(tenant=tenant, commitment=commitment, salt=salt, body=body)
-    return commitment
+    return commit_payloads(tenant=tenant, bodies=[body])[0]
+
+
+def commit_payloads(*, tenant: str, bodies: Sequence[bytes]) -> list[str]:
+    """Store several bodies outside the chain in one insert, and return their commitments in order."""
+    salted = [(secrets.token_bytes(_SALT_BYTES), body) for body in bodies]
+    rows = [
+        Payload(tenant=tenant, commitment=chain.commitment(salt, body), salt=salt, body=body)
+        for salt, body in salted
+    ]
+    Payload.objects.bulk_create(rows)
+    return [row.commitment for row in rows]
 
 
 def erase_payload(*, tenant: str, commitment: str, actor: str, at: datetime, reason: str) -> bool:

@@ -50,6 +50,11 @@ def tenant_of(user: AbstractBaseUser | AnonymousUser) -> str:
     return DEFAULT_TENANT
 
 
+def actor_of(user: AbstractBaseUser | AnonymousUser) -> str:
+    """The user as the ledger names whoever acts."""
+    return f"user:{user.pk}"
+
+
 def require(*roles: Role) -> Callable[[View], GuardedView]:
     """Admit users who hold any of the roles; anonymous ones are sent to sign in, the rest get 403."""
     if not roles:

@@ -67,9 +67,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ESCALATION_REVISED: Presenter(
             "edit", Lane.ESCALATION, "Evidence revised", says("Revision {revision}: {why}.")
         ),
-        Kind.ESCALATION_CLAIMED: Presenter(
-            "user", Lane.ESCALATION, "Escalation claimed", says("Taken up by a person.")
-        ),
+        Kind.ESCALATION_CLAIMED: Presenter("user", Lane.ESCALATION, "Escalation claimed", sentences.claimed),
         Kind.ESCALATION_RELEASED: Presenter(
             "user", Lane.ESCALATION, "Escalation released", says("Given back to the queue.")
         ),
@@ -80,7 +78,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "check",
             Lane.DECISION,
             "Decision made",
-            says("{action} on evidence revision {revision}, signed with key {key_id}."),
+            sentences.decided,
         ),
         Kind.ESCALATION_EXPIRED: Presenter(
             "clock", Lane.DECISION, "Escalation expired", says("Nobody decided in time: the answer is no.")
@@ -119,8 +117,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Result unknown",
             says("Attempt {number} ended without a known result."),
         ),
-        Kind.INTENT_RESUMED: Presenter(
-            "play", Lane.EXECUTION, "Intent resumed", says("To be tried again under the same key.")
+        Kind.INTENT_RESUMED: Presenter("play", Lane.EXECUTION, "Intent resumed", sentences.tried_again),
+        Kind.INTENT_WOKEN: Presenter(
+            "play",
+            Lane.EXECUTION,
+            "Waiting intents woken",
+            says("The circuit of {target} has closed: {count} that waited are due."),
         ),
         Kind.INTENT_SUPERSEDED: Presenter("edit", Lane.EXECUTION, "Intent superseded", sentences.superseded),
         Kind.ATTEMPT_STARTED: Presenter("play", Lane.EXECUTION, "Attempt started", sentences.started),
@@ -128,6 +130,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ATTEMPT_REPORTED_LATE: Presenter(
             "clock", Lane.EXECUTION, "Late answer", says("Attempt {number} answered late: {result}.")
         ),
+        Kind.EFFECT_STATED: Presenter("check", Lane.DECISION, "Effect stated", sentences.stated),
         Kind.SAGA_ADVANCED: Presenter("check", Lane.EXECUTION, "Step finished", sentences.advanced),
         Kind.SAGA_DIRTIED: Presenter("layers", Lane.EXECUTION, "Half done, turning back", sentences.dirtied),
         Kind.SAGA_COMPENSATED: Presenter("check", Lane.EXECUTION, "All undone", sentences.compensated),
@@ -152,11 +155,21 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "agent", Lane.SYSTEM, "Agent registered", says("{agent_id}, {role}, owned by {owner}.")
         ),
         Kind.AGENT_EDITED: Presenter("edit", Lane.SYSTEM, "Agent described anew", sentences.edited),
+        Kind.AGENT_OWNER_CHANGE_ASKED: Presenter(
+            "user",
+            Lane.SYSTEM,
+            "Another owner asked for",
+            says("{agent_id}: {owner_after} instead of {owner_before}, once another admin agrees."),
+        ),
+        Kind.AGENT_OWNER_CHANGED: Presenter("user", Lane.SYSTEM, "Owner changed", sentences.owner_changed),
+        Kind.AGENT_OWNER_CHANGE_DROPPED: Presenter(
+            "cross", Lane.SYSTEM, "Owner kept", says("{agent_id}: {owner_after} does not become its owner.")
+        ),
         Kind.AGENT_STATUS_CHANGED: Presenter(
             "agent",
             Lane.SYSTEM,
             "Agent status changed",
-            says("{agent_id} from {from_status} to {to_status}: {reason}."),
+            sentences.status_changed,
         ),
         Kind.AGENT_STOPPED: Presenter("stop", Lane.SYSTEM, "Agent stopped", says("{agent_id}: {reason}.")),
         Kind.AGENT_RESUMED: Presenter("play", Lane.SYSTEM, "Agent resumed", sentences.resumed),
@@ -167,9 +180,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.MANIFEST_DISCARDED: Presenter(
             "cross", Lane.SYSTEM, "Manifest discarded", says("{agent_id} version {version}: {reason}.")
         ),
-        Kind.SESSION_OPENED: Presenter(
-            "lock", Lane.SYSTEM, "Session opened", says("{agent_id} under manifest {manifest_version}.")
-        ),
+        Kind.SESSION_OPENED: Presenter("lock", Lane.SYSTEM, "Session opened", sentences.session),
         Kind.KEY_ISSUED: Presenter("lock", Lane.SYSTEM, "Key issued", says("Key {key_id} for {subject}.")),
         Kind.KEY_REVOKED: Presenter("lock", Lane.SYSTEM, "Key revoked", says("Key {key_id}.")),
         Kind.KIND_REGISTERED: Presenter(
@@ -224,6 +235,13 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "budget", Lane.SYSTEM, "Budget refilled", says("{tokens} escalation tokens again: {reason}.")
         ),
         Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", says("{reason}.")),
+        Kind.EPOCH_RESTORED: Presenter(
+            "stop",
+            Lane.SYSTEM,
+            "Backup restored",
+            says("Entry {missing_entry} is missing; the newest here is {newest_entry}."),
+        ),
+        Kind.EPOCH_BEGUN: Presenter("play", Lane.SYSTEM, "New epoch", says("Epoch {epoch}: {reason}.")),
         Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", sentences.resumed),
         Kind.REQUEST_REFUSED: Presenter(
             "cross", Lane.SYSTEM, "Request refused", says("{path} was refused: {code}.")
@@ -232,6 +250,21 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.USER_DEACTIVATED: Presenter(
             "user", Lane.SYSTEM, "User deactivated", says("User {user_id} can no longer sign in.")
         ),
+        Kind.USER_PASSWORD_CHANGED: Presenter(
+            "lock", Lane.SYSTEM, "Password changed", says("User {user_id} has another password.")
+        ),
+        Kind.USER_SIGNED_IN: Presenter("user", Lane.SYSTEM, "Signed in", says("User {user_id} signed in.")),
+        Kind.USER_SIGNED_OUT: Presenter(
+            "exit", Lane.SYSTEM, "Signed out", says("User {user_id} signed out.")
+        ),
+        Kind.USER_CONFIRMATION_FAILED: Presenter(
+            "lock", Lane.SYSTEM, "Password not confirmed", sentences.unconfirmed
+        ),
+        Kind.SIGNIN_FAILED: Presenter("lock", Lane.SYSTEM, "Failed sign-ins", sentences.signins),
+        Kind.WHATIF_ANSWERED: Presenter(
+            "shield", Lane.DECISION, "Gate asked, nothing decided", sentences.whatif
+        ),
+        Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Groups changed", sentences.groups),
         Kind.GUARD_CONFIGURED: Presenter(
             "shield", Lane.SYSTEM, "Soft guard configured", says("{guard_id}, a {guard} guard.")
         ),
@@ -245,6 +278,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", says("Kept by commitment only: {reason}.")
+        ),
+        Kind.ROW_MISMATCHED: Presenter(
+            "high",
+            Lane.SYSTEM,
+            "Row does not match the ledger",
+            says("{row} of {row_id} is not what the ledger recorded. It was not used."),
         ),
     }
 )

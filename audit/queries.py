@@ -1,40 +1,46 @@
-"""Reads of the ledger. Pages are cut by key, never by OFFSET, and nothing is counted."""
+"""Reads of the ledger: entries by their kinds, and texts by their commitments."""
 
 from collections.abc import Collection
+from typing import Any
 
+from django.db.models import QuerySet
+
+from audit import canonical
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
-PAGE_LIMIT = 500
 
+def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tuple[Kind, dict[str, Any]]]:
+    """Kind and payload of the entries of these kinds in one stream, oldest first.
 
-def get_entries(*, tenant: str, stream: str, after_seq: int = 0, limit: int = 100) -> list[LedgerEntry]:
-    """Entries of one stream after `after_seq`, oldest first, at most `limit` (and PAGE_LIMIT)."""
-    entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after_seq)
-    return list(entries.order_by("seq")[: min(limit, PAGE_LIMIT)])
-
-
-def get_recent(
-    *, tenant: str, before_id: int | None = None, limit: int = 100, kinds: Collection[Kind] = ()
-) -> list[LedgerEntry]:
-    """Entries of all streams, newest first, below `before_id`; of the given kinds, or of all.
-
-    The next page starts below the last entry's id.
+    For comparisons with rows: an entry that cannot be read proves nothing, so it is left out.
     """
-    entries = LedgerEntry.objects.filter(tenant=tenant)
-    if before_id is not None:
-        entries = entries.filter(id__lt=before_id)
-    if kinds:
-        entries = entries.filter(kind__in=list(kinds))
-    return list(entries.order_by("-id")[: min(limit, PAGE_LIMIT)])
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds))
+    return readable(rows.order_by("seq"))
 
 
-def get_entry(*, tenant: str, stream: str, seq: int) -> LedgerEntry | None:
-    """One entry by its place, or None."""
-    return LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=seq).first()
+def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:
+    """Kind and payload of the entries whose bytes can be read."""
+    found: list[tuple[Kind, dict[str, Any]]] = []
+    for kind, body in rows.values_list("kind", "body"):
+        try:
+            payload = canonical.decode(bytes(body))["payload"]
+        except (canonical.CanonicalError, KeyError, TypeError):
+            continue
+        if isinstance(payload, dict):
+            found.append((Kind(kind), payload))
+    return found
 
 
-def get_payload(*, tenant: str, commitment: str) -> bytes | None:
-    """The body behind a commitment; None when it is unknown here or was erased."""
-    body = Payload.objects.filter(tenant=tenant, commitment=commitment).values_list("body", flat=True).first()
-    return None if body is None else bytes(body)
+def list_texts(*, tenant: str, commitments: Collection[str]) -> dict[str, str]:
+    """The texts behind commitments; one that is unknown here, was erased or is no text is left out."""
+    rows = Payload.objects.filter(tenant=tenant, commitment__in=list(commitments), body__isnull=False)
+    found: dict[str, str] = {}
+    for commitment, body in rows.values_list("commitment", "body"):
+        try:
+            text = canonical.decode(bytes(body or b""))
+        except ValueError:
+            continue
+        if isinstance(text, str):
+            found[commitment] = text
+    return found

@@ -8,6 +8,8 @@ import asyncio
 import contextvars
 import json
 import logging
+import resource
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -19,6 +21,8 @@ from audit.admission import Admitted, Refusal
 WINDOW_S = 0.1
 SEND_TIMEOUT_S = 5.0
 MEMBER_LIMIT = 1000
+PERSON_LIMIT = 40  # pages of one person; a page without a socket looks for news by itself
+FILES_PER_MEMBER = 5  # of the files that this process may open, a fifth may be sockets
 STREAM_LIMIT = 1000  # per member; beyond it the oldest is dropped, and the page's own poll finds it
 
 _log = logging.getLogger(__name__)
@@ -31,6 +35,7 @@ class Member:
     session_key: str
     send: Callable[[str], Awaitable[None]]
     close: Callable[[Refusal], Awaitable[None]]
+    person: int = 0
     waiting: dict[str, int] = field(default_factory=dict)
     owes_pong: bool = False
     refused: Refusal | None = None
@@ -67,10 +72,18 @@ class Room:
     """The members on one loop and what they have not been told yet."""
 
     members: set[Member] = field(default_factory=set)
+    arriving: set[Member] = field(default_factory=set)
     pinged: set[Member] = field(default_factory=set)
     pending: dict[str, dict[str, int]] = field(default_factory=dict)
     round: asyncio.Task[None] | None = None
     last_round_at: float = float("-inf")
+
+    def is_full_for(self, person: int) -> bool:
+        """Whether another socket of `person` would be one too many, of theirs or of all."""
+        most = min(MEMBER_LIMIT, _files() // FILES_PER_MEMBER)
+        present = self.members | self.arriving
+        theirs = sum(member.person == person for member in present)
+        return len(present) >= most or theirs >= PERSON_LIMIT
 
     def take_hint(self, tenant: str, stream: str, seq: int) -> None:
         """A stream has grown; told to the members of the tenant in the next round."""
@@ -128,6 +141,11 @@ def _tell(
         for stream, seq in pending.get(answer.tenant, {}).items():
             _remember(member.waiting, stream, seq)
     member.wake()
+
+
+def _files() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _remember(streams: dict[str, int], stream: str, seq: int) -> None:

@@ -43,6 +43,13 @@ def step(payload: Mapping[str, Any]) -> str:
     return f"The agent claims a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
+def session(payload: Mapping[str, Any]) -> str:
+    said = (("instance", payload.get("instance_id")), ("environment", payload.get("environment")))
+    claims = ", ".join(f"{name} {value}" for name, value in said if value)
+    under = f"{payload['agent_id']} under manifest {payload['manifest_version']}"
+    return under + (f", by its own words {claims}." if claims else ".")
+
+
 def memory(payload: Mapping[str, Any]) -> str:
     held = " In quarantine." if payload["quarantined"] else ""
     return (
@@ -113,6 +120,34 @@ def roles(payload: Mapping[str, Any]) -> str:
     return f"User {payload['user_id']}: {', '.join(payload['roles']) or 'no role'}."
 
 
+def claimed(payload: Mapping[str, Any]) -> str:
+    return "Kept by the same person." if payload.get("renewed") else "Taken up by a person."
+
+
+def unconfirmed(payload: Mapping[str, Any]) -> str:
+    why = "tried too often" if payload["locked"] else "gave a wrong password"
+    return f"User {payload['user_id']} {why}."
+
+
+def signins(payload: Mapping[str, Any]) -> str:
+    parts = [count(payload["failed"], "sign-in") + " failed"]
+    if payload["locked"]:
+        parts.append(f"{payload['locked']} came too often")
+    users = [item["name"] for item in payload["names"] if item["name"].startswith("user:")]
+    known = f" Users tried: {', '.join(users)}." if users else ""
+    return f"In the minute from {payload['minute']}: {', '.join(parts)}.{known}"
+
+
+def whatif(payload: Mapping[str, Any]) -> str:
+    codes = f": {', '.join(payload['codes'])}" if payload["codes"] else ""
+    return f"To {payload['action']} the gate would say {payload['verdict']}{codes}."
+
+
+def groups(payload: Mapping[str, Any]) -> str:
+    parts = [f"{word} {', '.join(payload[word])}" for word in ("gained", "lost") if payload[word]]
+    return f"User {payload['user_id']} {' and '.join(parts)}; noticed, not done here."
+
+
 def reserved(payload: Mapping[str, Any]) -> str:
     until = f" until {payload['lease_until']}" if payload["lease_until"] else ""
     return f"{payload['amount']} of {payload['resource']} reserved{until}."
@@ -134,6 +169,14 @@ def edited(payload: Mapping[str, Any]) -> str:
     return f"{payload['agent_id']}: {', '.join(changed)}."
 
 
+def owner_changed(payload: Mapping[str, Any]) -> str:
+    solo = " By the only admin." if payload.get("solo") else ""
+    return (
+        f"{payload['agent_id']}: {payload['owner_after']} instead of {payload['owner_before']}, "
+        f"asked for by {payload['asked_by']}.{solo}"
+    )
+
+
 def activated(payload: Mapping[str, Any]) -> str:
     name = payload.get("agent_id") or payload.get("policy_kind")
     why = f": {payload['reason']}" if payload.get("reason") else ""
@@ -141,9 +184,41 @@ def activated(payload: Mapping[str, Any]) -> str:
     return f"{name} version {payload['version']} is in force{why}.{solo}"
 
 
+def status_changed(payload: Mapping[str, Any]) -> str:
+    why = f": {payload['reason']}" if payload["reason"] else ""
+    return f"{payload['agent_id']} from {payload['from_status']} to {payload['to_status']}{why}."
+
+
+def tried_again(payload: Mapping[str, Any]) -> str:
+    lifted = payload.get("lifted")
+    against = f" A person was shown that it crosses {', '.join(lifted)}." if lifted else ""
+    return f"To be tried again under the same key.{against}"
+
+
 def superseded(payload: Mapping[str, Any]) -> str:
     stated = " A person states that it had no effect." if payload["stated_without_effect"] else ""
     return f"Another intent runs in its place: {payload['by_intent_id']}.{stated}"
+
+
+EFFECTS = {
+    "HAPPENED": " A person states that the call in doubt took effect.",
+    "NOT_HAPPENED": " A person states that the call in doubt had no effect.",
+    "UNKNOWN": " Nobody knows what became of the call in doubt.",
+}
+
+
+def decided(payload: Mapping[str, Any]) -> str:
+    said = EFFECTS.get(payload.get("effect") or "", "")
+    signed = f"signed with key {payload['key_id']}"
+    return f"{payload['action']} on evidence revision {payload['revision']}, {signed}.{said}"
+
+
+def stated(payload: Mapping[str, Any]) -> str:
+    what = "what undoes step" if payload["direction"] == "COMPENSATE" else "step"
+    became = {"HAPPENED": "took effect", "NOT_HAPPENED": "had no effect"}.get(
+        payload["effect"], "is in doubt"
+    )
+    return f"The call in doubt of {what} {payload['step']} {became}, a person states."
 
 
 def question_closed(payload: Mapping[str, Any]) -> str:

@@ -6,12 +6,34 @@ import hashlib
 from functools import cache
 from typing import Protocol
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 SEED_BYTES = 32
+
+
+def verify(statement: bytes, signature: bytes, key_id: str) -> bool | None:
+    """Whether `signature` is that of `statement` by the named key; None for a key that is not held here."""
+    own = signer()
+    return is_signed(statement, signature, own.public_key) if key_id == own.key_id else None
+
+
+def is_signed(statement: bytes, signature: bytes, public_key: bytes) -> bool:
+    """Whether an Ed25519 signature (64 bytes) of `statement` is by `public_key` (32 raw bytes)."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def public_keys() -> dict[str, str]:
+    """The public keys held here, by key id: 32 raw bytes as base64, for whoever checks a signature."""
+    own = signer()
+    return {own.key_id: base64.b64encode(own.public_key).decode()}
 
 
 class Signer(Protocol):

@@ -1,6 +1,6 @@
 """Append only, enforced by the database: entries can be neither changed nor removed by ordinary SQL.
 
-A database owner can still switch triggers off; the chain and the checkpoints are what shows that.
+A database owner can still switch triggers off; the chain of hashes is what shows that.
 """
 
 from collections.abc import Mapping, Sequence

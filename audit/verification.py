@@ -24,7 +24,7 @@ from audit.models import LedgerEntry, Payload, StreamHead
 FLOW_HEADS_SETTING = "DIR_HEADS"
 _CHUNK = 2000
 
-Heads = Iterable[tuple[str, str, int, bytes]]
+StoredHeads = Iterable[tuple[str, str, int, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class ExportError(ValueError):
 
 def verify_database() -> Whole | Break:
     """Check the ledger of this database, beside a running server; the first Break, or Whole."""
-    with _reading():
-        walked = chain.verify(_rows(LedgerEntry.objects.order_by("tenant", "stream", "seq")))
+    with reading():
+        walked = chain.verify(rows(LedgerEntry.objects.order_by("tenant", "stream", "seq")))
     if isinstance(walked, Break):
         return walked
     # Heads are read after the entries: an honest one can only be ahead, never behind.
@@ -79,9 +79,9 @@ def export_lines(*, stream: str | None = None) -> Iterator[str]:
     if stream is not None:
         entries = entries.filter(stream=stream)
     last: Row | None = None
-    with _reading():
+    with reading():
         ends: list[Row] = []
-        for row in _rows(entries):
+        for row in rows(entries):
             if last is not None and (last.tenant, last.stream) != (row.tenant, row.stream):
                 ends.append(last)
             last = row
@@ -99,12 +99,36 @@ def export_lines(*, stream: str | None = None) -> Iterator[str]:
         )
 
 
-def _reading() -> AbstractContextManager[Any]:
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """How many stored ends of streams were compared, and every one that is wrong."""
+
+    count: int
+    breaks: tuple[Break, ...]
+
+
+def check_all_heads(walk: Walk) -> Heads:
+    """Compare every stored head with the end of its stream; each stream must have one."""
+    providers = [import_string(path) for path in getattr(settings, FLOW_HEADS_SETTING, ())]
+    breaks: list[Break] = []
+    seen: set[tuple[str, str]] = set()
+    for tenant, stream, seq, head_hash in _all_heads(providers):
+        seen.add((tenant, stream))
+        found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=_entries_since)
+        breaks += [] if found is None else [found]
+    for tenant, stream in sorted(walk.heads.keys() - seen if providers else ()):
+        breaks.append(_head_missing(walk, tenant, stream))
+    return Heads(len(seen), tuple(breaks))
+
+
+def reading() -> AbstractContextManager[Any]:
+    """What a long read needs: a transaction on PostgreSQL, none on SQLite."""
     # PostgreSQL streams a cursor inside a transaction only; on SQLite one would stop every writer.
     return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
 
 
-def _rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
+def rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
+    """Entries as rows of the chain, read in chunks."""
     columns = entries.values_list(
         "tenant", "stream", "seq", "kind", "at", "actor", "body", "prev_hash", "hash"
     )
@@ -116,10 +140,10 @@ def _rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
 
 def _entries_since(tenant: str, stream: str, after_seq: int, up_to_seq: int) -> Iterator[Row]:
     entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after_seq, seq__lte=up_to_seq)
-    return _rows(entries.order_by("seq"))
+    return rows(entries.order_by("seq"))
 
 
-def _all_heads(providers: Iterable[Callable[[], Heads]]) -> Iterator[tuple[str, str, int, bytes]]:
+def _all_heads(providers: Iterable[Callable[[], StoredHeads]]) -> Iterator[tuple[str, str, int, bytes]]:
     heads = StreamHead.objects.order_by("pk").values_list("tenant", "stream", "seq", "hash")
     for tenant, stream, seq, head_hash in heads.iterator(chunk_size=_CHUNK):
         yield tenant, stream, seq, bytes(head_hash)
@@ -129,7 +153,7 @@ def _all_heads(providers: Iterable[Callable[[], Heads]]) -> Iterator[tuple[str, 
 
 def _check_heads(
     walk: Walk,
-    heads: Heads,
+    heads: StoredHeads,
     *,
     complete: bool,
     catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
@@ -138,25 +162,40 @@ def _check_heads(
     seen: set[tuple[str, str]] = set()
     for tenant, stream, seq, head_hash in heads:
         seen.add((tenant, stream))
-        last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
-        if seq > last_seq and catch_up is not None:
-            # The server may have written since the entries were read.
-            for row in catch_up(tenant, stream, last_seq, seq):
-                if (found := walk.step(row)) is not None:
-                    return found
-        found = chain.compare_head(walk, tenant=tenant, stream=stream, seq=seq, head_hash=bytes(head_hash))
+        found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=catch_up)
         if found is not None:
             return found
     if complete and (orphans := walk.heads.keys() - seen):
-        tenant, stream = min(orphans)
-        seq = walk.heads[tenant, stream][0]
-        return Break(tenant, stream, seq, Fault.HEAD_MISSING, "the stream has entries, but no stored head")
+        return _head_missing(walk, *min(orphans))
     return len(seen)
+
+
+def _check_head(
+    walk: Walk,
+    tenant: str,
+    stream: str,
+    seq: int,
+    head_hash: bytes,
+    *,
+    catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
+) -> Break | None:
+    last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
+    if seq > last_seq and catch_up is not None:
+        # The server may have written since the entries were read.
+        for row in catch_up(tenant, stream, last_seq, seq):
+            if (found := walk.step(row)) is not None:
+                return found
+    return chain.compare_head(walk, tenant=tenant, stream=stream, seq=seq, head_hash=bytes(head_hash))
+
+
+def _head_missing(walk: Walk, tenant: str, stream: str) -> Break:
+    seq = walk.heads[tenant, stream][0]
+    return Break(tenant, stream, seq, Fault.HEAD_MISSING, "the stream has entries, but no stored head")
 
 
 def _check_payloads() -> int | Break:
     count = 0
-    with _reading():
+    with reading():
         kept = Payload.objects.filter(erased_at=None).order_by("pk")
         for tenant, commitment, salt, body in kept.values_list(
             "tenant", "commitment", "salt", "body"

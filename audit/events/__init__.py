@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.events.base import Event, Kind
 from audit.events.escalations import (
+    EffectStated,
     EscalationClaimed,
     EscalationDecided,
     EscalationExpired,
@@ -34,6 +35,7 @@ from audit.events.execution import (
     IntentInDoubt,
     IntentResumed,
     IntentSuperseded,
+    IntentWoken,
     OutcomeRecorded,
     ResourceCommitted,
     ResourceConfigured,
@@ -56,8 +58,12 @@ from audit.events.flows import (
     VerdictGiven,
 )
 from audit.events.guards import GuardConfigured, GuardFailed, GuardSwitched, ReviewClosed, ReviewFlagged
+from audit.events.integrity import RowMismatched
 from audit.events.registry import (
     AgentEdited,
+    AgentOwnerChangeAsked,
+    AgentOwnerChanged,
+    AgentOwnerChangeDropped,
     AgentRegistered,
     AgentResumed,
     AgentStatusChanged,
@@ -65,6 +71,8 @@ from audit.events.registry import (
     ArtifactRegistered,
     BudgetRefilled,
     BudgetSpent,
+    EpochBegun,
+    EpochRestored,
     FactWritten,
     KeyIssued,
     KeyRevoked,
@@ -86,14 +94,27 @@ from audit.events.registry import (
     TargetConfigured,
     UserAdded,
     UserDeactivated,
+    UserRolesChanged,
 )
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
 from audit.events.targets import CircuitClosed, CircuitOpened, TargetChecked
+from audit.events.visits import (
+    NameTried,
+    SigninFailed,
+    UserConfirmationFailed,
+    UserPasswordChanged,
+    UserSignedIn,
+    UserSignedOut,
+    WhatifAnswered,
+)
 
 __all__ = [
     "EVENTS",
     "AgentAdvised",
     "AgentEdited",
+    "AgentOwnerChangeAsked",
+    "AgentOwnerChangeDropped",
+    "AgentOwnerChanged",
     "AgentRegistered",
     "AgentResumed",
     "AgentStatusChanged",
@@ -108,6 +129,9 @@ __all__ = [
     "CircuitClosed",
     "CircuitOpened",
     "ContextCompiled",
+    "EffectStated",
+    "EpochBegun",
+    "EpochRestored",
     "EscalationClaimed",
     "EscalationDecided",
     "EscalationExpired",
@@ -134,6 +158,7 @@ __all__ = [
     "IntentInDoubt",
     "IntentResumed",
     "IntentSuperseded",
+    "IntentWoken",
     "KeyIssued",
     "KeyRevoked",
     "Kind",
@@ -146,6 +171,7 @@ __all__ = [
     "MemoryDiscarded",
     "MemoryReleased",
     "MemoryWritten",
+    "NameTried",
     "OutcomeRecorded",
     "PackLoaded",
     "PayloadErased",
@@ -161,10 +187,12 @@ __all__ = [
     "ReviewFlagged",
     "RouteFailed",
     "RouteTaken",
+    "RowMismatched",
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",
     "SessionOpened",
+    "SigninFailed",
     "StepReported",
     "SystemResumed",
     "SystemStopped",
@@ -172,8 +200,14 @@ __all__ = [
     "TargetConfigured",
     "UsageReported",
     "UserAdded",
+    "UserConfirmationFailed",
     "UserDeactivated",
+    "UserPasswordChanged",
+    "UserRolesChanged",
+    "UserSignedIn",
+    "UserSignedOut",
     "VerdictGiven",
+    "WhatifAnswered",
     "read",
 ]
 

@@ -37,10 +37,12 @@ class Kind(StrEnum):
     INTENT_HELD = "intent:held"
     INTENT_IN_DOUBT = "intent:in_doubt"
     INTENT_RESUMED = "intent:resumed"
+    INTENT_WOKEN = "intent:woken"
     INTENT_SUPERSEDED = "intent:superseded"
     ATTEMPT_STARTED = "attempt:started"
     ATTEMPT_FINISHED = "attempt:finished"
     ATTEMPT_REPORTED_LATE = "attempt:reported_late"
+    EFFECT_STATED = "effect:stated"
     SAGA_ADVANCED = "saga:advanced"
     SAGA_DIRTIED = "saga:dirtied"
     SAGA_COMPENSATED = "saga:compensated"
@@ -54,6 +56,9 @@ class Kind(StrEnum):
     RESOURCE_RELEASED = "resource:released"
     AGENT_REGISTERED = "agent:registered"
     AGENT_EDITED = "agent:edited"
+    AGENT_OWNER_CHANGE_ASKED = "agent:owner_change_asked"
+    AGENT_OWNER_CHANGED = "agent:owner_changed"
+    AGENT_OWNER_CHANGE_DROPPED = "agent:owner_change_dropped"
     AGENT_STATUS_CHANGED = "agent:status_changed"
     AGENT_STOPPED = "agent:stopped"
     AGENT_RESUMED = "agent:resumed"
@@ -82,15 +87,25 @@ class Kind(StrEnum):
     BUDGET_REFILLED = "budget:refilled"
     SYSTEM_STOPPED = "system:stopped"
     SYSTEM_RESUMED = "system:resumed"
+    EPOCH_RESTORED = "epoch:restored"
+    EPOCH_BEGUN = "epoch:begun"
     REQUEST_REFUSED = "request:refused"
     USER_ADDED = "user:added"
     USER_DEACTIVATED = "user:deactivated"
+    USER_ROLES_CHANGED = "user:roles_changed"
+    USER_PASSWORD_CHANGED = "user:password_changed"  # noqa: S105  # a kind of entry, not a password
+    USER_SIGNED_IN = "user:signed_in"
+    USER_SIGNED_OUT = "user:signed_out"
+    USER_CONFIRMATION_FAILED = "user:confirmation_failed"
+    SIGNIN_FAILED = "signin:failed"
+    WHATIF_ANSWERED = "whatif:answered"
     GUARD_CONFIGURED = "guard:configured"
     GUARD_SWITCHED = "guard:switched"
     GUARD_FAILED = "guard:failed"
     REVIEW_FLAGGED = "review:flagged"
     REVIEW_CLOSED = "review:closed"
     PAYLOAD_ERASED = "payload:erased"
+    ROW_MISMATCHED = "row:mismatched"
 
 
 def _id_text(value: Any) -> Any:
@@ -105,6 +120,7 @@ def _plain_text(value: Any) -> Any:
 Id = Annotated[str, BeforeValidator(_id_text)]
 Text = Annotated[str, BeforeValidator(_plain_text)]
 Names = Annotated[tuple[Text, ...], Strict(False)]  # a list will do
+Statuses = Annotated[tuple[int, ...], Strict(False)]
 At = Annotated[AwareDatetime, PlainSerializer(time_text, return_type=str)]
 
 

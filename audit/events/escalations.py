@@ -23,8 +23,11 @@ class EscalationRevised(Event):
 
 
 class EscalationClaimed(Event):
+    """`renewed`: by who has it already, for another while."""
+
     kind = Kind.ESCALATION_CLAIMED
     escalation_id: Id
+    renewed: bool = False
 
 
 class EscalationReleased(Event):
@@ -40,6 +43,8 @@ class EscalationRefused(Event):
 
 
 class EscalationDecided(Event):
+    """`effect` is what the person says became of a call in doubt."""
+
     kind = Kind.ESCALATION_DECIDED
     escalation_id: Id
     action: Text
@@ -49,6 +54,22 @@ class EscalationDecided(Event):
     signature: str
     key_id: str
     proposal_id: Id | None = None
+    effect: Text | None = None
+
+
+class EffectStated(Event):
+    """A person says later what became of a call that was left in doubt; the signed words are kept with it."""
+
+    kind = Kind.EFFECT_STATED
+    escalation_id: Id
+    intent_id: Id
+    number: int
+    step: str
+    direction: Text
+    effect: Text
+    statement_digest: str
+    signature: str
+    key_id: str
 
 
 class EscalationExpired(Event):

@@ -41,8 +41,19 @@ class IntentInDoubt(Event):
 
 
 class IntentResumed(Event):
+    """`lifted` names the limits that a person was shown as crossed and resumed it against."""
+
     kind = Kind.INTENT_RESUMED
     intent_id: Id
+    lifted: Names = ()
+
+
+class IntentWoken(Event):
+    """A circuit has closed: so many intents that waited for it are due at once."""
+
+    kind = Kind.INTENT_WOKEN
+    target: str
+    count: int
 
 
 class IntentSuperseded(Event):

@@ -67,6 +67,8 @@ class UsageReported(Event):
 
 
 class ProposalSubmitted(Event):
+    """Parameters and explanation are behind commitments; without an explanation there is none."""
+
     kind = Kind.PROPOSAL_SUBMITTED
     proposal_id: Id
     author: str
@@ -76,6 +78,7 @@ class ProposalSubmitted(Event):
     params_commitment: str
     context_ref: str
     valid_until: At
+    explain_commitment: str | None = None
 
 
 class VerdictGiven(Event):

@@ -1,6 +1,6 @@
 """Agents, manifests, kinds, keys, facts, people and the installation itself."""
 
-from audit.events.base import Event, Kind, Names, Text
+from audit.events.base import Event, Kind, Names, Statuses, Text
 
 
 class AgentRegistered(Event):
@@ -23,6 +23,32 @@ class AgentEdited(Event):
     review_after: str | None = None
 
 
+class AgentOwnerChangeAsked(Event):
+    """One admin asks for another owner; another admin has to agree."""
+
+    kind = Kind.AGENT_OWNER_CHANGE_ASKED
+    agent_id: str
+    owner_before: str
+    owner_after: str
+
+
+class AgentOwnerChanged(Event):
+    """`solo`: by the only admin there is, who asked for it too."""
+
+    kind = Kind.AGENT_OWNER_CHANGED
+    agent_id: str
+    owner_before: str
+    owner_after: str
+    asked_by: str
+    solo: bool = False
+
+
+class AgentOwnerChangeDropped(Event):
+    kind = Kind.AGENT_OWNER_CHANGE_DROPPED
+    agent_id: str
+    owner_after: str
+
+
 class AgentStatusChanged(Event):
     kind = Kind.AGENT_STATUS_CHANGED
     agent_id: str
@@ -35,6 +61,8 @@ class AgentStopped(Event):
     kind = Kind.AGENT_STOPPED
     agent_id: str
     reason: Text
+    # Intents whose call had begun before the stop, and had not ended; the first hundred.
+    under_way: Names = ()
 
 
 class AgentResumed(Event):
@@ -77,6 +105,9 @@ class SessionOpened(Event):
     key_id: str
     manifest_version: str
     protocol_version: str
+    # What the agent says of itself; nobody checks it.
+    instance_id: Text = ""
+    environment: Text = ""
 
 
 class KeyIssued(Event):
@@ -131,6 +162,9 @@ class TargetConfigured(Event):
     name: str
     base_url: str
     signed: bool
+    refuses: Statuses = ()
+    honours_keys: bool = False
+    health: str | None = None
 
 
 class FactWritten(Event):
@@ -194,6 +228,7 @@ class BudgetRefilled(Event):
 class SystemStopped(Event):
     kind = Kind.SYSTEM_STOPPED
     reason: Text
+    under_way: Names = ()  # as of AgentStopped
 
 
 class SystemResumed(Event):
@@ -201,11 +236,35 @@ class SystemResumed(Event):
     reason: Text = ""
 
 
+class EpochRestored(Event):
+    """The database is older than its mark: it does not hold the entry that the mark names."""
+
+    kind = Kind.EPOCH_RESTORED
+    epoch: int
+    missing_entry: int
+    missing_hash: str
+    newest_entry: int
+
+
+class EpochBegun(Event):
+    """An admin has said how to go on after a restore; the signed statement is a payload of its own."""
+
+    kind = Kind.EPOCH_BEGUN
+    epoch: int
+    missing_entry: int
+    missing_hash: str
+    reason: Text
+    statement_commitment: str
+    statement_digest: str
+    signature: str
+    key_id: str
+
+
 class RequestRefused(Event):
     kind = Kind.REQUEST_REFUSED
     code: Text
     path: str
-    detail_digest: str | None = None
+    detail_digest: str | None = None  # SHA-256 of the sentence that was answered
 
 
 class UserAdded(Event):
@@ -217,6 +276,15 @@ class UserAdded(Event):
 class UserDeactivated(Event):
     kind = Kind.USER_DEACTIVATED
     user_id: int
+
+
+class UserRolesChanged(Event):
+    """Noticed: somebody changed a user's groups past this console."""
+
+    kind = Kind.USER_ROLES_CHANGED
+    user_id: int
+    gained: Names
+    lost: Names
 
 
 class PayloadErased(Event):

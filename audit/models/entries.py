@@ -46,7 +46,11 @@ class LedgerEntry(models.Model):
                 name="entry_names_not_empty",
             ),
         )
-        indexes = (models.Index(fields=("tenant", "kind", "id"), name="entry_recent_of_kind"),)
+        indexes = (
+            models.Index(fields=("tenant", "kind", "id"), name="entry_recent_of_kind"),
+            # Without it SQLite sorts every entry of the tenant to find the newest.
+            models.Index(fields=("tenant", "id"), name="entry_recent"),
+        )
 
     def __str__(self) -> str:
         return f"{self.stream} #{self.seq} {self.kind}"

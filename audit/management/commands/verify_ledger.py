@@ -1,36 +1,64 @@
-"""verify_ledger: check every entry, chain, head and payload; exit 1 names the first bad entry."""
+"""verify_ledger: every chain, head, payload, digest and signature; exit 1 names the first bad entry."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import verification
+from audit import findings, signing, verification
 from audit.chain import Break
 
 
 class Command(BaseCommand):
-    help = "Check the ledger of this database, or an export of one. Exit 0 means whole."
+    help = "Check the ledger of this database and every row it is about, or an export. Exit 0 means whole."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--file", type=Path, help="check this export instead of the database")
+        parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
 
     def handle(self, *, file: Path | None = None, **options: Any) -> None:
-        result = verification.verify_database() if file is None else _verify_file(file)
-        if isinstance(result, Break):
-            raise CommandError(
-                f"The first bad entry: tenant {result.tenant}, stream {result.stream}, seq {result.seq}: "
-                f"{result.fault}, {result.detail}."
+        if file is not None:
+            self._file(file)
+            return
+        result = findings.verify_all()
+        if options.get("json"):
+            self.stdout.write(json.dumps(_as_json(result), ensure_ascii=False))
+        elif not result.findings:
+            self.stdout.write(
+                f"The ledger is whole: {result.entries} entries in {result.streams} streams, "
+                f"{result.heads} heads and {result.payloads} payloads checked, and every row they are about."
             )
+        for item in result.findings[1:]:
+            self.stderr.write(_words(item))
+        if result.more:
+            self.stderr.write(f"and {result.more} more.")
+        if result.findings:
+            raise CommandError(f"The first bad entry: {_words(result.findings[0])}")
+
+    def _file(self, path: Path) -> None:
+        try:
+            with path.open(encoding="utf-8") as lines:
+                result = verification.verify_export(lines)
+        except (OSError, UnicodeDecodeError, verification.ExportError) as error:
+            raise CommandError(f"{path} cannot be read: {error}") from error
+        if isinstance(result, Break):
+            raise CommandError(f"The first bad entry: {_words(result)}")
         self.stdout.write(
-            f"The ledger is whole: {result.entries} entries in {result.streams} streams, "
-            f"{result.heads} heads and {result.payloads} payloads checked."
+            f"The export is whole: {result.entries} entries in {result.streams} streams, "
+            f"{result.heads} heads checked. It holds no rows."
         )
 
 
-def _verify_file(path: Path) -> verification.Whole | Break:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            return verification.verify_export(lines)
-    except (OSError, UnicodeDecodeError, verification.ExportError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
+def _words(found: Break) -> str:
+    return f"tenant {found.tenant}, stream {found.stream}, seq {found.seq}: {found.fault}, {found.detail}."
+
+
+def _as_json(result: findings.Result) -> dict[str, Any]:
+    return {
+        "whole": not result.findings,
+        **asdict(result),
+        "findings": [asdict(item) for item in result.findings],
+        "public_keys": signing.public_keys(),
+    }

@@ -1,0 +1,176 @@
+"""How rows are compared with entries, told to the apps that own the rows (`settings.DIR_ROW_CHECKS`).
+
+The ledger knows entries and nothing of the rows of other apps: each app gives a check that sees the entries
+pass, stream by stream, and says which of its rows are not as they were recorded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from audit import canonical
+from audit.chain import Break, Fault
+from audit.events import Kind
+from audit.models import LedgerEntry
+
+SETTING = "DIR_ROW_CHECKS"
+STREAMS_AT_ONCE = 200
+ASKED_AGAIN = 3
+LONGEST_SHOWN = 80
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the walk, decoded."""
+
+    tenant: str
+    stream: str
+    seq: int
+    kind: str
+    at: datetime
+    actor: str
+    payload: Mapping[str, Any]
+
+    def wrong(self, fault: Fault, detail: str) -> Break:
+        """A finding at this entry's place."""
+        return Break(self.tenant, self.stream, self.seq, fault, detail)
+
+
+class RowCheck(Protocol):
+    """Sees the entries of its kinds by (tenant, stream, seq), then ends; both give what they found."""
+
+    kinds: frozenset[Kind]
+    not_proved: Sequence[str]
+
+    def see(self, entry: Entry) -> Iterable[Break]: ...
+    def finish(self) -> Iterable[Break]: ...
+
+
+def all_checks() -> list[RowCheck]:
+    """A fresh check of each app that has rows."""
+    return [import_string(path)() for path in getattr(settings, SETTING, ())]
+
+
+def digest_of(cell: object) -> str:
+    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
+    return canonical.digest(bytes(cell)) if isinstance(cell, bytes | bytearray | memoryview) else ""
+
+
+def read_entries(tenant: str, stream: str, kinds: Iterable[Kind]) -> list[Entry]:
+    """The entries of some kinds in one stream, as they are now."""
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds)).order_by("seq")
+    return [
+        Entry(tenant, stream, seq, kind, at, actor, canonical.decode(bytes(body))["payload"])
+        for seq, kind, at, actor, body in rows.values_list("seq", "kind", "at", "actor", "body")
+    ]
+
+
+@dataclass(slots=True)
+class Found:
+    """What a comparison found; every method notes at most one finding."""
+
+    breaks: list[Break] = field(default_factory=list)
+
+    def same(self, entry: Entry, what: str, recorded: object, stored: object) -> None:
+        """Note that a row's value is not the recorded one."""
+        if recorded != stored:
+            detail = f"{what} is {_short(stored)}, recorded was {_short(recorded)}"
+            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, detail))
+
+    def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
+        """Note that a cell's bytes do not have the recorded digest."""
+        if not digest or digest_of(cell) != digest:
+            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} is not what was recorded"))
+
+    def missing(self, entry: Entry, what: str) -> None:
+        """Note that the row of an entry is gone."""
+        self.breaks.append(entry.wrong(Fault.ROW_MISSING, f"{what} is not there"))
+
+    def without_entry(self, tenant: str, stream: str, what: str) -> None:
+        """Note a row that no entry records."""
+        self.breaks.append(Break(tenant, stream, 0, Fault.ROW_WITHOUT_ENTRY, f"no entry records {what}"))
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+class FlowRows:
+    """The base of checks on rows of flows: compares some hundred flows at a time, and asks again.
+
+    The server may write while the walk goes on. So a flow with findings is read again and compared again:
+    only what is found every time is told.
+    """
+
+    kinds: frozenset[Kind] = frozenset()
+    not_proved: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, UUID], list[Entry]] = {}
+
+    def see(self, entry: Entry) -> Iterator[Break]:
+        """Keep the entry with its flow; compare when enough flows are held."""
+        dfid = _dfid(entry.stream)
+        if dfid is None:
+            return
+        key = (entry.tenant, dfid)
+        if key not in self._held and len(self._held) >= STREAMS_AT_ONCE:
+            yield from self._compare_held()
+        self._held.setdefault(key, []).append(entry)
+
+    def finish(self) -> Iterator[Break]:
+        """Compare what is left."""
+        yield from self._compare_held()
+
+    def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[Break]:
+        """The findings of some flows, each with its entries in order."""
+        raise NotImplementedError
+
+    def _compare_held(self) -> Iterator[Break]:
+        held, self._held = self._held, {}
+        by_dfid = {dfid: entries for (_, dfid), entries in held.items()}
+        tenants = {dfid: tenant for tenant, dfid in held}
+        suspects = {_dfid(found.stream) for found in safely(self.compare, by_dfid, tenants)}
+        for dfid in by_dfid:
+            if dfid in suspects:
+                yield from self._asked_again(dfid, tenants)
+
+    def _asked_again(self, dfid: UUID, tenants: Mapping[UUID, str]) -> list[Break]:
+        found: list[Break] = []
+        for _ in range(ASKED_AGAIN):
+            fresh = {dfid: read_entries(tenants[dfid], str(dfid), self.kinds)}
+            if not (found := safely(self.compare, fresh, tenants)):
+                return []
+        return found
+
+
+def safely(
+    compare: Callable[[Mapping[UUID, Sequence[Entry]]], Iterable[Break]],
+    flows: Mapping[UUID, Sequence[Entry]],
+    tenants: Mapping[UUID, str],
+) -> list[Break]:
+    """Compare; where rows cannot be read, flow by flow, so that the one with such a row is named."""
+    try:
+        return list(compare(flows))
+    except _UNREADABLE as error:
+        if len(flows) > 1:
+            return [found for dfid in flows for found in safely(compare, {dfid: flows[dfid]}, tenants)]
+        (dfid,) = flows
+        detail = f"a row of this flow cannot be read ({type(error).__name__})"
+        return [Break(tenants[dfid], str(dfid), 0, Fault.UNREADABLE, detail)]
+
+
+def _dfid(stream: str) -> UUID | None:
+    if len(stream) != len("00000000-0000-0000-0000-000000000000"):
+        return None
+    try:
+        return UUID(stream)
+    except ValueError:
+        return None

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.silence import Silence
 from runtime.models import Agent, Flow, Intent, Proposal, Verdict
 
@@ -25,6 +26,7 @@ class OpenEscalation(Protocol):
         family: str,
         reason: str,
         at: Any,
+        withdrawn: Withdrawn | None = None,
     ) -> "Opened": ...
 
 

@@ -27,6 +27,10 @@ urlpatterns = [
     path("register-agent/", agent_forms.register, name="register-agent"),
     path("agents/<str:agent_id>/", agents.detail, name="agent"),
     path("agents/<str:agent_id>/edit/", agent_forms.edit, name="edit-agent"),
+    path(
+        "agents/<str:agent_id>/owner/<int:change>/agree/", agent_forms.agree_to_owner, name="agree-to-owner"
+    ),
+    path("agents/<str:agent_id>/owner/<int:change>/drop/", agent_forms.drop_owner, name="drop-owner"),
     path("agents/<str:agent_id>/status/", agent_forms.move, name="move-agent"),
     path("agents/<str:agent_id>/keys/", agent_forms.issue_key, name="issue-key"),
     path("agents/<str:agent_id>/keys/<str:key_id>/revoke/", agent_forms.revoke_key, name="revoke-key"),

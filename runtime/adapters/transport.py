@@ -2,7 +2,8 @@
 
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -17,9 +18,13 @@ CONNECT_S = 3.0
 
 @dataclass(kw_only=True)
 class Trip:
-    """One call on its way. `sent` is true as soon as one byte of the request may have left."""
+    """One call on its way. `sent` is true as soon as one byte of the request may have left.
+
+    The first bytes are written inside `gate`; what that raises ends the call with nothing sent.
+    """
 
     timeout_s: float
+    gate: Callable[[], AbstractContextManager[None]] = nullcontext
     sent: bool = False
     ends_at: float = field(init=False)
 
@@ -45,9 +50,13 @@ class GuardedStream(httpcore2.NetworkStream):
         return self._stream.read(max_bytes, self._trip.left_s(httpcore2.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        left_s = self._trip.left_s(httpcore2.WriteTimeout)
-        self._trip.sent = True
-        self._stream.write(buffer, left_s)
+        if self._trip.sent:
+            self._stream.write(buffer, self._trip.left_s(httpcore2.WriteTimeout))
+            return
+        with self._trip.gate():
+            left_s = self._trip.left_s(httpcore2.WriteTimeout)
+            self._trip.sent = True
+            self._stream.write(buffer, left_s)
 
     def close(self) -> None:
         self._stream.close()

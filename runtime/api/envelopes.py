@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 from django.http import HttpRequest
 from pydantic import BaseModel, ValidationError
 
-from runtime.api import ijson
+from runtime.api import bodies
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.kernel import ijson
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_VIOLATIONS = 20
@@ -45,9 +46,9 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
     """The body of a request as a contract, and its checked bytes.
 
     Raises:
-        ProblemError: see `ijson.read`; 422 INVALID_REQUEST where the JSON is not such a body.
+        ProblemError: see `bodies.read`; 422 INVALID_REQUEST where the JSON is not such a body.
     """
-    checked = ijson.read(request)
+    checked = bodies.read(request)
     return check(checked, model), checked
 
 

@@ -21,7 +21,11 @@ def note(request: HttpRequest, problem: Problem) -> None:
         return
     try:
         agents.record_refusal(
-            tenant=caller.tenant, stream=caller.stream, code=problem.code, path=request.path
+            tenant=caller.tenant,
+            stream=caller.stream,
+            code=problem.code,
+            path=request.path,
+            detail=problem.detail,
         )
     except (DatabaseError, races.BusyError) as error:
         # Nothing was changed by the refused call, so nothing is left unrecorded that has happened.

@@ -2,13 +2,17 @@
 
 from runtime.models.agent import Agent, Manifest
 from runtime.models.agent_event import AgentEvent, Inbox, Timer
+from runtime.models.boot import Boot
 from runtime.models.circuit import Circuit
 from runtime.models.credential import Key, Session
+from runtime.models.epoch import Epoch
 from runtime.models.fact import Fact, FactVersion
 from runtime.models.flow import Feedback, Flow, Snapshot
 from runtime.models.guard import Guard, GuardRun, Review
 from runtime.models.intent import Attempt, Intent, Outcome, StepReceipt, Stop
+from runtime.models.membership import FailedSignin, Membership
 from runtime.models.memory import Artifact, MemoryItem
+from runtime.models.ownership import OwnerChange
 from runtime.models.policy_kind import Bundle, Pack, PolicyKind, Target
 from runtime.models.proposal import Answer, Proposal, Verdict
 from runtime.models.resource import Reservation, Resource
@@ -21,11 +25,14 @@ __all__ = [
     "Answer",
     "Artifact",
     "Attempt",
+    "Boot",
     "Bundle",
     "Circuit",
     "ComputeBudget",
+    "Epoch",
     "Fact",
     "FactVersion",
+    "FailedSignin",
     "Feedback",
     "Flow",
     "Guard",
@@ -34,8 +41,10 @@ __all__ = [
     "Intent",
     "Key",
     "Manifest",
+    "Membership",
     "MemoryItem",
     "Outcome",
+    "OwnerChange",
     "Pack",
     "PolicyKind",
     "Proposal",

@@ -29,12 +29,14 @@ class Intent(models.Model):
         max_length=12, choices=states.Direction.pairs(), default=states.Direction.FORWARD
     )
     purpose = models.CharField(max_length=8, choices=states.Purpose.pairs(), default=states.Purpose.CALL)
-    # Attempts up to this number are settled: what became of their calls is known.
-    settled = models.PositiveSmallIntegerField(default=0)
+    # A person has answered for what the attempts up to this number may have done.
+    answered = models.PositiveSmallIntegerField(default=0)
     # Why the walk turned back; empty while it goes forward.
     cause = models.CharField(max_length=64, blank=True, default="")
     cause_category = models.CharField(max_length=32, blank=True, default="")
     target = models.CharField(max_length=64, blank=True, default="")
+    # Canonical bytes of [Finding]: limits, tightened since the verdict, against which a person resumed it.
+    lifted = models.BinaryField(default=b"[]")
     valid_until = models.DateTimeField()
     failures = models.PositiveSmallIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -95,7 +97,14 @@ class Attempt(models.Model):
     status_code = models.PositiveSmallIntegerField(null=True, blank=True)
     detail = models.CharField(max_length=300, blank=True, default="")
     started_at = models.DateTimeField()
+    # When its first byte left; empty while it waits before the gate, or where it was held back there.
+    sent_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    # Of a call that ended UNKNOWN: what was found out since, by `receipt`, `probe` or a person, and when.
+    # Empty while it is in doubt. Written by `runtime.services.settling` alone.
+    effect = models.CharField(max_length=12, blank=True, default="")
+    settled_by = models.CharField(max_length=160, blank=True, default="")
+    settled_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("intent", "number")
@@ -108,6 +117,22 @@ class Attempt(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(state__in=states.AttemptState.values()), name="attempt_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(effect="", settled_by="", settled_at__isnull=True)
+                | (
+                    Q(state=states.AttemptState.UNKNOWN, purpose=states.Purpose.CALL)
+                    & Q(effect__in=states.KNOWN_EFFECTS, settled_at__isnull=False)
+                    & ~Q(settled_by="")
+                ),
+                name="attempt_settled_only_where_unknown",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("started_at",),
+                condition=Q(state=states.AttemptState.UNKNOWN, purpose=states.Purpose.CALL, effect=""),
+                name="attempt_in_doubt",
             ),
         )
 

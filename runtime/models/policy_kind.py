@@ -87,6 +87,12 @@ class Target(models.Model):
     name = models.CharField(max_length=64)
     base_url = models.CharField(max_length=500)
     secret_env = models.CharField(max_length=128, blank=True, default="")
+    # Canonical JSON: the statuses, in order, that mean: not done, and will not be.
+    refuses = models.BinaryField(default=b"[]")
+    # Whether it does once what is sent twice under one `Idempotency-Key`.
+    honours_keys = models.BooleanField(default=False)
+    # A path that answers 2xx while the target can work; empty where it has none.
+    health = models.CharField(max_length=500, blank=True, default="")
     configured_at = models.DateTimeField()
 
     objects = TenantManager()

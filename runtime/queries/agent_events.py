@@ -32,6 +32,8 @@ _TYPES: Mapping[str, AgentEventType] = {
     Kind.SYSTEM_RESUMED: AgentEventType.RESUMED,
 }
 SYSTEM = "system"
+# Its own id, which it knows, and the calls of others that a stop came too late for.
+NOT_FOR_AGENTS = frozenset({"agent_id", "under_way"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +141,7 @@ def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft
         tenant=tenant, stream=stream, seq__gt=after, seq__lte=until, kind__in=list(_TYPES)
     )
     for row in reversed(rows.order_by("-seq")[:PAGE]):
-        body = {name: value for name, value in row.payload.items() if name != "agent_id"}
+        body = {name: value for name, value in row.payload.items() if name not in NOT_FOR_AGENTS}
         scope = {"scope": "system" if stream == SYSTEM else "agent"}
         yield Draft(event_type=_TYPES[row.kind], at=row.at, body=scope | body)
 

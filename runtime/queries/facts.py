@@ -6,6 +6,7 @@ Few round trips on purpose: world, history and snapshot are one query each, and 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 from django.db.models import Count, Q
@@ -25,10 +26,10 @@ from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel import budgets, moments
 from runtime.kernel.gate.case import Rules
-from runtime.kernel.rules import evaluate, ranges, templates, tokens
-from runtime.kernel.rules.language import ExpressionError
+from runtime.kernel.rules import evaluate, ranges, safety, sources, tokens
 from runtime.models import Agent, ComputeBudget, Fact, Flow, PolicyKind, Proposal, Snapshot
-from runtime.queries import resources
+from runtime.queries import recorded, resources
+from runtime.queries.recorded import Mismatch
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -36,26 +37,39 @@ EVERYTHING = "*"
 
 def get_rules(*, agent: Agent, kind_name: str) -> Rules:
     """The manifest and the policy kind in force for a proposal; a part that is not there is None."""
+    return compare_rules(agent=agent, kind_name=kind_name)[0]
+
+
+def compare_rules(*, agent: Agent, kind_name: str) -> tuple[Rules, tuple[Mismatch, ...]]:
+    """The rules in force, and which part of them is not what the ledger says was activated.
+
+    Such a part is None, as if it were not there: nothing is granted by bytes that nobody has activated.
+    """
     row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
     manifest = agent.active_manifest
-    return Rules(
-        manifest=None if manifest is None else _manifest(bytes(manifest.body)),
-        kind=None if row is None else kind_of(bytes(row.body)),
+    wrong_kind = None if row is None else recorded.compare_kind(row)
+    wrong_manifest = None if manifest is None else recorded.compare_manifest(agent, manifest)
+    rules = Rules(
+        manifest=None if manifest is None or wrong_manifest else _manifest(bytes(manifest.body)),
+        kind=None if row is None or wrong_kind else kind_of(bytes(row.body)),
     )
+    return rules, tuple(wrong for wrong in (wrong_manifest, wrong_kind) if wrong is not None)
 
 
 def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
     """The digest of the rules in force by agent (pk) and kind name, in one query for all of them."""
     asked = list(cases)
     rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
-    bodies = {(row.tenant, row.kind): bytes(row.body) for row in rows}
+    bodies = {(row.tenant, row.kind): bytes(row.body) for row in rows if recorded.compare_kind(row) is None}
     return {
-        (agent.pk, kind): _bundle_digest(
-            None if agent.active_manifest is None else bytes(agent.active_manifest.body),
-            bodies.get((agent.tenant, kind)),
-        )
+        (agent.pk, kind): _bundle_digest(_trusted_manifest(agent), bodies.get((agent.tenant, kind)))
         for agent, kind in asked
     }
+
+
+def _trusted_manifest(agent: Agent) -> bytes | None:
+    row = agent.active_manifest
+    return None if row is None or recorded.compare_manifest(agent, row) else bytes(row.body)
 
 
 def get_facts(
@@ -95,7 +109,37 @@ def get_facts(
         lifts=lifts,
         compute=get_compute(flow),
         resources=get_resources(flow=flow, rules=rules),
+        unsafe=(None if rules.kind is None else safety.why_unsafe(rules.kind)) or None,
     )
+
+
+def get_facts_of_now(
+    *, flow: Flow, agent: Agent, rules: Rules, params: dict[str, Any], at: datetime
+) -> Facts:
+    """The facts of a proposal that was judged before: nobody sends it now, so no session is in question."""
+    return get_facts(
+        flow=flow,
+        agent=agent,
+        rules=rules,
+        params=params,
+        conditions=(),
+        snapshot=None,
+        session_valid=True,
+        lifts=(),
+        at=at,
+    )
+
+
+def get_rate_wait_s(*, agent: Agent, rules: Rules, at: datetime) -> int:
+    """In how many whole seconds the agent may propose again, whose stored proposal of `at` came too soon.
+
+    That one counts too: of its newest, as many as the limit allows, the oldest must have left the minute.
+    """
+    allowed = 1 if rules.manifest is None else rules.manifest.proposals_per_minute or 1
+    own = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}")
+    newest = own.order_by("-received_at").values_list("received_at", flat=True)
+    last = newest[allowed - 1 : allowed].first() or at
+    return max(1, ceil((last + timedelta(minutes=1) - at).total_seconds()))
 
 
 def get_compute(flow: Flow) -> ComputeFacts | None:
@@ -153,6 +197,8 @@ def get_world(
     *, tenant: str, kind: PolicyKindContract, params: dict[str, Any], conditions: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
+    if safety.why_unsafe(kind):
+        return {}  # which facts it reads is not worked out: nothing will read them
     selectors = _reads_of(kind.to_bytes())
     if conditions:
         selectors |= _named_facts(conditions)
@@ -168,7 +214,8 @@ def get_world(
 
 def paths_read(kind: PolicyKindContract, params: dict[str, Any]) -> frozenset[str]:
     """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
-    return _reads_of(kind.to_bytes()).union(evaluate.required_facts(kind, params))
+    required = () if safety.why_unsafe(kind) else evaluate.required_facts(kind, params)
+    return _reads_of(kind.to_bytes()).union(required)
 
 
 def is_namespace(selector: str) -> bool:
@@ -178,7 +225,7 @@ def is_namespace(selector: str) -> bool:
 
 def reads_history(kind: PolicyKindContract) -> bool:
     """Whether an expression of the kind names the counts over the agent's past."""
-    return any("history" in text for text in _sources(kind))
+    return any("history" in text for text in sources.list_evaluated(kind))
 
 
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -208,41 +255,18 @@ def kind_of(body: bytes) -> PolicyKindContract:
     return PolicyKindContract.from_bytes(body)
 
 
-def _sources(kind: PolicyKindContract) -> Iterable[str]:
-    yield kind.impact
-    for limit in kind.limits:
-        yield limit.value
-        yield limit.limit
-    yield from (rule.require for rule in kind.rules)
-    yield from (constraint.require for constraint in kind.constraints)
-    for prediction in kind.predicts:
-        yield prediction.value
-    yield from (claim.amount for claim in kind.claims)
-    for step in kind.steps:
-        if step.request is not None:
-            yield from _expressions_of(step.request.path)
-            yield step.request.body or ""
-
-
-def _expressions_of(template: str) -> tuple[str, ...]:
-    try:
-        return templates.expressions(template)
-    except ExpressionError:
-        return ()  # the gate says that the request cannot be made
-
-
 @lru_cache(maxsize=1024)
 def _reads_of(body: bytes) -> frozenset[str]:
-    return _named_facts(_sources(kind_of(body)))
+    return _named_facts(sources.list_evaluated(kind_of(body)))
 
 
-def _named_facts(sources: Iterable[str]) -> frozenset[str]:
+def _named_facts(texts: Iterable[str]) -> frozenset[str]:
     """What CEL sources read of `context.facts`: exact paths, namespaces (`price.`), or EVERYTHING.
 
     What is not plainly written is read as more, never as less: a fact left out would look like none at all.
     """
     found = set()
-    for source in sources:
+    for source in texts:
         words = tokens.tokenize(source)
         for at, word in enumerate(words):
             if word.text == "context" and words[at - 1].text != ".":

@@ -12,13 +12,16 @@ from runtime.contracts.states import (
     AgentStatus,
     AttemptState,
     Direction,
+    Effect,
     FlowState,
     IntentState,
     Purpose,
 )
 from runtime.models import Agent, Attempt, Flow, Intent, StepReceipt, Stop
+from runtime.queries import epochs
 
 HOLDING_STATUSES = (AgentStatus.SUSPENDED.value, AgentStatus.LOCKED.value)
+_HAS_WINDOW = Q(direction=Direction.FORWARD, purpose=Purpose.CALL)
 SYSTEM_STOPPED = "SYSTEM_STOPPED"
 AGENT_STOPPED = "AGENT_STOPPED"
 
@@ -47,9 +50,13 @@ class Standing:
 def get_standing(*, agent_pk: int) -> Standing:
     """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
-    row = Agent.objects.annotate(all_stopped=Exists(in_force)).get(pk=agent_pk)
+    row = Agent.objects.annotate(all_stopped=Exists(in_force), recovering=epochs.recovering()).get(
+        pk=agent_pk
+    )
     stopped_by = None
-    if row.all_stopped:
+    if row.recovering:
+        stopped_by = epochs.RECOVERY
+    elif row.all_stopped:
         stopped_by = SYSTEM_STOPPED
     elif row.stopped_at is not None:
         stopped_by = AGENT_STOPPED
@@ -59,19 +66,10 @@ def get_standing(*, agent_pk: int) -> Standing:
     return Standing(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
 
 
-def is_in_doubt(*, intent: Intent) -> bool:
-    """Whether an earlier call of the step at hand ended without anybody knowing what it did."""
-    return _unsettled(intent).exists()
-
-
-def get_doubtful_since(*, intent: Intent) -> datetime | None:
-    """When the last call that is in doubt was begun; None where none is."""
-    return _unsettled(intent).order_by("-number").values_list("started_at", flat=True).first()
-
-
 def has_taken_effect(*, intent: Intent) -> bool:
-    """Whether an effect of it is known: a call of it succeeded, or a person has found a step done."""
-    succeeded = Attempt.objects.filter(intent=intent, state=AttemptState.SUCCEEDED)
+    """Whether an effect of it is known: a call of it succeeded, or was found out to have happened."""
+    known = Q(state=AttemptState.SUCCEEDED) | Q(effect=Effect.HAPPENED)
+    succeeded = Attempt.objects.filter(known, intent=intent)
     return succeeded.exists() or StepReceipt.objects.filter(intent=intent).exists()
 
 
@@ -83,22 +81,23 @@ def list_due(
     What a stop or a status holds back is left out until its window ends, so that it costs nothing meanwhile.
     A compensation and a probe have no window, and no status holds them.
     """
-    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
-    has_window = Q(direction=Direction.FORWARD, purpose=Purpose.CALL)
-    held = (
-        Q(Exists(in_force))
-        | Q(flow__agent__stopped_at__isnull=False)
-        | (has_window & Q(flow__agent__status__in=HOLDING_STATUSES))
-    )
     rows = (
         Intent.objects.filter(state=IntentState.PENDING, next_at__lte=at)
-        .filter(~held | (has_window & Q(valid_until__lte=at)))
+        .filter(~_held() | (_HAS_WINDOW & Q(valid_until__lte=at)))
         .exclude(pk__in=list(without))
         .exclude(target__in=list(without_targets))
+        .exclude(epochs.recovering())
         .order_by("next_at")
         .values_list("intent_id", "target", "next_at")[:limit]
     )
     return [Due(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
+
+
+def list_due_at(*, tenant: str, target: str, at: datetime, limit: int) -> list[Intent]:
+    """Intents that may call this target now, the longest waiting first: due, not held, in their window."""
+    rows = Intent.objects.of(tenant).filter(state=IntentState.PENDING, target=target, next_at__lte=at)
+    may = rows.exclude(_held()).exclude(_HAS_WINDOW & Q(valid_until__lte=at))
+    return list(may.order_by("next_at")[:limit])
 
 
 def get_next_due_at(*, after: datetime) -> datetime | None:
@@ -115,6 +114,21 @@ def list_orphans(*, at: datetime | None, limit: int) -> list[UUID]:
     return list(rows.order_by("lease_until").values_list("intent_id", flat=True)[:limit])
 
 
+def list_claimed(*, limit: int) -> list[tuple[UUID, str]]:
+    """Claimed intents with the name on their lease, the oldest lease first."""
+    rows = Intent.objects.filter(state=IntentState.CLAIMED).order_by("lease_until")
+    return list(rows.values_list("intent_id", "lease_owner")[:limit])
+
+
+def list_under_way(*, tenant: str, agent_pk: int | None = None, limit: int) -> list[UUID]:
+    """Intents whose call has begun and not ended: the target has the request, or the first bytes of it."""
+    begun = Attempt.objects.filter(state=AttemptState.STARTED, sent_at__isnull=False)
+    begun = begun.filter(intent__tenant=tenant)
+    if agent_pk is not None:
+        begun = begun.filter(intent__flow__agent=agent_pk)
+    return list(begun.order_by("sent_at").values_list("intent_id", flat=True)[:limit])
+
+
 def list_idle_flows(*, at: datetime, idle_s: int, limit: int) -> list[UUID]:
     """Open flows in which nothing has happened for `idle_s` seconds: the agent has gone away."""
     idle_since = at - timedelta(seconds=idle_s)
@@ -126,6 +140,16 @@ def list_idle_flows(*, at: datetime, idle_s: int, limit: int) -> list[UUID]:
     return list(rows.values_list("dfid", flat=True)[:limit])
 
 
+def _held() -> Q:
+    """What a stop or the agent's status keeps back."""
+    in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
+    return (
+        Q(Exists(in_force))
+        | Q(flow__agent__stopped_at__isnull=False)
+        | (_HAS_WINDOW & Q(flow__agent__status__in=HOLDING_STATUSES))
+    )
+
+
 def has_stirring_children(*, flow: Flow, since: datetime) -> bool:
     """Whether a flow has children that are open, or that moved after `since`: then it is not idle itself."""
     return _stirring(flow.pk, since).exists()
@@ -133,8 +157,3 @@ def has_stirring_children(*, flow: Flow, since: datetime) -> bool:
 
 def _stirring(parent: UUID | OuterRef, since: datetime) -> QuerySet[Flow]:
     return Flow.objects.filter(parent=parent).filter(~Q(state__in=ENDED) | Q(updated_at__gte=since))
-
-
-def _unsettled(intent: Intent) -> QuerySet[Attempt]:
-    unknown = Attempt.objects.filter(intent=intent, state=AttemptState.UNKNOWN, purpose=Purpose.CALL)
-    return unknown.filter(number__gt=intent.settled)

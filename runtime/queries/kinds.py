@@ -1,14 +1,18 @@
 """Reads of policy kinds and their versions, for their one writer and for their pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import KindState
-from runtime.models import Pack, PolicyKind, Resource, Target
-from runtime.queries import facts
+from runtime.kernel.rules import kind_linter
+from runtime.models import Pack, PolicyKind, Resource
+from runtime.queries import facts, places
 
 MOST_VERSIONS = 200
 MOST_PACKS = 50
+HONOURS_NOT = "the target does not declare honours_keys: true"
 
 
 def contract_of(row: PolicyKind) -> KindContract:
@@ -23,6 +27,71 @@ def state_of(row: PolicyKind) -> KindState:
     if row.discarded_at is not None:
         return KindState.DISCARDED
     return KindState.DRAFT if row.activated_at is None else KindState.SUPERSEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What today's linter says of a stored version: the field, a plain sentence, and how grave it is."""
+
+    field: str
+    message: str
+    gravity: kind_linter.Gravity
+
+
+def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
+    """Why a stored version would be refused, were it new; what is in force stays in force."""
+    found = [
+        Wrong(field=".".join(map(str, problem.place)), message=problem.message, gravity=problem.gravity)
+        for problem in _lint(bytes(row.body))
+    ]
+    honouring = places.list_honouring(tenant=row.tenant, using=row._state.db or "default")
+    for message in list_forgetting(contract_of(row), targets=honouring):
+        said = f"{message}; a person is asked instead"
+        found.append(Wrong(field="on_unknown", message=said, gravity=kind_linter.Gravity.UNSOUND))
+    return found
+
+
+def list_forgetting(kind: KindContract, *, targets: Mapping[str, bool]) -> Sequence[str]:
+    """What is wrong with sending a call in doubt again; `targets` says of each whether it honours keys."""
+    return [
+        f"resend is a second effect at {name}: {HONOURS_NOT}"
+        for name in sorted(kind.resends_to)
+        if not targets.get(name, True)
+    ]
+
+
+@lru_cache(maxsize=256)
+def _lint(body: bytes) -> tuple[kind_linter.Problem, ...]:
+    return kind_linter.lint_kind(facts.kind_of(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusable:
+    """A kind in force that would be refused, were it new."""
+
+    kind: str
+    version: str
+    is_unsafe: bool
+
+
+def list_refusable(*, tenant: str) -> Sequence[Refusable]:
+    """The kinds in force that today's linter would refuse; those that are not evaluated come first."""
+    found = []
+    for row in PolicyKind.objects.of(tenant).filter(active=True).order_by("kind"):
+        wrong = list_wrong(row)
+        if wrong:
+            found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=is_unsafe(wrong)))
+    return sorted(found, key=lambda one: not one.is_unsafe)
+
+
+def is_unsafe(wrong: Sequence[Wrong]) -> bool:
+    """Whether what is wrong keeps the kind from being evaluated."""
+    return any(one.gravity is kind_linter.Gravity.UNSAFE for one in wrong)
+
+
+def list_in_force(*, using: str = "default") -> Sequence[PolicyKind]:
+    """The version in force of every kind, of every tenant."""
+    return list(PolicyKind.objects.using(using).filter(active=True).order_by("tenant", "kind"))
 
 
 def get_active(*, tenant: str, kind: str) -> PolicyKind | None:
@@ -48,11 +117,6 @@ def list_version_names(*, tenant: str, kind: str) -> frozenset[str]:
     """The versions of a kind that are taken, drafts and discarded ones too."""
     rows = PolicyKind.objects.of(tenant).filter(kind=kind)
     return frozenset(rows.values_list("version", flat=True))
-
-
-def list_target_names(*, tenant: str) -> frozenset[str]:
-    """The targets that steps may name."""
-    return frozenset(Target.objects.of(tenant).values_list("name", flat=True))
 
 
 def list_resource_names(*, tenant: str) -> frozenset[str]:

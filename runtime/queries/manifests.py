@@ -1,11 +1,12 @@
 """Versions of manifests: their state, their predecessors, and what a draft is held against."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from django.db.models import Q
 
 from runtime.contracts.manifest import Manifest as ManifestContract
-from runtime.contracts.states import AgentStatus, ManifestState
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.states import AgentRole, AgentStatus, ManifestState
 from runtime.kernel import manifests
 from runtime.models import Agent, Fact, Manifest, PolicyKind
 from runtime.queries import schemas
@@ -61,18 +62,38 @@ def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Ma
 
 def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") -> manifests.Registry:
     """What a draft of this agent is held against; `besides` is a version not to count as an earlier one."""
-    kinds: dict[str, PolicyKind] = {}
-    rows = PolicyKind.objects.of(agent.tenant).filter(kind__in=draft.policy_kinds)
-    for row in rows.order_by("kind", "-active", "-id"):
-        kinds.setdefault(row.kind, row)
+    kinds = _known_kinds(agent.tenant, draft.policy_kinds)
     others = Agent.objects.of(agent.tenant).filter(agent_id__in=draft.may_delegate_to)
     return manifests.Registry(
+        role=AgentRole(agent.role),
         kinds={name: schemas.contract_of(row) for name, row in kinds.items()},
         inactive={name for name, row in kinds.items() if not row.active},
         agents=set(others.exclude(status=AgentStatus.RETIRED).values_list("agent_id", flat=True)),
         facts=_facts(agent, draft),
         earlier_versions=[name for name in list_names(agent=agent) if name != besides],
     )
+
+
+def list_known_kinds(*, tenant: str, names: Collection[str]) -> dict[str, KindContract]:
+    """Of each named kind the version in force, or the newest."""
+    return {name: schemas.contract_of(row) for name, row in _known_kinds(tenant, names).items()}
+
+
+def list_monitors_of(*, tenant: str, kind: str) -> frozenset[str]:
+    """The MONITORs whose manifest in force grants a kind."""
+    rows = Agent.objects.of(tenant).filter(role=AgentRole.MONITOR, active_manifest__isnull=False)
+    return frozenset(
+        agent.agent_id
+        for agent in rows.select_related("active_manifest")
+        if agent.active_manifest is not None and kind in contract_of(agent.active_manifest).policy_kinds
+    )
+
+
+def _known_kinds(tenant: str, names: Collection[str]) -> dict[str, PolicyKind]:
+    kinds: dict[str, PolicyKind] = {}
+    for row in PolicyKind.objects.of(tenant).filter(kind__in=names).order_by("kind", "-active", "-id"):
+        kinds.setdefault(row.kind, row)
+    return kinds
 
 
 def _facts(agent: Agent, draft: ManifestContract) -> set[str]:

@@ -20,6 +20,7 @@ from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.case import Rules
+from runtime.kernel.rules import safety
 from runtime.models import Agent, Fact, FactVersion, Flow, Proposal, Verdict
 from runtime.queries import facts
 
@@ -114,7 +115,7 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictContract | str:
     known = past.completed(asked, then=then, new=new, at=row.judged_at)
     if isinstance(known, str):
         return known
-    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms)
+    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms, asked.gate_version)
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:
@@ -178,6 +179,12 @@ class _Past:
     def completed(self, asked: pipeline.Judgement, *, then: Rules, new: Rules, at: datetime) -> Facts | str:
         """The facts of then with what is missing; or why it cannot be told."""
         known = asked.facts
+        if new.kind is not None and (unsafe := safety.why_unsafe(new.kind)):
+            return known.model_copy(update={"unsafe": unsafe})
+        if known.unsafe is not None:
+            # Nothing was loaded for a kind that was not evaluated: all that the new one reads is looked up.
+            asked = asked.model_copy(update={"facts": known.model_copy(update={"unsafe": None})})
+            then, known = then.model_copy(update={"kind": None}), asked.facts
         if new.kind is None or new.kind == then.kind:
             return _counted(asked, new, at)
         held = {item.name for item in known.resources or ()}

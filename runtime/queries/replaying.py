@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from audit import canonical
+from audit import canonical, queries
 from audit.events import Kind
 from audit.models import LedgerEntry
 from runtime.kernel.gate import pipeline
@@ -49,7 +49,10 @@ def replay(*, dfid: UUID | None = None) -> Equal | Different:
 
 
 def _difference(row: Verdict, recorded: tuple[str, str, str] | None) -> Different | None:
-    stored_input, bundle, body = bytes(row.input), bytes(row.bundle.body), bytes(row.body)
+    cells = (row.input, row.bundle.body, row.body)
+    if any(isinstance(cell, str) for cell in cells):  # SQLite lets anybody put a text where bytes belong
+        return _differs(row, "cells", "bytes", "a text")
+    stored_input, bundle, body = (bytes(cell) for cell in cells)
     digests = (canonical.digest(stored_input), canonical.digest(bundle), canonical.digest(body))
     compared = [
         ("input digest", row.input_digest, digests[0]),
@@ -78,13 +81,10 @@ def _differs(row: Verdict, what: str, stored: str, found: str) -> Different:
 def _recorded(chunk: Sequence[Verdict]) -> dict[str, tuple[str, str, str]]:
     """Digests of input, rules and verdict by proposal, as the entries of the flows hold them."""
     streams = {str(row.proposal.flow_id) for row in chunk}
-    bodies = LedgerEntry.objects.filter(kind=Kind.VERDICT_GIVEN, stream__in=streams).values_list(
-        "body", flat=True
-    )
-    payloads = (canonical.decode(bytes(body))["payload"] for body in bodies)
+    entries = LedgerEntry.objects.filter(kind=Kind.VERDICT_GIVEN, stream__in=streams)
     return {
         said["proposal_id"]: (said["input_digest"], said["policy_bundle_hash"], said["verdict_digest"])
-        for said in payloads
+        for _, said in queries.readable(entries)
     }
 
 

@@ -1,5 +1,6 @@
 """Where an intent with several steps stands, from its rows."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -8,10 +9,10 @@ from django.db.models import QuerySet
 from pydantic import ValidationError
 
 from runtime.contracts.outcome import Rendered
-from runtime.contracts.states import LIVE_INTENTS, Direction, StepState
+from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
 from runtime.kernel import saga
 from runtime.kernel.saga import Position, Progress
-from runtime.models import Agent, Flow, Intent, StepReceipt
+from runtime.models import Agent, Attempt, Flow, Intent, StepReceipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,26 @@ def progress_of(intent: Intent) -> Progress:
         done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
         undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
     )
+
+
+def may_stand(*, proposals: Collection[UUID]) -> bool:
+    """Whether an effect of these proposals is, or may be, in the world, though their flow is aborted.
+
+    A step that is in doubt may have been done; one that was done stands unless undoing it is known to have
+    happened.
+    """
+    finished = StepReceipt.objects.filter(intent__proposal__in=proposals)
+    unknown = Attempt.objects.filter(intent__proposal__in=proposals, state=AttemptState.UNKNOWN)
+    done, undone = set[tuple[UUID, str]](), set[tuple[UUID, str]]()
+    for intent_id, step, direction in finished.values_list("intent", "step", "direction"):
+        (done if direction == Direction.FORWARD else undone).add((intent_id, step))
+    calls = unknown.filter(purpose=Purpose.CALL).exclude(effect=Effect.NOT_HAPPENED)
+    for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
+        if direction == Direction.FORWARD:
+            done.add((intent_id, step))
+        elif effect == Effect.HAPPENED:
+            undone.add((intent_id, step))
+    return bool(done - undone)
 
 
 def is_dirty(flow: Flow) -> bool:

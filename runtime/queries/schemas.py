@@ -5,10 +5,22 @@ from functools import lru_cache
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.models import Agent, PolicyKind
+from runtime.queries import recorded
 
 
 def manifest_of(agent: Agent) -> Manifest | None:
-    """The agent's active manifest; None where no person has activated one."""
+    """The agent's active manifest; None where no person has activated one, or not these bytes."""
+    row = agent.active_manifest
+    if row is None or recorded.compare_manifest(agent, row) is not None:
+        return None
+    return _manifest(row.digest, bytes(row.body))
+
+
+def stored_manifest_of(agent: Agent) -> Manifest | None:
+    """The active manifest as its row has it, not compared with the ledger: for what only watches an agent.
+
+    Whoever changes a row must not end the watch over its agent by that.
+    """
     row = agent.active_manifest
     return None if row is None else _manifest(row.digest, bytes(row.body))
 

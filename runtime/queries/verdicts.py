@@ -16,4 +16,10 @@ def get_case(*, proposal_id: UUID) -> Case:
     row = Verdict.objects.select_related("bundle").get(pk=proposal_id)
     judgement = Judgement.from_bytes(bytes(row.input))
     rules = Rules.from_bytes(bytes(row.bundle.body))
-    return Case(proposal=judgement.proposal, facts=judgement.facts, rules=rules, now_ms=judgement.now_ms)
+    return Case(
+        proposal=judgement.proposal,
+        facts=judgement.facts,
+        rules=rules,
+        now_ms=judgement.now_ms,
+        gate=judgement.gate_version,
+    )

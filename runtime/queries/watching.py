@@ -11,7 +11,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FlowState
 from runtime.kernel import moments, silence
 from runtime.kernel.silence import Silence
-from runtime.models import Agent, Flow
+from runtime.models import Agent, Flow, WatchRound
 from runtime.queries import schemas
 
 # Suspended and retired agents are not expected to work; a stop is asked of its own column.
@@ -38,7 +38,7 @@ def list_agents(*, after: int, limit: int) -> Sequence[tuple[Agent, UUID | None]
 
 def is_watched(agent: Agent) -> bool:
     """Whether a person is to be called when this agent falls silent."""
-    manifest = schemas.manifest_of(agent)
+    manifest = schemas.stored_manifest_of(agent)
     asked = manifest is not None and manifest.silent_after_s is not None
     return asked and agent.stopped_at is None and agent.status in WATCHED
 
@@ -48,7 +48,7 @@ def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Sil
 
     `listening_since` is since when somebody listened without a gap: earlier silence is nobody's.
     """
-    manifest = schemas.manifest_of(agent)
+    manifest = schemas.stored_manifest_of(agent)
     if manifest is None or manifest.silent_after_s is None or not is_watched(agent):
         return None
     since = _since(agent, listening_since)
@@ -90,3 +90,8 @@ def _since(agent: Agent, listening_since: datetime) -> datetime:
         None if manifest is None else manifest.activated_at,
     )
     return max(moment for moment in heard if moment is not None)
+
+
+def last_round_at() -> datetime | None:
+    """When the sweeper last wrote that it went round; None before its first round."""
+    return WatchRound.objects.values_list("last_at", flat=True).first()

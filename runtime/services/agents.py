@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from audit import events, ledger
+from audit import canonical, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
@@ -79,8 +79,10 @@ def lock_by_name(*, tenant: str, agent_id: str) -> Agent | Problem:
     return locks.lock_agent(pk=pk)
 
 
-def record_refusal(*, tenant: str, stream: str, code: str, path: str) -> bool:
+def record_refusal(*, tenant: str, stream: str, code: str, path: str, detail: str) -> bool:
     """Record that an identified caller was refused; False where its share of the minute is used up.
+
+    Of `detail`, which may quote what was sent, only the digest is kept: it shows later which answer it was.
 
     The bound keeps a caller in a loop from filling the ledger: the first refusals tell the story.
     """
@@ -89,7 +91,9 @@ def record_refusal(*, tenant: str, stream: str, code: str, path: str) -> bool:
         return False
 
     def work() -> None:
-        refused = events.RequestRefused(code=code, path=path[:200])
+        refused = events.RequestRefused(
+            code=code, path=path[:200], detail_digest=canonical.digest(detail.encode())
+        )
         ledger.append_to(tenant=tenant, stream=stream, actor=stream, at=at, events=[refused])
 
     races.run(work)

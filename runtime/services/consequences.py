@@ -23,11 +23,12 @@ from runtime.services.judging import Judged
 
 @dataclass(frozen=True, kw_only=True)
 class Follow:
-    """Ids that the answer names."""
+    """What the answer names: ids, and how long to wait."""
 
     intent_id: str | None = None
     escalation_id: str | None = None
     evidence_hash: str | None = None
+    retry_after_s: int | None = None
 
 
 def accept(*, journal: Journal, judged: Judged) -> Follow:
@@ -68,10 +69,16 @@ def accept(*, journal: Journal, judged: Judged) -> Follow:
 
 
 def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
-    """Spend an attempt; the last one, and an empty escalation bucket, abort the flow (DIR paper, 9.3)."""
+    """Spend the attempt that it costs; the last one, and an empty escalation bucket, abort the flow (9.3).
+
+    Waiting for the rate limit costs none, and the agent is told for how long.
+    """
     flow = journal.flow
-    flow.attempts_used = min(flow.attempts_used + 1, flow.attempts_allowed)
-    _tell_verdict(journal, judged)
+    flow.attempts_used = flow.attempts_allowed - judged.verdict.attempts_left
+    wait_s = None
+    if any(finding.code == Reason.RATE_LIMITED for finding in judged.verdict.reasons):
+        wait_s = fact_queries.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
+    _tell_verdict(journal, judged, retry_after_s=wait_s)
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
         _demote(journal, agent)
         _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
@@ -81,7 +88,7 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
         _abort(journal, Reason.REASONING_EXHAUSTION)
     else:
         journal.move(FlowState.ACTIVE)
-    return Follow()
+    return Follow(retry_after_s=wait_s)
 
 
 def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
@@ -122,7 +129,7 @@ def answer(*, judged: Judged, flow: Flow, follow: Follow) -> dict[str, Any]:
         "attempts_left": judged.verdict.attempts_left,
         "valid_until": moments.iso(moments.to_ms(judged.proposal.valid_until)),
     }
-    for name in ("intent_id", "escalation_id", "evidence_hash"):
+    for name in ("intent_id", "escalation_id", "evidence_hash", "retry_after_s"):
         value = getattr(follow, name)
         if value is not None:
             body[name] = value
@@ -163,16 +170,16 @@ def _rendered(judged: Judged) -> bytes:
     ).to_bytes()
 
 
-def _tell_verdict(journal: Journal, judged: Judged) -> None:
-    journal.tell(
-        FeedbackType.VALIDATION_FEEDBACK,
-        {
-            "proposal_id": str(judged.proposal.proposal_id),
-            "verdict": judged.verdict.decision.value,
-            "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
-            "attempts_left": judged.verdict.attempts_left,
-        },
-    )
+def _tell_verdict(journal: Journal, judged: Judged, *, retry_after_s: int | None = None) -> None:
+    body: dict[str, Any] = {
+        "proposal_id": str(judged.proposal.proposal_id),
+        "verdict": judged.verdict.decision.value,
+        "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
+        "attempts_left": judged.verdict.attempts_left,
+    }
+    if retry_after_s is not None:
+        body["retry_after_s"] = retry_after_s
+    journal.tell(FeedbackType.VALIDATION_FEEDBACK, body)
 
 
 def _abort(journal: Journal, reason: Reason) -> None:

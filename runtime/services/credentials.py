@@ -13,7 +13,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.kernel import silence
 from runtime.models import Agent, Key, Session
-from runtime.queries import clock, credentials, schemas
+from runtime.queries import clock, credentials, epochs, schemas
 from runtime.services import races
 
 AGENT, FEED, SESSION = "agk", "fdk", "ses"
@@ -49,6 +49,8 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
     """A new key of an agent; a Problem where the agent is unknown or retired."""
 
     def work() -> IssuedKey | Problem:
+        if epochs.is_recovering():
+            return _no_key()
         agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
         if agent is None:
             return Problem(
@@ -82,7 +84,9 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
             detail="A prefix is a namespace with its dot, such as `price.`, or longer.",
         )
 
-    def work() -> IssuedKey:
+    def work() -> IssuedKey | Problem:
+        if epochs.is_recovering():
+            return _no_key()
         key, issued = _new_key(FEED, tenant)
         key.feed, key.fact_prefix = feed, prefix
         key.save()
@@ -160,6 +164,15 @@ def _see(agent: Agent, now: datetime) -> None:
     exact_to_s = silence.exact_to_s(None if manifest is None else manifest.silent_after_s)
     if agent.last_seen_at is None or abs(now - agent.last_seen_at) >= timedelta(seconds=exact_to_s):
         Agent.objects.filter(pk=agent.pk).update(last_seen_at=now)
+
+
+def _no_key() -> Problem:
+    return Problem(
+        status=503,
+        code=epochs.RECOVERY,
+        detail="The database was restored from a backup: no key is issued before an admin says how to go on.",
+        retriable=True,
+    )
 
 
 def _new_key(kind: str, tenant: str) -> tuple[Key, IssuedKey]:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from audit import events
 from runtime.contracts.problem import Problem, Violation
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.kernel import hierarchy
 from runtime.kernel.hierarchy import Delegation, Refusal
 from runtime.models import Agent, Flow
@@ -33,6 +33,7 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
     refusal = hierarchy.refuse(
         Delegation(
             parent_agent=parent.agent.agent_id,
+            parent_role=AgentRole(parent.agent.role),
             parent_status=AgentStatus(parent.agent.status),
             may_delegate_to=() if manifest is None else manifest.may_delegate_to,
             child_agent=agent.agent_id,

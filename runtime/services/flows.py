@@ -11,7 +11,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.models import Agent, Flow
 from runtime.queries import clock, schemas
-from runtime.services import budgets, delegation, flow_ending, locks, races, stored_answers
+from runtime.services import budgets, delegation, epochs, flow_ending, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
 
@@ -109,6 +109,9 @@ def not_found() -> Problem:
 
 
 def _answer(call: Opening) -> wire.FlowState | Problem:
+    refused = epochs.refuse_while_recovering()
+    if refused is not None:
+        return refused
     agent, repeatable = call.agent, call.repeatable
     parent = None
     if call.parent_dfid is not None:

@@ -1,11 +1,12 @@
 """Four eyes: what one admin wrote, another one puts in force; alone in an installation, it is recorded."""
 
 from dataclasses import dataclass
-
-from django.contrib.auth.models import User
+from datetime import datetime, timedelta
 
 from audit.permissions import Role
 from runtime.contracts.problem import Problem
+from runtime.kernel import separation
+from runtime.queries import clock, memberships
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,36 @@ def ask(*, author: str, actor: str, what: str) -> Agreed | Problem:
     """
     if author != actor:
         return Agreed(solo=False)
-    if _admins() == 1:
+    alone = others(actor=actor, at=clock.now())
+    if alone.is_now:
         return Agreed(solo=True)
-    detail = f"You wrote {what}: another admin must activate it."
+    detail = f"You wrote {what}: another admin must activate it.{alone.words}"
     return Problem(status=403, code="SEPARATION_OF_DUTY", detail=detail)
 
 
-def _admins() -> int:
-    return User.objects.filter(is_active=True, groups__name=Role.ADMIN).distinct().count()
+@dataclass(frozen=True)
+class Alone:
+    """Whether somebody is the only admin; where all others have gone, from when on."""
+
+    is_now: bool
+    from_at: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """A sentence that says from when, to append to another."""
+        if self.from_at is None:
+            return ""
+        from_when = f"{self.from_at:%Y-%m-%d %H:%M} UTC"
+        return f" The last one left within {separation.DAYS} days: you may from {from_when} on."
+
+
+def others(*, actor: str, at: datetime) -> Alone:
+    """Whether `actor` is alone: who was an admin within the last days counts, or removing one would do."""
+    holders = memberships.list_holders(groups=[Role.ADMIN], at=at)
+    until = [moment for pk, moment in holders.items() if f"user:{pk}" != actor]
+    gone = [moment for moment in until if moment is not None]
+    if not until:
+        return Alone(is_now=True)
+    if len(gone) < len(until):
+        return Alone(is_now=False)
+    return Alone(is_now=False, from_at=max(gone) + timedelta(days=separation.DAYS))

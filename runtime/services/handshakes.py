@@ -13,7 +13,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.kernel import versions
 from runtime.models import Agent, Key, PolicyKind, Session
-from runtime.queries import clock, schemas
+from runtime.queries import clock, epochs, schemas
 from runtime.services import agent_events, credentials, races
 
 
@@ -117,6 +117,8 @@ def _open(key: Key, agent: Agent, request: wire.HandshakeRequest, agreed: Agreed
         key_id=key.key_id,
         manifest_version=agreed.manifest_version,
         protocol_version=agreed.protocol_version,
+        instance_id=session.instance_id,
+        environment=session.environment,
     )
     agent_events.begin(agent=agent)
     stream = f"agent:{agent.agent_id}"
@@ -127,6 +129,7 @@ def _open(key: Key, agent: Agent, request: wire.HandshakeRequest, agreed: Agreed
         protocol_version=agreed.protocol_version,
         runtime_version=wire.RUNTIME_VERSION,
         agent_status=agent.status,
+        epoch=epochs.in_force().number,
         policy_kinds=tuple(
             wire.NegotiatedKind(
                 kind=row.kind, version=row.version, schema_url=wire.schema_url(row.kind, row.version)

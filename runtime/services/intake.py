@@ -15,7 +15,7 @@ from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.models import Agent, Flow, Session
 from runtime.queries import clock
 from runtime.queries import facts as fact_queries
-from runtime.services import consequences, guards, judging, locks, races, stored_answers
+from runtime.services import consequences, epochs, guards, judging, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
 
@@ -61,6 +61,9 @@ def _submit(call: Submission) -> Answered | Problem:
     flow = locks.lock_flow(dfid=call.dfid, tenant=tenant)
     if flow is None or flow.agent_id != call.session.agent_id:
         return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
+    refused = epochs.refuse_proposal(flow)
+    if refused is not None:
+        return refused
     stored = stored_answers.find(
         agent_pk=flow.agent_id, call=call.repeatable, makes="proposal", dfid=flow.dfid
     )

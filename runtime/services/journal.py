@@ -10,7 +10,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
 from runtime.kernel import lifecycle
 from runtime.models import Feedback, Flow
-from runtime.queries import children
+from runtime.queries import children, doubts
 from runtime.services import flow_ending, races, reservations
 
 
@@ -70,6 +70,8 @@ class Journal:
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
         if self.flow.state in ENDED and not self.had_ended:
+            if not self.actor.startswith("user:") and doubts.needs_person(flow=self.flow):
+                raise ValueError("a flow with a call in doubt ends by a person's word only")
             # Whatever the way out, a flow that ends holds nothing any more, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))

@@ -1,7 +1,7 @@
 """Judging one claim: facts, verdict, and the rows that make it replayable. Moves nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,11 @@ from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.case import NEWEST, Rules
 from runtime.models import Agent, Bundle, Flow, Proposal, Verdict
 from runtime.models.ids import new_id
 from runtime.queries import facts as fact_queries
+from runtime.queries.recorded import Mismatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,18 +43,22 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A verdict with its rows (not stored yet) and the rules it was judged under."""
+    """A verdict with its rows (not stored yet) and the rules it was judged under.
+
+    `mismatches` names rules that were left out, since their rows are not what the ledger recorded.
+    """
 
     proposal: Proposal
     row: Verdict
     verdict: VerdictContract
     rules: Rules
     intent_id: str
+    mismatches: tuple[Mismatch, ...] = ()
 
 
 def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
     """Judge `claim` at `at`. The caller holds the locks of flow and agent; nothing is written."""
-    rules = fact_queries.get_rules(agent=agent, kind_name=claim.policy_kind)
+    rules, mismatches = fact_queries.compare_rules(agent=agent, kind_name=claim.policy_kind)
     valid_until = at + timedelta(seconds=claim.window_s)
     asked = JudgedProposal(
         proposal_id=str(new_id()),
@@ -91,10 +96,11 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         facts=known,
         now_ms=moments.to_ms(at),
         rules_digest=canonical.digest(rules_body),
+        gate_version=NEWEST,
     ).to_bytes()
     # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw.
     answer = pipeline.judge_bytes(judgement, rules_body)
-    return _rows(
+    judged = _rows(
         flow=flow,
         agent=agent,
         claim=claim,
@@ -104,6 +110,7 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         rules=rules,
         rules_body=rules_body,
     )
+    return replace(judged, mismatches=mismatches)
 
 
 def _rows(
@@ -167,17 +174,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     now_ms = moments.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + window_ms})
     rules = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)
-    known = fact_queries.get_facts(
-        flow=flow,
-        agent=agent,
-        rules=rules,
-        params=asked.params,
-        conditions=(),
-        snapshot=None,
-        session_valid=True,
-        lifts=(),
-        at=at,
-    )
+    known = fact_queries.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
     known = known.model_copy(
         update={
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
@@ -191,7 +188,11 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         }
     )
     judgement = pipeline.Judgement(
-        proposal=asked, facts=known, now_ms=now_ms, rules_digest=canonical.digest(rules.to_bytes())
+        proposal=asked,
+        facts=known,
+        now_ms=now_ms,
+        rules_digest=canonical.digest(rules.to_bytes()),
+        gate_version=NEWEST,
     )
     return Reconsidered(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
 
@@ -214,12 +215,17 @@ def _heard_status(status: AgentStatus) -> AgentStatus:
 
 
 def store(judged: Judged) -> list[events.Event]:
-    """Write proposal, bundle and verdict; return the entries that record them."""
+    """Write proposal, bundle and verdict; return the entries that record them, and the mismatches."""
     proposal, row = judged.proposal, judged.row
     proposal.save(force_insert=True)
     Bundle.objects.bulk_create([row.bundle], ignore_conflicts=True)
     row.save(force_insert=True)
     asked = JudgedProposal.from_bytes(bytes(proposal.body))
+    kept = [
+        canonical.encode(asked.params),
+        *([canonical.encode(proposal.explain)] if proposal.explain else []),
+    ]
+    commitments = ledger.commit_payloads(tenant=proposal.flow.tenant, bodies=kept)
     return [
         events.ProposalSubmitted(
             proposal_id=str(proposal.proposal_id),
@@ -227,11 +233,10 @@ def store(judged: Judged) -> list[events.Event]:
             policy_kind=proposal.policy_kind,
             policy_version=proposal.policy_version,
             proposal_digest=proposal.digest,
-            params_commitment=ledger.commit_payload(
-                tenant=proposal.flow.tenant, body=canonical.encode(asked.params)
-            ),
+            params_commitment=commitments[0],
             context_ref=asked.context_ref or "",
             valid_until=proposal.valid_until,
+            explain_commitment=commitments[1] if proposal.explain else None,
         ),
         events.VerdictGiven(
             proposal_id=str(proposal.proposal_id),
@@ -245,4 +250,5 @@ def store(judged: Judged) -> list[events.Event]:
             gate_version=row.gate_version,
             impact=judged.verdict.impact,
         ),
+        *(mismatch.event() for mismatch in judged.mismatches),
     ]

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from datetime import datetime
 
 from audit import events, ledger
+from runtime.contracts import recorded
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.kernel import versions
 from runtime.models import PolicyKind
-from runtime.queries import clock
+from runtime.queries import clock, places
 from runtime.queries import kinds as queries
+from runtime.queries import manifests as manifest_queries
 from runtime.services import four_eyes, pack_checks, pack_reading, races
 from runtime.services.drafts import Checked, Remark
 
@@ -81,13 +83,7 @@ def check(*, tenant: str, text: str, kind: str = "") -> Checked[KindContract]:
         wrong = (_remark(source, problem, is_wrong=True) for problem in read)
         return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
     found = [(problem, True) for problem in _problems(tenant, read, kind)]
-    found += [
-        (
-            pack_reading.Problem((name.partition("[")[0].partition(" ")[0],), f"{name} is not enforced yet"),
-            False,
-        )
-        for name in pack_checks.idle_fields(read)
-    ]
+    found += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(read)]
     return Checked(
         contract=read,
         remarks=tuple(_remark(source, problem, is_wrong=is_wrong) for problem, is_wrong in found),
@@ -211,13 +207,16 @@ def _problems(tenant: str, contract: KindContract, kind: str) -> list[pack_readi
 
 
 def _misfits(tenant: str, contract: KindContract) -> tuple[pack_reading.Problem, ...]:
-    """What is wrong with a kind in itself, or among the targets and resources that there are."""
-    return tuple(
-        pack_checks.kind_problems(
+    """What is wrong with a kind in itself, or among the targets, resources and manifests that there are."""
+    return (
+        *pack_checks.kind_problems(
             contract,
-            targets=queries.list_target_names(tenant=tenant),
+            targets=places.list_honouring(tenant=tenant),
             resources=queries.list_resource_names(tenant=tenant),
-        )
+        ),
+        *pack_checks.monitor_problems(
+            contract, manifest_queries.list_monitors_of(tenant=tenant, kind=contract.kind)
+        ),
     )
 
 

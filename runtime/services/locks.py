@@ -27,14 +27,19 @@ def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
 
 
 def lock_agent(*, pk: int) -> Agent:
-    """The agent, locked: its status, bucket and history cannot be passed by two flows at once."""
-    return Agent.objects.select_for_update(of=("self",)).select_related("active_manifest").get(pk=pk)
+    """The agent, locked: its status, bucket and history cannot be passed by two flows at once.
+
+    Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
+    lock: an agent whose manifest was replaced meanwhile would seem to have none.
+    """
+    return Agent.objects.select_for_update().get(pk=pk)
 
 
-def lock_intent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
+def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Intent] | None:
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
     The agent is locked between them where the intent has several steps: a half-changed world locks it out.
+    A claim asks for it `with_agent`: nobody takes a right away between its look and its commit.
     """
     known = (
         Intent.objects.filter(intent_id=intent_id).values_list("flow_id", "flow__agent_id", "steps").first()
@@ -43,7 +48,10 @@ def lock_intent(*, intent_id: UUID) -> tuple[Flow, Intent] | None:
         return None
     dfid, agent_pk, steps = known
     flow = lock_flow(dfid=dfid)
-    if steps > 1:
-        lock_agent(pk=agent_pk)
+    agent = lock_agent(pk=agent_pk) if with_agent or steps > 1 else None
     intent = Intent.objects.select_for_update().get(intent_id=intent_id)
-    return (flow, intent) if flow is not None else None
+    if flow is None:
+        return None
+    if agent is not None:
+        flow.agent = agent
+    return flow, intent

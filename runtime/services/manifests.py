@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from audit import canonical, events, ledger
+from runtime.contracts import recorded
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
@@ -63,10 +64,9 @@ def check(*, agent: Agent, text: str) -> Checked[ManifestContract]:
         wrong = (_remark(source, problem, is_wrong=True) for problem in read)
         return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
     found = arithmetic.lint(read, queries.registry_for(agent=agent, draft=read))
-    remarks = (
-        _remark(source, pack_reading.Problem(item.place, item.message), is_wrong=item.is_wrong)
-        for item in found
-    )
+    told = [(pack_reading.Problem(item.place, item.message), item.is_wrong) for item in found]
+    told += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(read)]
+    remarks = [_remark(source, problem, is_wrong=is_wrong) for problem, is_wrong in told]
     return Checked(contract=read, remarks=tuple(remarks))
 
 

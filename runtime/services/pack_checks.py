@@ -1,39 +1,30 @@
-"""What a pack must hold together beyond its grammar, and what of it is not enforced yet."""
+"""What a pack must hold together beyond its grammar, and what of it enforces nothing."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
+from runtime.contracts import recorded
 from runtime.contracts.guard import GuardKind, bps, text
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.pack import Pack
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel import silence
+from runtime.contracts.states import AgentRole
+from runtime.kernel import roles, silence
 from runtime.kernel.guards import weights
 from runtime.kernel.rules import kind_linter
+from runtime.queries import kinds as kind_queries
 from runtime.services.pack_reading import Problem
 
-# Fields that are parsed and stored, but that nothing acts on yet.
-_IDLE_KIND_FIELDS = (
-    "subjects",
-    "outputs_schema",
-    "allowed_outcomes",
-    "required_evidence",
-    "approval_mode",
-    "gate_id",
-    "red_lines",
-)
-_IDLE_MANIFEST_FIELDS = (
-    "model_profile",
-    "prompt_bundle_hash",
-    "evaluator_suite",
-)
 
+def problems(pack: Pack, *, targets: Mapping[str, bool], kinds: Collection[str]) -> Iterator[Problem]:
+    """Everything that does not hold together. `targets` and `kinds` are those that exist already.
 
-def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
-    """Everything that does not hold together. `targets` and `kinds` are those that exist already."""
+    `targets` says of each whether it honours keys.
+    """
+    honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
     resources = {resource.name for resource in pack.resources}
     for at, kind in enumerate(pack.policy_kinds):
-        for problem in kind_problems(kind, targets={*pack.targets, *targets}, resources=resources):
+        for problem in kind_problems(kind, targets=honouring, resources=resources):
             yield Problem(("policy_kinds", at, *problem.place), problem.message)
     known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
     for at, agent in enumerate(pack.agents):
@@ -46,7 +37,28 @@ def problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) ->
     yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
     yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
-    yield from _guard_problems(pack, targets={*pack.targets, *targets}, kinds=known)
+    yield from _guard_problems(pack, targets=honouring, kinds=known)
+
+
+def role_problems(
+    pack: Pack, *, roles_of: Mapping[str, AgentRole], kinds: Mapping[str, PolicyKind]
+) -> Iterator[Problem]:
+    """What the roles of the pack's agents do not allow; an agent that exists keeps the role that it has.
+
+    `kinds` are those that are registered; the pack's own stand in their place.
+    """
+    known = {**kinds, **{kind.kind: kind for kind in pack.policy_kinds}}
+    for at, agent in enumerate(pack.agents):
+        role = roles_of.get(agent.agent_id, agent.role)
+        for item in roles.misfits(role, agent.manifest, known):
+            yield Problem(("agents", at, "manifest", *item.place), item.message)
+
+
+def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Problem]:
+    """Steps of a kind that `monitors` may propose by their manifests in force."""
+    if kind.steps and monitors:
+        said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
+        yield Problem(("steps",), said)
 
 
 def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
@@ -61,46 +73,54 @@ def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[s
 
 
 def kind_problems(
-    kind: PolicyKind, *, targets: Collection[str], resources: Collection[str]
+    kind: PolicyKind, *, targets: Mapping[str, bool], resources: Collection[str]
 ) -> Iterator[Problem]:
-    """What is wrong with one kind, in itself or among what there is; places begin at the kind."""
+    """What is wrong with one kind, in itself or among what there is; places begin at the kind.
+
+    `targets` says of each whether it honours keys.
+    """
     for problem in kind_linter.lint_kind(kind):
         yield Problem(problem.place, problem.message)
     for number, step in enumerate(kind.steps):
         if step.target is not None and step.target not in targets:
             place = ("steps", number, "target")
             yield Problem(place, f"no target is called {step.target}")
+    for message in kind_queries.list_forgetting(kind, targets=targets):
+        yield Problem(("on_unknown",), message)
     for number, claim in enumerate(kind.claims):
         if claim.resource not in resources:
             place = ("claims", number, "resource")
             yield Problem(place, f"no resource is called {claim.resource}")
 
 
+def not_enforced(pack: Pack) -> Iterator[str]:
+    """For each kind and manifest the fields that are recorded and that nothing enforces."""
+    documents = (
+        *((kind.kind, kind) for kind in pack.policy_kinds),
+        *((agent.agent_id, agent.manifest) for agent in pack.agents),
+    )
+    for name, document in documents:
+        if said := recorded.sentence(document):
+            yield f"{name}: {said}"
+
+
+def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[Problem]:
+    """The targets of a pack that do not honour keys, although a kind that stays in force relies on it."""
+    for name in sorted(kind.resends_to & pack.targets.keys()):
+        if not pack.targets[name].honours_keys:
+            said = f"{kind.kind} {kind.version}, which is in force, resends unknown results to it"
+            yield Problem(("targets", name, "honours_keys"), f"{said}: {kind_queries.HONOURS_NOT}")
+
+
 def warnings(pack: Pack) -> Iterator[str]:
-    """By name, what this version of the runtime does not enforce, and what cannot work as written."""
-    for kind in pack.policy_kinds:
-        for name in idle_fields(kind):
-            yield f"{kind.kind}: {name} is not enforced yet"
+    """What cannot work as written, once it is in force."""
     for agent in pack.agents:
-        for name in _IDLE_MANIFEST_FIELDS:
-            if getattr(agent.manifest, name):
-                yield f"{agent.agent_id}: {name} is not enforced yet"
         yield from _missing_limits(pack, agent.agent_id, agent.manifest)
     for guard in pack.guards:
         is_lexical = guard.guard is GuardKind.LEXICAL
         if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > weights.MOST_BPS:
             most = f"a lexical guard is never surer than {text(weights.MOST_BPS)}"
             yield f"{guard.id}: {most}, so it stops nobody at {guard.stop_confidence}"
-
-
-def idle_fields(kind: PolicyKind) -> Iterator[str]:
-    """The fields of a kind that are stored, but that this version of the runtime does not act on."""
-    yield from (name for name in _IDLE_KIND_FIELDS if getattr(kind, name))
-    for at, rule in enumerate(kind.rules):
-        if not rule.mandatory:
-            yield f"rules[{at}].mandatory false"
-        if rule.priority:
-            yield f"rules[{at}].priority"
 
 
 def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:

@@ -129,13 +129,15 @@ def written(place: Place) -> str:
 def _value(text: str, source: Source) -> Any:
     if len(text) > MAX_PACK_CHARS:
         raise _NotReadableError(Problem((), f"the file is longer than {MAX_PACK_CHARS} characters"))
+    # YAML reads JSON too; a slip is told in the words of what was meant.
+    form = "JSON" if text.lstrip().startswith("{") else "YAML"
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _NotReadableError(Problem((), f"this is not YAML: {error.problem}", line)) from error
+        raise _NotReadableError(Problem((), f"this is not {form}: {error.problem}", line)) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _NotReadableError(Problem((), "this is not YAML, or nested too deep")) from error
+        raise _NotReadableError(Problem((), f"this is not {form}, or nested too deep")) from error
     if node is None:
         raise _NotReadableError(Problem((), "the file is empty"))
     return _Builder(source).build(node, ())

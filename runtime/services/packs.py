@@ -18,8 +18,11 @@ from runtime.contracts.pack import PackAgent
 from runtime.contracts.pack import Target as TargetContract
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.states import AgentRole
 from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
-from runtime.queries import clock
+from runtime.queries import clock, places
+from runtime.queries import kinds as kind_queries
+from runtime.queries import manifests as manifest_queries
 from runtime.services import (
     guards,
     kinds,
@@ -93,7 +96,11 @@ def load(
 
 
 def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Refused:
-    problems = (*_problems(read, tenant), *_changed_versions(read, tenant), *_in_use(read, tenant))
+    problems = (
+        *_problems(read, tenant, activate=activate),
+        *_changed_versions(read, tenant),
+        *_in_use(read, tenant),
+    )
     if problems:
         return Refused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
@@ -105,6 +112,7 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
     ]
+    loading.warnings.extend(pack_checks.not_enforced(read.pack))
     if activate:
         loading.warnings.extend(pack_checks.warnings(read.pack))
         for row in kind_rows:
@@ -123,10 +131,29 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     )
 
 
-def _problems(read: Read, tenant: str) -> Iterator[Problem]:
-    targets = set(Target.objects.of(tenant).values_list("name", flat=True))
+def _problems(read: Read, tenant: str, *, activate: bool) -> Iterator[Problem]:
+    targets = places.list_honouring(tenant=tenant)
     known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
     yield from pack_checks.problems(read.pack, targets=targets, kinds=known)
+    brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
+    for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
+        yield from pack_checks.target_problems(read.pack, kind=kind_queries.contract_of(row))
+    yield from _role_problems(read, tenant)
+
+
+def _role_problems(read: Read, tenant: str) -> Iterator[Problem]:
+    """What roles do not allow, whether the pack brings the agent, the kind or both."""
+    held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
+    granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
+    yield from pack_checks.role_problems(
+        read.pack,
+        roles_of={name: AgentRole(role) for name, role in held.items()},
+        kinds=manifest_queries.list_known_kinds(tenant=tenant, names=granted),
+    )
+    for at, kind in enumerate(read.pack.policy_kinds):
+        monitors = manifest_queries.list_monitors_of(tenant=tenant, kind=kind.kind)
+        for problem in pack_checks.monitor_problems(kind, monitors):
+            yield Problem(("policy_kinds", at, *problem.place), problem.message)
 
 
 def _changed_versions(read: Read, tenant: str) -> Iterator[Problem]:
@@ -167,7 +194,13 @@ def _is_same(new: Contract, stored: Contract) -> bool:
 
 def _store_targets(loading: _Loading) -> None:
     for name, target in sorted(loading.read.pack.targets.items()):
-        values = {"base_url": target.base_url, "secret_env": target.secret_env or ""}
+        values: dict[str, str | bytes | bool] = {
+            "base_url": target.base_url,
+            "secret_env": target.secret_env or "",
+            "refuses": canonical.encode(target.refuses),
+            "honours_keys": target.honours_keys,
+            "health": target.health or "",
+        }
         row = Target.objects.of(loading.tenant).filter(name=name).first()
         if row is None:
             Target.objects.create(tenant=loading.tenant, name=name, configured_at=loading.at, **values)
@@ -179,16 +212,28 @@ def _store_targets(loading: _Loading) -> None:
 
 
 def _target_configured(name: str, target: TargetContract) -> events.TargetConfigured:
-    return events.TargetConfigured(name=name, base_url=target.base_url, signed=target.secret_env is not None)
+    return events.TargetConfigured(
+        name=name,
+        base_url=target.base_url,
+        signed=target.secret_env is not None,
+        refuses=target.refuses,
+        honours_keys=target.honours_keys,
+        health=target.health,
+    )
 
 
-def _update(row: Model, values: Mapping[str, str]) -> bool:
-    changed = {name: value for name, value in values.items() if getattr(row, name) != value}
+def _update(row: Model, values: Mapping[str, str | bytes | bool]) -> bool:
+    changed = {name: value for name, value in values.items() if _plain(getattr(row, name)) != value}
     for name, value in changed.items():
         setattr(row, name, value)
     if changed:
         row.save(update_fields=list(changed))
     return bool(changed)
+
+
+def _plain(value: object) -> object:
+    # A BinaryField is a memoryview on PostgreSQL.
+    return bytes(value) if isinstance(value, memoryview) else value
 
 
 def _store_facts(loading: _Loading) -> None:

@@ -1,20 +1,26 @@
 """Lost races: a transaction that lost one is run again from its first read, at most three times."""
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 Result = TypeVar("Result")
 TRIES = 3
-# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its busy error is told by its words.
+# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its errors are told by their words.
 RACE_CODES = frozenset({"40001", "40P01"})
-BUSY_WORDS = ("database is locked", "database table is locked")
-
+RACE_WORDS = "database table is locked"
+# SQLite has waited for as long as the settings let it: another process has the file, and will have it longer.
+LOCKED_WORDS = "database is locked"
+# How long a writer stands in line while another process has the file; then the caller hears of it.
+PATIENCE_S: Final = 5.0
+_LOOK_S: Final = 0.2
 
 _line = threading.RLock()
+_file_is_locked = threading.Event()
 
 
 class LostRaceError(Exception):
@@ -28,12 +34,13 @@ class BusyError(Exception):
 def run(work: Callable[[], Result]) -> Result:
     """Run `work` in one transaction; when it loses a race, run it again in a new one.
 
-    Raises `BusyError` after three lost races. `work` must read everything it decides on inside itself.
+    Raises `BusyError` after three lost races, and the database's own error at once where another process
+    keeps it locked. `work` must read everything it decides on inside itself.
     """
     lost: Exception | None = None
     for _ in range(TRIES):
         try:
-            with _turn(), transaction.atomic():
+            with turn(), transaction.atomic():
                 return work()
         except (LostRaceError, IntegrityError) as error:
             lost = error
@@ -45,14 +52,45 @@ def run(work: Callable[[], Result]) -> Result:
     raise BusyError from lost
 
 
-def _turn() -> AbstractContextManager[object]:
+def give_back_connection() -> None:
+    """Between two uses: a slow target must not keep a connection of the pool, or it runs dry for others.
+
+    SQLite has no pool, and whoever closes its last connection folds the whole log back into the file, which
+    takes longer than an attempt: there a thread keeps its connection.
+    """
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close()
+
+
+@contextmanager
+def turn() -> Iterator[None]:
     """SQLite has one writer: waiting in line is fair, while its busy handler sleeps and lets others pass.
 
-    Other processes still meet in the file's own lock. PostgreSQL locks rows, so nobody waits here.
+    Other processes meet in the file's own lock; while one of them keeps it, nobody stands in line for long.
+    PostgreSQL locks rows, so nobody waits here.
     """
-    return _line if connection.vendor == "sqlite" else nullcontext()
+    if connection.vendor != "sqlite":
+        yield
+        return
+    _stand_in_line()
+    try:
+        yield
+        _file_is_locked.clear()
+    except OperationalError as error:
+        if LOCKED_WORDS in str(error):
+            _file_is_locked.set()
+        raise
+    finally:
+        _line.release()
+
+
+def _stand_in_line() -> None:
+    gives_up_at = time.monotonic() + PATIENCE_S
+    while not _line.acquire(timeout=_LOOK_S):
+        if _file_is_locked.is_set() and time.monotonic() >= gives_up_at:
+            raise OperationalError(f"{LOCKED_WORDS} by another process")
 
 
 def _is_race(error: OperationalError) -> bool:
     code = getattr(error.__cause__, "sqlstate", None)
-    return code in RACE_CODES or any(words in str(error) for words in BUSY_WORDS)
+    return code in RACE_CODES or RACE_WORDS in str(error)

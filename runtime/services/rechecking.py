@@ -1,38 +1,98 @@
 """Reads what the second look needs and takes it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from audit import canonical
 from runtime.contracts.facts import Facts
-from runtime.contracts.verdict import Finding
+from runtime.contracts.verdict import Finding, FindingOutcome
+from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
 from runtime.kernel.gate import recheck as gate_recheck
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.rules import safety
 from runtime.models import Fact, Flow, Intent, Verdict
 from runtime.queries import facts as fact_queries
 
 
-def recheck(*, flow: Flow, intent: Intent, at: datetime) -> tuple[Finding, ...]:
-    """What no longer holds for an intent at `at`; empty when it may be called. Writes nothing."""
-    row = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What speaks against a call now: what the world has changed, and what people have of the rules.
+
+    `withdrawn` is None where the rules in force are those of the verdict, or still grant all of it.
+    """
+
+    stale: tuple[Finding, ...]
+    withdrawn: Withdrawn | None
+
+
+def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
+    """Look again at an intent at `at`. Writes nothing.
+
+    The caller holds the lock of the flow's agent, so that no manifest comes into force between the look and
+    its commit, and `flow.agent` is the locked row. `row` is the intent's verdict with its bundle, which the
+    caller has compared with the ledger.
+    """
     judgement = Judgement.from_bytes(bytes(row.input))
     rules = Rules.from_bytes(bytes(row.bundle.body))
     if rules.kind is None:
         raise LookupError("an intent stands on a verdict without a policy kind")
     # A person who resumed the intent has extended its window: the row's own end counts, not the claim's.
     proposal = judgement.proposal.model_copy(update={"valid_until_ms": moments.to_ms(intent.valid_until)})
+    unsafe = safety.why_unsafe(rules.kind)
+    if not safety.are_conditions_safe(proposal.conditions, rules.kind):
+        unsafe = unsafe or f"a condition of the decision: {safety.NOT_ASKED}"
     world = fact_queries.get_world(
         tenant=flow.tenant, kind=rules.kind, params=proposal.params, conditions=proposal.conditions
     )
     facts = _with_own_writes(judgement.facts, intent, world=world)
-    return gate_recheck.recheck(
+    stale = gate_recheck.recheck(
         judgement.model_copy(update={"proposal": proposal, "facts": facts}),
         rules,
         world=world,
         now_ms=moments.to_ms(at),
+        unsafe=unsafe,
     )
+    return Look(stale=stale, withdrawn=_withdrawn(flow, intent, row, judgement, at))
+
+
+def lifted_by_people(intent: Intent) -> tuple[Finding, ...]:
+    """The findings that people have lifted since the verdict, by resuming the intent against them."""
+    return tuple(Finding.model_validate_json(canonical.encode(item)) for item in _stored(intent))
+
+
+def lifted_bytes(lifted: Iterable[Finding]) -> bytes:
+    """Findings as the intent keeps them."""
+    return canonical.encode([item.model_dump(mode="json") for item in lifted])
+
+
+def _stored(intent: Intent) -> Any:
+    return canonical.decode(bytes(intent.lifted))
+
+
+def _withdrawn(
+    flow: Flow, intent: Intent, row: Verdict, judgement: Judgement, at: datetime
+) -> Withdrawn | None:
+    asked, agent = judgement.proposal, flow.agent
+    case = (agent, asked.policy_kind)
+    if fact_queries.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == row.bundle_id:
+        return None
+    in_force = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)
+    known = fact_queries.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)
+    answer = VerdictContract.from_bytes(bytes(row.body))
+    lifted = [item for item in answer.findings if item.outcome is FindingOutcome.LIFTED]
+    found = gate_recheck.withdrawn(
+        judgement,
+        in_force,
+        known=known,
+        lifted=[*lifted, *lifted_by_people(intent)],
+        now_ms=moments.to_ms(at),
+    )
+    return found if found.findings else None
 
 
 def _with_own_writes(facts: Facts, intent: Intent, *, world: Mapping[str, Any]) -> Facts:

@@ -4,7 +4,7 @@ Each function collects in the caller's journal and writes rows; the caller holds
 journal last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,26 +14,41 @@ from django.db import transaction
 from audit import canonical, events, ledger
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Direction, FlowState, IntentState, OutcomeStatus
+from runtime.contracts.states import (
+    KNOWN_EFFECTS,
+    Direction,
+    Effect,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+)
+from runtime.contracts.verdict import Finding
 from runtime.models import Intent
 from runtime.queries import sagas
-from runtime.services import races, reservations
-from runtime.services.execution import endings, walking
+from runtime.services import races, rechecking, reservations, settling
+from runtime.services.execution import endings, rendering, walking
 from runtime.services.journal import Journal
 
 WITH_PEOPLE = (IntentState.IN_DOUBT.value, IntentState.WITH_PERSON.value)
 
 
-def resume(*, journal: Journal, intent: Intent, at: datetime) -> None:
+def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[Finding] = ()) -> None:
     """RESUME: try again with the same key, the failures forgotten, and ring after the commit.
 
     The window is extended to one more length of the proposal's own, counted from now: a person took longer
     than the agent meant to, and said that it should happen all the same. The second look in the claim still
     asks the constraints and the freshness of the evidence. What undoes a step has no window and no such look.
+    `lifted` are the findings that the person was shown and says it should happen against.
     """
     _require_with_people(intent)
-    endings.extend(intent, next_at=at, valid_until=_extended(intent, at=at))
-    journal.add(events.IntentResumed(intent_id=str(intent.pk)))
+    endings.extend(
+        intent,
+        next_at=at,
+        valid_until=_extended(intent, at=at),
+        lifted=rechecking.lifted_bytes([*rechecking.lifted_by_people(intent), *lifted]),
+    )
+    subjects = tuple(item.subject for item in lifted)
+    journal.add(events.IntentResumed(intent_id=str(intent.pk), lifted=subjects))
     journal.move(_resumed_state(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
@@ -54,13 +69,17 @@ def mark_done(
     walking.advance(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
 
 
-def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, stated_without_effect: bool) -> None:
+def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, effect: Effect | None) -> None:
     """MODIFY: the intent ends without an outcome, and what it holds is free, for another to run in its place.
 
-    `stated_without_effect` is a person's word that no earlier call of it took effect or will. The caller
-    writes the new intent, with a key of its own, in the same transaction.
+    `effect` is a person's word of the call in doubt, None where none is: only where it did not happen can
+    something else run. The caller writes the new intent, with a key of its own, in the same transaction.
     """
     _require_with_people(intent)
+    if effect not in (None, Effect.NOT_HAPPENED):
+        raise ValueError(f"nothing may run in place of a call whose effect is {effect}")
+    if effect is not None:
+        settling.settle(intent=intent, effect=effect, by=journal.actor, at=journal.at)
     changed = Intent.objects.filter(pk=intent.pk, state=intent.state, attempts=intent.attempts).update(
         state=IntentState.CANCELLED, finished_at=journal.at
     )
@@ -70,18 +89,31 @@ def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, stated_wit
         events.IntentSuperseded(
             intent_id=str(intent.pk),
             by_intent_id=by_intent_id,
-            stated_without_effect=stated_without_effect,
+            stated_without_effect=effect is Effect.NOT_HAPPENED,
         ),
         *reservations.release(flow=journal.flow, reason=reservations.REPLACED, at=journal.at),
     )
 
 
-def give_up(*, journal: Journal, intent: Intent, reason: Reason, actor: str, at: datetime) -> None:
-    """ABORT: no further forward call. Says nothing about what an earlier call of the same step may have done.
+def give_up(
+    *,
+    journal: Journal,
+    intent: Intent,
+    reason: Reason,
+    actor: str,
+    at: datetime,
+    effect: Effect | None = None,
+) -> None:
+    """ABORT: no further forward call. `effect` is a person's word of the call in doubt, None where none is.
 
-    Steps that were done are undone; where that is what failed, the flow ends with what still stands.
+    Steps that were done are undone, and so is one that a person says was done; where undoing is what failed,
+    the flow ends with what still stands. A call whose effect is UNKNOWN stays in doubt after that.
     """
     _require_with_people(intent)
+    if effect is Effect.HAPPENED and rendering.can_be_undone(intent):
+        walking.take_as_done(journal, intent, recorded_by=actor)
+    elif effect in KNOWN_EFFECTS:
+        _settle_call(intent, effect=Effect(effect), actor=actor, at=at)
     if intent.direction == Direction.COMPENSATE:
         walking.abandon(journal, intent, code=reason, recorded_by=actor)
         return
@@ -93,6 +125,14 @@ def give_up(*, journal: Journal, intent: Intent, reason: Reason, actor: str, at:
         error_category=intent.state,
         recorded_by=actor,
     )
+
+
+def _settle_call(intent: Intent, *, effect: Effect, actor: str, at: datetime) -> None:
+    """Of the call at hand where that is in doubt; else of all that were left in doubt before it."""
+    current = rendering.current(intent)
+    key = "" if current is None else current.step.key
+    if not settling.settle(intent=intent, effect=effect, by=actor, at=at, key=key):
+        settling.settle(intent=intent, effect=effect, by=actor, at=at)
 
 
 def _extended(intent: Intent, *, at: datetime) -> datetime:

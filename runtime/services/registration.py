@@ -1,5 +1,6 @@
 """Agents in the registry: registered without rights, described anew; every change with who made it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -12,7 +13,7 @@ from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.states import AgentRole
 from runtime.models import Agent
 from runtime.queries import clock
-from runtime.services import agents, races
+from runtime.services import agents, ownership, races
 
 LONGEST_OWNER = 200
 LONGEST_MISSION = 2000
@@ -75,7 +76,10 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
 
 
 def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: str) -> Agent | Problem:
-    """Describe an agent anew. `seen` is what the editor saw: 409 where somebody else has changed it since."""
+    """Describe an agent anew. `seen` is what the editor saw: 409 where somebody else has changed it since.
+
+    Another owner waits for another admin where there is one; everything else is changed at once.
+    """
 
     def work() -> Agent | Problem:
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
@@ -89,21 +93,34 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
         if before != seen:
             said = "Somebody else has changed this agent meanwhile. Look at it again before you change it."
             return Problem(status=409, code="AGENT_MOVED", detail=said)
-        agent.owner, agent.mission, agent.review_on = wanted.owner, wanted.mission, wanted.review_on
-        agent.save(update_fields=["owner", "mission", "review_on"])
-        edited = events.AgentEdited(
-            agent_id=agent_id,
-            owner_before=before.owner,
-            owner_after=wanted.owner,
-            mission_before=before.mission,
-            mission_after=wanted.mission,
-            review_before=before.review_text,
-            review_after=wanted.review_text,
-        )
-        _append(agent, actor, clock.now(), edited)
+        at = clock.now()
+        added: Sequence[events.Event] | Problem = ()
+        if wanted.owner != before.owner:
+            added = ownership.ask(agent=agent, owner=wanted.owner, actor=actor, at=at)
+        if isinstance(added, Problem):
+            return added
+        agent.mission, agent.review_on = wanted.mission, wanted.review_on
+        agent.save(update_fields=["mission", "review_on"])
+        _append(agent, actor, at, *added, *_edited(agent, before))
         return agent
 
     return races.run(work)
+
+
+def _edited(agent: Agent, before: Profile) -> Sequence[events.AgentEdited]:
+    after = profile_of(agent)
+    if after == before:
+        return ()  # another owner was asked for, and nothing else
+    edited = events.AgentEdited(
+        agent_id=agent.agent_id,
+        owner_before=before.owner,
+        owner_after=after.owner,
+        mission_before=before.mission,
+        mission_after=after.mission,
+        review_before=before.review_text,
+        review_after=after.review_text,
+    )
+    return (edited,)
 
 
 def _identity_violations(agent_id: str, role: str) -> list[Violation]:

@@ -15,6 +15,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import STANDING, FlowState, ReservationState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.models import Flow, Intent, Proposal, Reservation, Resource
+from runtime.queries import sagas
 from runtime.services import races
 
 # The reason of a release, where a person put another proposal in place of the one that held.
@@ -70,16 +71,6 @@ def pin(*, intent: Intent, at: datetime) -> list[events.Event] | None:
     return added
 
 
-def commit(*, flow: Flow, at: datetime) -> list[events.Event]:
-    """What the flow holds is used up: its action has happened."""
-    added: list[events.Event] = []
-    for row in _standing(flow):
-        _move(row, committed=row.amount)
-        _change(row, ReservationState.COMMITTED, reason="", ended_at=at)
-        added.append(events.ResourceCommitted(resource=row.resource.name, amount=row.amount))
-    return added
-
-
 def release(*, flow: Flow, reason: str, at: datetime) -> list[events.Event]:
     """What the flow holds is free again."""
     return _release(_standing(flow), reason=reason, at=at)
@@ -92,16 +83,41 @@ def release_lapsed(*, flow: Flow, at: datetime) -> list[events.Event]:
 
 
 def settle(*, flow: Flow, at: datetime) -> list[events.Event]:
-    """What becomes of a flow's reservations when it ends: CLOSED uses them up, ABORTED frees them."""
-    if flow.state == FlowState.CLOSED:
-        return commit(flow=flow, at=at)
-    return release(flow=flow, reason=flow.reason, at=at)
+    """What becomes of a flow's reservations when it ends: CLOSED uses them up, ABORTED frees them.
+
+    An aborted flow whose effect stands, or may stand, uses them up as well: nothing is granted twice.
+    """
+    rows = _standing(flow)
+    if flow.state == FlowState.CLOSED or _may_stand(rows):
+        return _commit(rows, at=at)
+    return _release(rows, reason=flow.reason, at=at)
+
+
+def give_back(*, intent: Intent, reason: str, at: datetime) -> list[events.Event]:
+    """What an ended flow had used up for an intent is free again, once nothing of it can stand."""
+    rows = _rows(Reservation.objects.filter(proposal=intent.proposal_id, state=ReservationState.COMMITTED))
+    if _may_stand(rows):
+        return []
+    return _release(rows, reason=reason, at=at)
+
+
+def _may_stand(rows: Sequence[Reservation]) -> bool:
+    return bool(rows) and sagas.may_stand(proposals={row.proposal_id for row in rows})
+
+
+def _commit(rows: Iterable[Reservation], *, at: datetime) -> list[events.Event]:
+    added: list[events.Event] = []
+    for row in rows:
+        _move(row, committed=row.amount)
+        _change(row, ReservationState.COMMITTED, reason="", ended_at=at)
+        added.append(events.ResourceCommitted(resource=row.resource.name, amount=row.amount))
+    return added
 
 
 def _release(rows: Iterable[Reservation], *, reason: str, at: datetime) -> list[events.Event]:
     added: list[events.Event] = []
     for row in rows:
-        _move(row, committed=0)
+        _free(row)
         _change(row, ReservationState.RELEASED, reason=str(reason)[:64], ended_at=at)
         added.append(
             events.ResourceReleased(resource=row.resource.name, amount=row.amount, reason=str(reason))
@@ -137,6 +153,18 @@ def _move(row: Reservation, *, committed: int) -> None:
     """From reserved to `committed`, or to nobody."""
     changed = Resource.objects.filter(pk=row.resource_id, reserved__gte=row.amount).update(
         reserved=F("reserved") - row.amount, committed=F("committed") + committed
+    )
+    if changed != 1:
+        raise races.LostRaceError
+
+
+def _free(row: Reservation) -> None:
+    """From what is held, or used up, to nobody."""
+    if row.state != ReservationState.COMMITTED:
+        _move(row, committed=0)
+        return
+    changed = Resource.objects.filter(pk=row.resource_id, committed__gte=row.amount).update(
+        committed=F("committed") - row.amount
     )
     if changed != 1:
         raise races.LostRaceError

@@ -1,4 +1,7 @@
-"""The kill switches: one for everything of a tenant, one per agent. Workers look at both before each call."""
+"""The kill switches: one for everything of a tenant, one per agent. No call begins after either has answered.
+
+What has begun by then is named: its target has the request, and its outcome is recorded as ever.
+"""
 
 from uuid import UUID
 
@@ -9,9 +12,10 @@ from runtime import ports
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
 from runtime.models import Agent, Intent, Stop
-from runtime.queries import clock
-from runtime.services import agents, races
+from runtime.queries import clock, intents
+from runtime.services import agents, call_gate, races
 
+NAMED_AT_ONCE = 100  # calls under way in the entry of a stop
 RUNG_AT_ONCE = 1000  # more than that is left to the poll: a bell is only a hint
 
 
@@ -22,16 +26,17 @@ def stop_all(*, tenant: str, actor: str, reason: str) -> Stop:
         stop = _in_force(tenant)
         if stop is not None:
             return stop
+        call_gate.close(tenant=tenant)
         at = clock.now()
         stop = Stop.objects.create(tenant=tenant, reason=reason[:500], stopped_by=actor, stopped_at=at)
-        stopped = events.SystemStopped(reason=reason[:500])
+        stopped = events.SystemStopped(reason=reason[:500], under_way=_under_way(tenant=tenant))
         ledger.append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[stopped])
         return stop
 
     return races.run(work)
 
 
-def resume_all(*, tenant: str, actor: str) -> bool:
+def resume_all(*, tenant: str, actor: str, reason: str = "") -> bool:
     """Lift the tenant's stop and ring what is due; False where nothing was stopped."""
 
     def work() -> bool:
@@ -40,7 +45,7 @@ def resume_all(*, tenant: str, actor: str) -> bool:
             return False
         stop.lifted_at, stop.lifted_by = clock.now(), actor
         stop.save(update_fields=["lifted_at", "lifted_by"])
-        resumed = events.SystemResumed()
+        resumed = events.SystemResumed(reason=reason[:500])
         ledger.append_to(tenant=tenant, stream="system", actor=actor, at=stop.lifted_at, events=[resumed])
         _ring_due(tenant=tenant, agent=None)
         return True
@@ -64,14 +69,16 @@ def stop_held(*, agent: Agent, actor: str, reason: str) -> None:
     """Stop an agent that the caller has locked, in the caller's transaction."""
     if agent.stopped_at is not None:
         return
+    call_gate.close(tenant=agent.tenant)
     agent.stopped_at, agent.stopped_by, agent.stop_reason = clock.now(), actor, reason[:500]
     agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
-    stopped = events.AgentStopped(agent_id=agent.agent_id, reason=reason[:500])
+    under_way = _under_way(tenant=agent.tenant, agent_pk=agent.pk)
+    stopped = events.AgentStopped(agent_id=agent.agent_id, reason=reason[:500], under_way=under_way)
     stream = f"agent:{agent.agent_id}"
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=agent.stopped_at, events=[stopped])
 
 
-def resume_agent(*, tenant: str, agent_id: str, actor: str) -> Agent | Problem:
+def resume_agent(*, tenant: str, agent_id: str, actor: str, reason: str = "") -> Agent | Problem:
     """Lift the stop of one agent and ring what is due of it."""
 
     def work() -> Agent | Problem:
@@ -82,13 +89,18 @@ def resume_agent(*, tenant: str, agent_id: str, actor: str) -> Agent | Problem:
         agent.stopped_at, agent.stopped_by, agent.stop_reason = None, "", ""
         agent.watched_from = clock.now()
         agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason", "watched_from"])
-        resumed = events.AgentResumed(agent_id=agent_id)
+        resumed = events.AgentResumed(agent_id=agent_id, reason=reason[:500])
         stream = f"agent:{agent_id}"
         ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=agent.watched_from, events=[resumed])
         _ring_due(tenant=tenant, agent=agent)
         return agent
 
     return races.run(work)
+
+
+def _under_way(*, tenant: str, agent_pk: int | None = None) -> tuple[str, ...]:
+    begun = intents.list_under_way(tenant=tenant, agent_pk=agent_pk, limit=NAMED_AT_ONCE)
+    return tuple(str(intent_id) for intent_id in begun)
 
 
 def _in_force(tenant: str) -> Stop | None:

@@ -17,10 +17,11 @@ from django.conf import settings
 from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
-from runtime.models import Attempt
+from runtime.models import Attempt, Intent
 from runtime.queries import clock, guards, intents, resources
-from runtime.services import leases, locks, races, usage, watchdog
-from runtime.services.execution import recording
+from runtime.queries import memberships as members
+from runtime.services import boots, epochs, leases, locks, memberships, races, signins, usage, watchdog
+from runtime.services.execution import holding, recording
 from runtime.services.journal import Journal
 
 BATCH = 100
@@ -48,13 +49,16 @@ class Swept:
     leases: int = 0
     guards: int = 0
     silences: int = 0
+    memberships: int = 0
+    signins: int = 0
     failed: int = 0
 
 
 def sweep() -> Swept:
     """One round over everything; bounded, and safe beside workers and other sweepers."""
+    unmarked = _look_at_mark()
     at = clock.now()
-    orphans, failed = _each(intents.list_orphans(at=at, limit=BATCH), _rescue)
+    orphans, failed = _each(_list_orphans(at), _rescue)
     idle = intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows, idle_failed = _each(idle, _abort_idle)
     overdue = resources.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
@@ -62,6 +66,8 @@ def sweep() -> Swept:
     leased, leases_failed = _each(resources.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
     silences, silences_failed = _mend_silences(at)
     escalations, expiry_failed = _expire_escalations()
+    signed, unsigned = _each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
+    noticed, unnoticed = _each(members.list_unnoted(limit=BATCH), memberships.note_one)
     return Swept(
         orphans=orphans,
         rung=_ring_due(at),
@@ -71,8 +77,30 @@ def sweep() -> Swept:
         overdue_flows=overdue_flows,
         leases=leased,
         silences=silences,
-        failed=failed + idle_failed + overdue_failed + leases_failed + silences_failed + expiry_failed,
+        memberships=noticed,
+        signins=signed,
+        failed=unmarked
+        + failed
+        + idle_failed
+        + overdue_failed
+        + leases_failed
+        + silences_failed
+        + expiry_failed
+        + unnoticed
+        + unsigned,
     )
+
+
+def _look_at_mark() -> int:
+    """Compare the ledger with its mark; after a restore, all that is live is put in doubt."""
+    try:
+        if epochs.look():
+            _, failed = _each(epochs.list_undecided(limit=BATCH), epochs.put_in_doubt)
+            return failed
+    except Exception:
+        _log.exception("the sweeper could not compare the ledger with its mark")
+        return 1
+    return 0
 
 
 def expire_all_leases() -> int:
@@ -93,14 +121,31 @@ def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
         return False
     flow, intent = found
     journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
-    leased = intent.lease_until is not None and intent.lease_until >= journal.at
-    if intent.state != IntentState.CLAIMED or (leased and not even_leased):
+    if intent.state != IntentState.CLAIMED or (_is_leased(intent, at=journal.at) and not even_leased):
         return False
     attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     recording.lose(journal, intent, attempt, jitter=jitter)
     journal.write()
     return True
+
+
+def _list_orphans(at: datetime) -> list[UUID]:
+    if boots.this_boot() is None:
+        return intents.list_orphans(at=at, limit=BATCH)
+    claimed = intents.list_claimed(limit=BATCH)
+    return [intent_id for intent_id, owner in claimed if not holding.is_held(intent_id, owner=owner)]
+
+
+def _is_leased(intent: Intent, *, at: datetime) -> bool:
+    """Whether the worker may still report.
+
+    A server that is alone knows the leases of its own threads by a clock that nobody can move; what it does
+    not know was claimed before it began. Several processes compare the row's time with the database's clock.
+    """
+    if boots.this_boot() is not None:
+        return holding.is_held(intent.pk, owner=intent.lease_owner)
+    return intent.lease_until is not None and intent.lease_until >= at
 
 
 def _abort_idle(dfid: UUID) -> bool:

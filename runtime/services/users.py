@@ -11,7 +11,7 @@ from audit import events, ledger
 from audit.permissions import Role
 from runtime.contracts.problem import Problem
 from runtime.queries import clock
-from runtime.services import races
+from runtime.services import memberships, races
 
 
 def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor: str) -> User | Problem:
@@ -31,13 +31,14 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
         for role in sorted(roles):
             user.groups.add(Group.objects.get_or_create(name=role.value)[0])
         added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
+        memberships.note(user=user, at=clock.now())
         _record(tenant, user, actor, added)
         return user
 
     return races.run(work)
 
 
-def set_password(*, name: str, password: str) -> User | Problem:
+def set_password(*, tenant: str, name: str, password: str, actor: str) -> User | Problem:
     """Give a user another password; every session of the old one ends."""
 
     def work() -> User | Problem:
@@ -49,6 +50,7 @@ def set_password(*, name: str, password: str) -> User | Problem:
             return weakness
         user.set_password(password)
         user.save(update_fields=["password"])
+        _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk))
         _end_sessions(user)
         return user
 
@@ -56,7 +58,10 @@ def set_password(*, name: str, password: str) -> User | Problem:
 
 
 def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
-    """Lock a user out; open sessions end at once. The account stays, since the ledger names it."""
+    """Lock a user out; open sessions end at once. The account stays, since the ledger names it.
+
+    What the user held still counts for days: who is left does not become the only one by it.
+    """
 
     def work() -> User | Problem:
         user = _find(name)
@@ -65,6 +70,7 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
         if user.is_active:
             user.is_active = False
             user.save(update_fields=["is_active"])
+            memberships.note(user=user, at=clock.now())
             _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk))
         _end_sessions(user)
         return user

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from django.db import connection
+from django.conf import settings
+from django.db import DatabaseError, OperationalError, connection
 
 from runtime.queries import clock, intents
-from runtime.services import execution, races, sweeping
+from runtime.services import boots, epochs, execution, races, sweeping
 from runtime.tasks import guards
 
 ATTEMPT_THREADS = 4
@@ -26,11 +27,13 @@ ATTEMPT_THREADS = 4
 PER_TARGET = 2
 POLL_S = 1.0
 SWEEP_S = 1.0
+MARK_S = 2.0
 _LOOK_AHEAD = 50
 _AFTER_ERROR_S = 1.0
 
 _log = logging.getLogger(__name__)
 _bell = threading.Event()
+_running: set["Drain"] = set()
 
 
 def ring(intent_ids: Sequence[UUID]) -> None:
@@ -43,6 +46,7 @@ class Drain:
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
+        self._superseded = threading.Event()
         self._work: queue.SimpleQueue[intents.Due | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._taken: dict[UUID, str] = {}
@@ -51,6 +55,7 @@ class Drain:
 
     def start(self) -> None:
         """Start the threads and return."""
+        _running.add(self)
         self._begin("finder", self._find)
         self._begin("sweeper", self._sweep)
         for number in range(ATTEMPT_THREADS):
@@ -64,6 +69,7 @@ class Drain:
         What was found but not claimed stays in its row. A call that outlives `timeout_s` is found at the next
         start, as an attempt of unknown result.
         """
+        _running.discard(self)
         self._stopping.set()
         _bell.set()
         guards.ring(())
@@ -72,11 +78,17 @@ class Drain:
         ends_at = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, ends_at - time.monotonic()))
+        self._leave_mark()
         return not any(thread.is_alive() for thread in self._threads)
+
+    def list_dead_threads(self) -> list[str]:
+        """Names of threads that have ended although nobody told them to."""
+        return [thread.name for thread in self._threads if not thread.is_alive()]
 
     def _begin(self, name: str, target: Callable[[], None]) -> None:
         def run() -> None:
             try:
+                _connect()
                 target()
             finally:
                 connection.close()
@@ -91,12 +103,21 @@ class Drain:
             _bell.wait(wait_s)
             _bell.clear()
             try:
-                wait_s = self._hand_out()
+                wait_s = self._hand_out() if self._is_master() else POLL_S
             except Exception:
                 _log.exception("the finder failed")
                 connection.close()
                 wait_s = _AFTER_ERROR_S
-            execution.give_back_connection()
+            races.give_back_connection()
+
+    def _is_master(self) -> bool:
+        """Whether no later server has taken the database; said once when one has."""
+        if not boots.is_superseded():
+            return True
+        if not self._superseded.is_set():
+            self._superseded.set()
+            _log.error("another server was started on this database: this one executes nothing any more")
+        return False
 
     def _hand_out(self) -> float:
         """Give due intents to the attempt threads; seconds until it is worth looking again."""
@@ -133,14 +154,47 @@ class Drain:
             # The next intent of this target may have waited for this place.
             _bell.set()
 
+    def _leave_mark(self) -> None:
+        """The last calls may be younger than the sweeper's last round: a clean end leaves none out."""
+        if not settings.DIR_MARK:
+            return
+
+        def mark() -> None:
+            try:
+                if not boots.is_superseded():
+                    epochs.look()
+            except Exception:
+                _log.exception("the mark could not be renewed at the end")
+            finally:
+                connection.close()
+
+        # In a thread of its own: the caller's connection may be in the middle of something.
+        last = threading.Thread(target=mark, name="drain-mark", daemon=True)
+        last.start()
+        last.join(MARK_S)
+
     def _sweep(self) -> None:
         while not self._stopping.wait(SWEEP_S):
             try:
-                sweeping.sweep()
+                if self._is_master():
+                    sweeping.sweep()
             except Exception:
                 _log.exception("the sweeper failed")
                 connection.close()
-            execution.give_back_connection()
+            races.give_back_connection()
+
+
+def list_dead_threads() -> list[str]:
+    """Names of dead threads of all drains that run in this process."""
+    return [name for working in list(_running) for name in working.list_dead_threads()]
+
+
+def _connect() -> None:
+    """Taken before strangers connect, and kept: nobody can use up what execution needs."""
+    try:
+        connection.ensure_connection()
+    except DatabaseError:
+        _log.warning("a thread begins without a connection to the database")
 
 
 def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
@@ -150,10 +204,15 @@ def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
     except races.BusyError:
         _log.info("intent %s is contended; it waits for the next round", intent_id)
         return False
+    except OperationalError as error:
+        # Locked, full or gone: said each time, without the road that led there.
+        _log.warning("intent %s waits for the database: %s", intent_id, error)
+        connection.close()
+        return False
     except Exception:
         _log.exception("the attempt of intent %s failed", intent_id)
         connection.close()
         return False
     finally:
-        execution.give_back_connection()
+        races.give_back_connection()
     return True

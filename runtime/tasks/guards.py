@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from django.db import connection
 
 from runtime.queries import clock, guards
-from runtime.services import execution, guarding, races
+from runtime.services import guarding, races
 
 THREADS = 2
 POLL_S = 1.0
@@ -40,7 +40,7 @@ def serve(stopping: threading.Event) -> None:
             if stopping.is_set():
                 return
             run_quietly(run_id)
-        execution.give_back_connection()
+        races.give_back_connection()
 
 
 def run_quietly(run_id: int) -> None:
@@ -53,4 +53,4 @@ def run_quietly(run_id: int) -> None:
         _log.exception("guard run %s failed", run_id)
         connection.close()
     finally:
-        execution.give_back_connection()
+        races.give_back_connection()

@@ -10,14 +10,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from audit.permissions import Role, require, tenant_of
+from audit.permissions import Role, actor_of, require, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.models import Agent
 from runtime.queries.pages import agents as queries
 from runtime.queries.pages import people
-from runtime.services import agents, credentials, registration
-from runtime.views import presenters, refusing
+from runtime.services import agents, credentials, ownership, registration
+from runtime.views import presenters, reading, refusing
 
 LONGEST_REASON = 200
 _UNREADABLE_DATE = "Write the date as YYYY-MM-DD, or leave it empty."
@@ -39,7 +39,7 @@ def register(request: HttpRequest) -> HttpResponse:
         agent_id=given["agent_id"],
         role=given["role"],
         profile=registration.Profile(owner=given["owner"], mission=given["mission"], review_on=review_on),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
         return _again(request, answer, given, agent=None)
@@ -53,7 +53,7 @@ def register(request: HttpRequest) -> HttpResponse:
 @require(Role.ADMIN)
 def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Owner, mission and review date as they are; sent, as they shall be."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     if request.method != "POST":
         return _form(request, given=_stored(agent), errors={}, agent=agent)
     given = _given(request)
@@ -67,11 +67,42 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
             owner=given["seen_owner"], mission=given["seen_mission"], review_on=seen_review
         ),
         wanted=registration.Profile(owner=given["owner"], mission=given["mission"], review_on=review_on),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
         return _again(request, answer, given, agent=agent)
-    messages.success(request, f"{agent_id} is described as you wrote it.")
+    if answer.owner == given["owner"]:
+        messages.success(request, f"{agent_id} is described as you wrote it.")
+    else:
+        messages.info(request, f"{given['owner']} becomes the owner once another admin agrees.")
+    return redirect("agent", agent_id)
+
+
+@require_POST
+@require(Role.ADMIN)
+def agree_to_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
+    """Another owner, which another admin asked for."""
+    agent = reading.agent(request, agent_id)
+    answer = ownership.agree(
+        tenant=agent.tenant, agent_id=agent_id, change_pk=change, actor=actor_of(request.user)
+    )
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
+    messages.success(request, f"{answer.owner_after} owns {agent_id} now.")
+    return redirect("agent", agent_id)
+
+
+@require_POST
+@require(Role.ADMIN)
+def drop_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
+    """The owner stays as it is."""
+    agent = reading.agent(request, agent_id)
+    answer = ownership.drop(
+        tenant=agent.tenant, agent_id=agent_id, change_pk=change, actor=actor_of(request.user)
+    )
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
+    messages.success(request, f"{answer.owner_before} stays the owner of {agent_id}.")
     return redirect("agent", agent_id)
 
 
@@ -79,14 +110,19 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.ADMIN)
 def move(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Another status, by the table of moves; retiring is for good, so it asks for the id."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     back = reverse("agent", args=[agent_id])
     asked = _asked_move(request, agent_id)
     if isinstance(asked, Problem):
         return refusing.page(request, asked, back=back)
     seen, status, reason = asked
     answer = agents.set_status(
-        tenant=agent.tenant, agent_id=agent_id, status=status, reason=reason, actor=_actor(request), seen=seen
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        status=status,
+        reason=reason,
+        actor=actor_of(request.user),
+        seen=seen,
     )
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=back)
@@ -99,8 +135,8 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.ADMIN)
 def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
     """A new key, shown in this answer and never again: it is neither stored nor kept in the session."""
-    agent = _agent(request, agent_id)
-    answer = credentials.issue_agent_key(tenant=agent.tenant, agent_id=agent_id, actor=_actor(request))
+    agent = reading.agent(request, agent_id)
+    answer = credentials.issue_agent_key(tenant=agent.tenant, agent_id=agent_id, actor=actor_of(request.user))
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
     return render(request, "runtime/agent_key.html", {"agent": agent, "key": answer})
@@ -110,21 +146,14 @@ def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.ADMIN)
 def revoke_key(request: HttpRequest, agent_id: str, key_id: str) -> HttpResponse:
     """Revoke a key of this agent; its sessions end with it."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     if not queries.has_key(agent=agent, key_id=key_id):
         raise Http404
-    answer = credentials.revoke_key(key_id=key_id, actor=_actor(request))
+    answer = credentials.revoke_key(key_id=key_id, actor=actor_of(request.user))
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
     messages.success(request, f"{key_id} is revoked. Its sessions have ended.")
     return redirect("agent", agent_id)
-
-
-def _agent(request: HttpRequest, agent_id: str) -> Agent:
-    agent = queries.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
-    if agent is None:
-        raise Http404
-    return agent
 
 
 def _asked_move(request: HttpRequest, agent_id: str) -> tuple[AgentStatus, AgentStatus, str] | Problem:
@@ -190,7 +219,3 @@ def _form(
         "owners": people.list_owners(),
     }
     return render(request, "runtime/agent_form.html", context, status=status)
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"user:{request.user.pk}"

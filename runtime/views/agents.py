@@ -1,22 +1,26 @@
 """Agents: who they are, what they may do, and the switch that stops one."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.permissions import Role, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, roles_of, signed_in, tenant_of
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
 from runtime.kernel import manifests as arithmetic
+from runtime.kernel import separation
 from runtime.models import Agent, Manifest
 from runtime.queries import clock, sagas
 from runtime.queries import manifests as versions
+from runtime.queries import ownership as owners
 from runtime.queries.pages import agents, paging, people
 from runtime.services import agents as statuses
+from runtime.services import ownership
 from runtime.views import budgets, changes, manifests, presenters, reading
 
 
@@ -60,9 +64,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @signed_in
 def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     """One agent with its manifest as tables and as stored, keys by id only, and its newest flows."""
-    agent = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
-    if agent is None:
-        raise Http404
+    agent = reading.agent(request, agent_id)
     roles = roles_of(request.user)
     keys = agents.list_keys(agent=agent)
     context = {
@@ -71,6 +73,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "dirty_flows": _dirty_flows(agent),
         "tokens": budgets.tokens(agent, now=clock.now()),
         "keys": keys,
+        "session": agents.get_last_session(agent=agent),
         "live_keys": sum(key.revoked_at is None for key in keys),
         "manifest": _manifest(agent),
         "manifests": _history(agent),
@@ -79,6 +82,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
             for status in statuses.MOVES[states.AgentStatus(agent.status)]
             if status is not states.AgentStatus.RETIRED
         ],
+        "owner": _ownership(agent, actor=actor_of(request.user)),
         "is_retired": agent.status == states.AgentStatus.RETIRED,
         "is_overdue": _is_overdue(agent),
         "is_admin": Role.ADMIN in roles,
@@ -95,6 +99,37 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "runtime/_agent_head.html" if "HX-Request" in request.headers else "runtime/agent.html",
         context,
     )
+
+
+def _ownership(agent: Agent, *, actor: str) -> dict[str, Any]:
+    """The change of owner that waits for another admin, and whom the newest ones keep from deciding."""
+    asked = owners.get_asked(agent=agent)
+    recent = owners.list_recent(agent=agent, at=clock.now())
+    actors = [name for row in recent for name in (row.asked_by, row.agreed_by)]
+    names = people.names_of([*actors, *([asked.asked_by] if asked else [])])
+    barred = None if asked is None else ownership.may_agree(change=asked, actor=actor)
+    return {
+        "asked": asked,
+        "asked_by": "" if asked is None else presenters.actor_words(asked.asked_by, names),
+        "barred": "" if barred is None else barred.detail,
+        "recent": [
+            {
+                "row": row,
+                "by": presenters.actor_words(row.agreed_by, names),
+                "bound": list(
+                    dict.fromkeys(
+                        [
+                            row.owner_before,
+                            presenters.actor_words(row.asked_by, names),
+                            presenters.actor_words(row.agreed_by, names),
+                        ]
+                    )
+                ),
+                "until": row.agreed_at + timedelta(days=separation.DAYS) if row.agreed_at else None,
+            }
+            for row in recent
+        ],
+    }
 
 
 def _dirty_flows(agent: Agent) -> list[UUID]:
@@ -150,6 +185,7 @@ def _manifest(agent: Agent) -> dict[str, Any] | None:
         "limits": manifests.limits(body),
         "rights": manifests.rights(body),
         "bounds": manifests.bounds(body),
+        "recorded": manifests.recorded(body),
         "raw": presenters.pretty(body),
         "activated_by": presenters.actor_words(
             agent.active_manifest.activated_by, people.names_of([agent.active_manifest.activated_by])

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from runtime.contracts.manifest import Compute
 from runtime.contracts.problem import Problem
 from runtime.kernel import budgets as bucket
@@ -19,7 +19,7 @@ from runtime.queries import clock, schemas
 from runtime.queries.pages import activity, agents, paging
 from runtime.queries.pages import budgets as figures
 from runtime.services import budgets, resources
-from runtime.views import columns, presenters, reading
+from runtime.views import columns, presenters, reading, refusing
 
 LONGEST = 200
 PAGE = "/budgets/"
@@ -114,12 +114,11 @@ def index(request: HttpRequest) -> HttpResponse:
 @require(Role.ADMIN)
 def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and restore it where the empty bucket had made it PASSIVE."""
-    reason = request.POST.get("reason", "").strip()
-    if not 0 < len(reason) <= LONGEST:
-        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
-        return _refused(request, status=400, title="A reason is needed", detail=detail)
+    reason = reading.words(request, "reason", longest=LONGEST)
+    if reason is None:
+        return refusing.no_reason(request, longest=LONGEST, back=PAGE)
     answer = budgets.refill(
-        tenant=tenant_of(request.user), agent_id=agent_id, actor=f"user:{request.user.pk}", reason=reason
+        tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
     )
     return _answer(request, answer, f"{agent_id} has a full bucket again.")
 
@@ -131,9 +130,9 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
     name, capacity = request.POST.get("name", ""), reading.whole(request.POST.get("capacity", "").strip())
     if capacity is None:
         detail = "A capacity is a whole number in the resource's unit, without separators."
-        return _refused(request, status=400, title="A number is needed", detail=detail)
+        return refusing.unreadable(request, detail, back=PAGE, title="A number is needed")
     answer = resources.set_capacity(
-        tenant=tenant_of(request.user), name=name, capacity=capacity, actor=f"user:{request.user.pk}"
+        tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
     return _answer(request, answer, f"{name} has a capacity of {presenters.number(capacity)}.")
 
@@ -267,11 +266,6 @@ def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: Agent | Resource | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return _refused(request, status=answer.status, title="Nothing was changed", detail=answer.detail)
+        return refusing.page(request, answer, back=PAGE)
     messages.success(request, done)
     return redirect(PAGE)
-
-
-def _refused(request: HttpRequest, *, status: int, title: str, detail: str) -> HttpResponse:
-    context = {"status": status, "title": title, "detail": detail, "href": PAGE, "action": "Go back"}
-    return render(request, "error.html", context, status=status)

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from audit import canonical
+from audit import canonical, queries
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
 from runtime.models import Flow, Intent
@@ -143,6 +143,9 @@ def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.Line]:
         names=people.names_of([row.actor for row in rows]),
         begun_at=flow.opened_at,
         previous_at=previous.at if previous else None,
+        texts=queries.list_texts(
+            tenant=flow.tenant, commitments=[found for row in rows if (found := timeline.commitment_of(row))]
+        ),
     )
 
 

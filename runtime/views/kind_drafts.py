@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
-from audit.permissions import Role, require, tenant_of
+from audit.permissions import Role, actor_of, require, tenant_of
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.verdict import Verdict
@@ -71,7 +71,7 @@ def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
         version=version,
         seen_active=request.POST.get("seen_active", ""),
         reason=request.POST.get("reason", ""),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     return _answered(request, answer, kind, version, f"{kind} {version} is in force.")
 
@@ -85,7 +85,7 @@ def discard(request: HttpRequest, kind: str, version: str) -> HttpResponse:
         kind=kind,
         version=version,
         reason=request.POST.get("reason", ""),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     return _answered(request, answer, kind, version, f"{kind} {version} is discarded.")
 
@@ -96,7 +96,7 @@ def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
         return _editor(
             request, kind=kind, text=text, checked=kinds.check(tenant=tenant, text=text, kind=kind)
         )
-    answer = kinds.draft(tenant=tenant, text=text, actor=_actor(request), kind=kind)
+    answer = kinds.draft(tenant=tenant, text=text, actor=actor_of(request.user), kind=kind)
     if isinstance(answer, Problem):
         checked = kinds.check(tenant=tenant, text=text, kind=kind)
         return _editor(request, kind=kind, text=text, checked=checked, status=answer.status)
@@ -171,7 +171,3 @@ def _answered(
 
 def _page_of(kind: str, version: str) -> str:
     return f"{reverse('kind', args=[kind])}?{urlencode({'version': version})}"
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"user:{request.user.pk}"

@@ -8,7 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.permissions import Role, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, roles_of, signed_in, tenant_of
+from runtime.contracts import recorded
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
@@ -50,12 +51,13 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             raise Http404
         row = versions[0]
     active = next((version for version in versions if version.active), None)
-    contract = queries.contract_of(row)
+    contract, wrong = queries.contract_of(row), queries.list_wrong(row)
     context = (
         _summary(row)
         | _rules(canonical.decode(bytes(row.body)))
         | _versions(versions, row)
         | _decision(request, row, active)
+        | {"recorded": recorded.names(contract), "wrong": wrong, "is_unsafe": queries.is_unsafe(wrong)}
         | changed(contract, _compared(row, active, versions))
         | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
     )
@@ -112,7 +114,7 @@ def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, An
 def _decision(request: HttpRequest, row: PolicyKind, active: PolicyKind | None) -> dict[str, Any]:
     """Whether the forms are offered, and the sentence that says why a button cannot be pressed."""
     state = queries.state_of(row)
-    agreed = kinds.may_activate(row=row, actor=f"user:{request.user.pk}")
+    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
     return {
         "is_draft": state is KindState.DRAFT,
         "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},

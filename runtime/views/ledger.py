@@ -22,7 +22,7 @@ def index(request: HttpRequest) -> HttpResponse:
     rows = activity.list_latest_entries(
         tenant=tenant_of(request.user),
         before=reading.whole(before),
-        stream=stream,
+        stream=people.actor_of_name(stream),
         kind=kind,
         size=PAGE + 1,
     )

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from audit import canonical
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, roles_of, signed_in
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
@@ -19,10 +19,10 @@ from runtime.kernel.gate.case import Rules
 from runtime.models import Agent, Manifest
 from runtime.queries import manifests as versions
 from runtime.queries import rejudging
-from runtime.queries.pages import agents, people
+from runtime.queries.pages import people
 from runtime.services import manifests
 from runtime.services.drafts import Checked
-from runtime.views import changes, presenters, refusing
+from runtime.views import changes, presenters, reading, refusing
 from runtime.views import manifests as tables
 
 _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hour": 3}
@@ -32,7 +32,7 @@ _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hou
 @require(Role.ADMIN)
 def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     """The editor with the next version of what is in force, or of `?from=`; sent, checked or saved."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     if agent.status == AgentStatus.RETIRED:
         raise Http404
     if request.method != "POST":
@@ -40,7 +40,7 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     text = request.POST.get("manifest", "")
     if request.POST.get("action") != "save":
         return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))
-    answer = manifests.draft(tenant=agent.tenant, agent_id=agent_id, text=text, actor=_actor(request))
+    answer = manifests.draft(tenant=agent.tenant, agent_id=agent_id, text=text, actor=actor_of(request.user))
     if isinstance(answer, Problem):
         checked = manifests.check(agent=agent, text=text)
         return _editor(request, agent, text=text, checked=checked, status=answer.status)
@@ -54,7 +54,7 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
 @signed_in
 def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """One version: what it changes, what it says, who made it; `?trial=1` tries it on stored proposals."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     row = _version(agent, version)
     before = versions.list_predecessors(agent=agent, rows=[row])[row.pk]
     contract = versions.contract_of(row)
@@ -87,7 +87,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
 @require(Role.ADMIN)
 def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Put a draft in force, in place of the version that the page showed as in force."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     _version(agent, version)
     answer = manifests.activate(
         tenant=agent.tenant,
@@ -95,7 +95,7 @@ def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
         version=version,
         seen_active=request.POST.get("seen_active", ""),
         reason=request.POST.get("reason", ""),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     return _answered(request, answer, agent_id, version, f"{version} is in force.")
 
@@ -104,23 +104,16 @@ def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
 @require(Role.ADMIN)
 def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Mark a draft as one that never comes into force."""
-    agent = _agent(request, agent_id)
+    agent = reading.agent(request, agent_id)
     _version(agent, version)
     answer = manifests.discard(
         tenant=agent.tenant,
         agent_id=agent_id,
         version=version,
         reason=request.POST.get("reason", ""),
-        actor=_actor(request),
+        actor=actor_of(request.user),
     )
     return _answered(request, answer, agent_id, version, f"{version} is discarded.")
-
-
-def _agent(request: HttpRequest, agent_id: str) -> Agent:
-    agent = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
-    if agent is None:
-        raise Http404
-    return agent
 
 
 def _version(agent: Agent, version: str) -> Manifest:
@@ -133,7 +126,7 @@ def _version(agent: Agent, version: str) -> Manifest:
 def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
     """Whether the forms are offered, and the sentence that says why a button is not pressed."""
     is_admin = Role.ADMIN in roles_of(request.user)
-    agreed = manifests.may_activate(agent=agent, row=row, actor=_actor(request))
+    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
     return {
         "is_admin": is_admin,
         "why_not": agreed.detail if isinstance(agreed, Problem) else "",
@@ -195,6 +188,7 @@ def _tables(body: tables.Body) -> dict[str, Any]:
         "rights": tables.rights(body),
         "limits": tables.limits(body),
         "bounds": tables.bounds(body),
+        "recorded": tables.recorded(body),
         "raw": presenters.pretty(body),
     }
 
@@ -206,7 +200,3 @@ def _answered(
         return refusing.page(request, answer, back=reverse("manifest", args=[agent_id, version]))
     messages.success(request, done)
     return redirect("manifest", agent_id, version)
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"user:{request.user.pk}"

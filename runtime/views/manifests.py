@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from audit import canonical
+from runtime.contracts import recorded as table
+from runtime.contracts.manifest import Manifest
 from runtime.views import presenters
 
 Body = Mapping[str, Any]
@@ -30,6 +33,11 @@ def limits(body: Body) -> list[tuple[str, str]]:
         (name, presenters.number(presenters.plain_value(value)))
         for name, value in (body.get("limits") or {}).items()
     ]
+
+
+def recorded(body: Body) -> tuple[str, ...]:
+    """The fields that are kept and that nothing enforces."""
+    return table.names(Manifest.from_bytes(canonical.encode(dict(body))))
 
 
 def bounds(body: Body) -> list[tuple[str, str]]:

@@ -8,12 +8,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.models import MemoryItem
 from runtime.queries import memory as queries
 from runtime.services import memory
-from runtime.views import presenters
+from runtime.views import presenters, refusing
 
 PAGE = "/memory/"
 
@@ -34,7 +34,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require(Role.ADMIN)
 def release(request: HttpRequest, item: int) -> HttpResponse:
     """Let an item into contexts."""
-    answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=f"user:{request.user.pk}")
+    answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
     return _answer(request, answer, "is in force: agents that may read its scope are given it.")
 
 
@@ -42,7 +42,7 @@ def release(request: HttpRequest, item: int) -> HttpResponse:
 @require(Role.ADMIN)
 def discard(request: HttpRequest, item: int) -> HttpResponse:
     """Keep an item out of every context."""
-    answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=f"user:{request.user.pk}")
+    answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
     return _answer(request, answer, "stays out for good.")
 
 
@@ -56,8 +56,6 @@ def _shown(row: MemoryItem) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        context = {"status": answer.status, "title": "Nothing was changed", "detail": answer.detail}
-        context |= {"href": PAGE, "action": "Go back"}
-        return render(request, "error.html", context, status=answer.status)
+        return refusing.page(request, answer, back=PAGE)
     messages.success(request, f"{answer.scope}/{answer.key} {done}")
     return redirect(PAGE)

@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from audit import canonical
+from runtime.contracts.outcome import FactChange
+from runtime.contracts.states import OutcomeStatus
 from runtime.contracts.verdict import FindingOutcome
-from runtime.kernel import effects
-from runtime.models import Intent, Proposal
+from runtime.kernel import effects, predicted
+from runtime.models import Intent, Outcome, Proposal
 from runtime.views import presenters
 from runtime.views.presenters import Badge
 
@@ -40,6 +42,7 @@ class Shown:
     params: list[tuple[str, str]]
     confidence: str
     explain: str
+    expected: list[tuple[str, str]]
     verdict: Badge | None
     findings: list[Finding]
     body: str
@@ -62,6 +65,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
         params=pairs(body.get("params")),
         confidence="" if confidence is None else f"{confidence:g}",
         explain=presenters.visible_lines(proposal.explain),
+        expected=expected(proposal),
         verdict=presenters.badge(presenters.VERDICTS, verdict.decision) if verdict else None,
         findings=findings(said),
         body=presenters.pretty(body),
@@ -76,6 +80,17 @@ def pairs(value: Any) -> list[tuple[str, str]]:
         (effects.visible(str(name)), effects.visible(presenters.plain_value(item)))
         for name, item in value.items()
     ]
+
+
+def expected(proposal: Proposal) -> list[tuple[str, str]]:
+    """What the agent says will change. A claim: what the kind predicts is what the runtime compares."""
+    said = canonical.decode(bytes(proposal.body)).get("expected_effects")
+    if not isinstance(said, list):
+        return pairs(said)
+    named = [item for item in said if isinstance(item, dict) and item.keys() == {"fact", "value"}]
+    if len(named) == len(said):
+        return [pair for item in named for pair in pairs({str(item["fact"]): item["value"]})]
+    return pairs({str(number): item for number, item in enumerate(said, 1)})
 
 
 def findings(verdict: Mapping[str, Any]) -> list[Finding]:
@@ -106,6 +121,28 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """A predicted fact beside what was written of it; the pairs are empty where nothing was."""
+
+    fact: str
+    current: str
+    proposed: str
+    before: str
+    after: str
+    badge: Badge
+
+
+STANDINGS: Mapping[predicted.Standing, Badge] = {
+    predicted.Standing.AS_PREDICTED: Badge("ok", "check", "As predicted"),
+    predicted.Standing.SAME_CHANGE: Badge(
+        "info", "check", "Same change, other start", "It changed by as much, from another value than was seen"
+    ),
+    predicted.Standing.DEVIATES: Badge("warn", "high", "Deviates"),
+    predicted.Standing.NOT_OBSERVED: Badge("idle", "ask", "Not observed", "No step wrote this fact"),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class IntentShown:
     """An intent, its outcome and the receipt; deviations as sentences."""
 
@@ -115,6 +152,7 @@ class IntentShown:
     failures: int
     outcome: Badge | None
     receipt: str
+    effects: list[Effect]
     writes: list[Written]
     deviations: list[str]
     recorded_at: datetime | None
@@ -134,6 +172,7 @@ def intent_shown(intent: Intent) -> IntentShown:
         failures=intent.failures,
         outcome=presenters.badge(presenters.OUTCOMES, outcome.status) if outcome else None,
         receipt=receipt,
+        effects=effects_of(outcome) if outcome and outcome.status == OutcomeStatus.SUCCEEDED else [],
         writes=_written(canonical.decode(bytes(outcome.writes))) if outcome else [],
         deviations=_deviated(canonical.decode(bytes(outcome.deviations))) if outcome else [],
         recorded_at=outcome.recorded_at if outcome else None,
@@ -141,13 +180,30 @@ def intent_shown(intent: Intent) -> IntentShown:
     )
 
 
+def effects_of(outcome: Outcome) -> list[Effect]:
+    """What was predicted when the intent was accepted, beside what its steps wrote from the receipts."""
+    written = [FactChange.model_validate(item) for item in canonical.decode(bytes(outcome.writes))]
+    compared = predicted.compare(expected=canonical.decode(bytes(outcome.expected)), written=written)
+    return [
+        Effect(
+            fact=effects.visible(item.fact),
+            current=_figure(item.current),
+            proposed=_figure(item.proposed),
+            before="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.before),
+            after="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.after),
+            badge=STANDINGS[item.standing],
+        )
+        for item in compared
+    ]
+
+
 def _written(changes: list[dict[str, Any]]) -> list[Written]:
     return [
         Written(
             fact=change["fact"],
             version=change["version"],
-            before="" if change["version"] == 1 else _value(change["before"]),
-            after=_value(change["after"]),
+            before="" if change["version"] == 1 else presenters.number(_value(change["before"])),
+            after=presenters.number(_value(change["after"])),
         )
         for change in changes
     ]
@@ -160,6 +216,10 @@ def _deviated(deviations: list[dict[str, Any]]) -> list[str]:
         else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
         for item in deviations
     ]
+
+
+def _figure(value: Any) -> str:
+    return effects.visible(presenters.number(presenters.plain_value(value)))
 
 
 def _value(value: Any) -> str:

@@ -1,17 +1,22 @@
-"""What an address says: a wrong value asks nothing, it never fails."""
+"""What an address or a form says: a wrong value asks nothing, it never fails."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from django.http import Http404, HttpRequest
 from django.utils.dateparse import parse_datetime
+
+from audit.permissions import tenant_of
+from runtime.models import Agent
+from runtime.queries.pages import agents
 
 _MOST_DIGITS = 18  # fits a signed 64-bit column
 
 
 def text(given: str, *, longest: int = 128) -> str:
-    """Text to look for: trimmed, cut, and without NUL, which PostgreSQL refuses to compare."""
-    return given.replace("\x00", "").strip()[:longest]
+    """Text to look for: trimmed and cut."""
+    return given.strip()[:longest]
 
 
 def is_whole(text: str) -> bool:
@@ -47,3 +52,17 @@ def moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
+
+
+def words(request: HttpRequest, name: str, *, longest: int) -> str | None:
+    """A form field's text, trimmed; None where it is missing or too long."""
+    given = request.POST.get(name, "").strip()
+    return given if 0 < len(given) <= longest else None
+
+
+def agent(request: HttpRequest, agent_id: str) -> Agent:
+    """The agent of an address. Raises Http404 where there is none."""
+    found = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
+    if found is None:
+        raise Http404
+    return found

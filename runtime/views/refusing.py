@@ -3,17 +3,42 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from audit.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
+from runtime.services import agents
+
+NOTHING_CHANGED = "Nothing was changed"
+FORBIDDEN = 403
 
 
-def page(request: HttpRequest, problem: Problem, *, back: str) -> HttpResponse:
-    """What stands against the form, and the way back to its page."""
+def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTHING_CHANGED) -> HttpResponse:
+    """What stands against the form, and the way back to its page. Who may not do it is recorded."""
+    if problem.status == FORBIDDEN:
+        agents.record_refusal(
+            tenant=tenant_of(request.user),
+            stream=actor_of(request.user),
+            code=problem.code,
+            path=request.path,
+            detail=problem.detail,
+        )
     violations = " ".join(f"{item.pointer}: {item.message}" for item in problem.violations)
     context = {
         "status": problem.status,
-        "title": "Nothing was changed",
+        "title": title,
         "detail": f"{problem.detail} {violations}".strip(),
         "href": back,
         "action": "Go back",
     }
     return render(request, "error.html", context, status=problem.status)
+
+
+def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
+    """A form whose own words are not enough to do anything: 400."""
+    problem = Problem(status=400, code="INVALID_REQUEST", detail=detail)
+    return page(request, problem, back=back, title=title)
+
+
+def no_reason(request: HttpRequest, *, longest: int, back: str) -> HttpResponse:
+    """A form without a reason that can be kept."""
+    detail = f"Give a reason of at most {longest} characters. It is kept in the ledger. {NOTHING_CHANGED}."
+    return unreadable(request, detail, back=back, title="A reason is needed")

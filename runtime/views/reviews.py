@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from runtime.contracts.guard import FindingCode, ReviewResult, ReviewState, text
 from runtime.contracts.guard import Guard as GuardContract
 from runtime.contracts.problem import Problem
@@ -20,7 +20,7 @@ from runtime.queries import clock
 from runtime.queries.pages import paging, people
 from runtime.queries.pages import reviews as queries
 from runtime.services import guards, reviews
-from runtime.views import presenters, proposals, reading, review_words
+from runtime.views import presenters, proposals, reading, refusing, review_words
 
 PAGE = "/reviews/"
 LONGEST = reviews.MAX_NOTE_CHARS
@@ -77,20 +77,23 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
 def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     """Record who was right. Nothing is executed by it."""
     review = _review_or_404(request, review_id)
-    note, result = request.POST.get("note", "").strip(), request.POST.get("result", "")
-    if not 0 < len(note) <= LONGEST or result not in ReviewResult.values():
+    note, result = reading.words(request, "note", longest=LONGEST), request.POST.get("result", "")
+    if note is None or result not in ReviewResult.values():
         wrong = f"Say whether the guard was right, and why, in at most {LONGEST} characters."
-        context = _detail(request, review) | {"wrong": wrong, "note": note[:LONGEST]}
+        context = _detail(request, review) | {
+            "wrong": wrong,
+            "note": reading.text(request.POST.get("note", ""), longest=LONGEST),
+        }
         return render(request, "runtime/review.html", context, status=400)
     answer = reviews.close(
         tenant=review.tenant,
         review_id=review_id,
         result=ReviewResult(result),
         note=note,
-        actor=f"user:{request.user.pk}",
+        actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return _refused(request, answer, f"{PAGE}{review_id}/")
+        return refusing.page(request, answer, back=f"{PAGE}{review_id}/")
     messages.success(request, f"Recorded: {review_words.RESULTS[result].word.lower()}. Nothing was executed.")
     return redirect(PAGE)
 
@@ -110,28 +113,20 @@ def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
 
 
 def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
-    reason = request.POST.get("reason", "").strip()
-    if not 0 < len(reason) <= LONGEST:
-        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
-        missing = Problem(status=400, code="INVALID_REQUEST", detail=detail)
-        return _refused(request, missing, PAGE)
+    reason = reading.words(request, "reason", longest=LONGEST)
+    if reason is None:
+        return refusing.no_reason(request, longest=LONGEST, back=PAGE)
     answer = guards.switch(
         tenant=tenant_of(request.user),
         guard_id=guard_id,
         enabled=enabled,
         reason=reason,
-        actor=f"user:{request.user.pk}",
+        actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return _refused(request, answer, PAGE)
+        return refusing.page(request, answer, back=PAGE)
     messages.success(request, f"{guard_id} is {'on' if enabled else 'off'}.")
     return redirect(PAGE)
-
-
-def _refused(request: HttpRequest, problem: Problem, href: str) -> HttpResponse:
-    context = {"status": problem.status, "title": "Nothing was changed", "detail": problem.detail}
-    context |= {"href": href, "action": "Go back"}
-    return render(request, "error.html", context, status=problem.status)
 
 
 def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:

@@ -1,19 +1,22 @@
 """The kill switches: everything, or one agent. Operators may stop; seniors and admins may resume too."""
 
+from uuid import UUID
+
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.permissions import Role, require, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.models import Agent
-from runtime.queries.pages import agents
+from runtime.queries import intents
 from runtime.services import stops
-from runtime.views import reading
+from runtime.views import reading, refusing
 
 LONGEST = 500
+NAMED = 20
 
 
 @require_POST
@@ -22,7 +25,9 @@ def stop_all(request: HttpRequest) -> HttpResponse:
     """Stop everything of the tenant."""
     if (reason := _reason(request)) is None:
         return _no_reason(request)
-    stops.stop_all(tenant=tenant_of(request.user), actor=_actor(request), reason=reason)
+    tenant = tenant_of(request.user)
+    stops.stop_all(tenant=tenant, actor=actor_of(request.user), reason=reason)
+    _name_calls(request, intents.list_under_way(tenant=tenant, limit=NAMED))
     return redirect(_back(request))
 
 
@@ -39,7 +44,7 @@ def state(request: HttpRequest) -> HttpResponse:
 @require(Role.SENIOR, Role.ADMIN)
 def resume_all(request: HttpRequest) -> HttpResponse:
     """Lift the stop of the tenant."""
-    stops.resume_all(tenant=tenant_of(request.user), actor=_actor(request))
+    stops.resume_all(tenant=tenant_of(request.user), actor=actor_of(request.user), reason=_why(request))
     return _done(request, "Everything runs again.")
 
 
@@ -47,13 +52,15 @@ def resume_all(request: HttpRequest) -> HttpResponse:
 @require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
 def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Stop one agent."""
-    if agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id) is None:
-        raise Http404
+    reading.agent(request, agent_id)
     if (reason := _reason(request)) is None:
         return _no_reason(request)
     answer = stops.stop_agent(
-        tenant=tenant_of(request.user), agent_id=agent_id, actor=_actor(request), reason=reason
+        tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
     )
+    if isinstance(answer, Agent):
+        begun = intents.list_under_way(tenant=answer.tenant, agent_pk=answer.pk, limit=NAMED)
+        _name_calls(request, begun)
     return _answer(request, answer, f"{agent_id} is stopped.")
 
 
@@ -61,46 +68,46 @@ def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.SENIOR, Role.ADMIN)
 def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Let one agent run again."""
-    if agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id) is None:
-        raise Http404
-    answer = stops.resume_agent(tenant=tenant_of(request.user), agent_id=agent_id, actor=_actor(request))
+    reading.agent(request, agent_id)
+    answer = stops.resume_agent(
+        tenant=tenant_of(request.user),
+        agent_id=agent_id,
+        actor=actor_of(request.user),
+        reason=_why(request),
+    )
     return _answer(request, answer, f"{agent_id} runs again.")
 
 
-def _actor(request: HttpRequest) -> str:
-    return f"user:{request.user.pk}"
+def _name_calls(request: HttpRequest, begun: list[UUID]) -> None:
+    """Tell which calls a stop came too late for: their targets have the requests."""
+    if begun:
+        ids = ", ".join(str(intent_id) for intent_id in begun)
+        words = "No further call begins. These had already begun, and their outcomes are still recorded"
+        messages.warning(request, f"{words}: intent {ids}.")
+
+
+def _why(request: HttpRequest) -> str:
+    """Why somebody resumes: the forms ask for it, and a call that gives none is not held up by it."""
+    return reading.text(request.POST.get("reason", ""), longest=LONGEST)
 
 
 def _reason(request: HttpRequest) -> str | None:
-    reason = request.POST.get("reason", "").strip()
-    return reason if 0 < len(reason) <= LONGEST else None
+    return reading.words(request, "reason", longest=LONGEST)
 
 
 def _no_reason(request: HttpRequest) -> HttpResponse:
-    detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger. Nothing was changed."
-    return _refused(request, status=400, title="A reason is needed", detail=detail)
+    return refusing.no_reason(request, longest=LONGEST, back=_back(request))
 
 
 def _answer(request: HttpRequest, answer: Agent | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return _refused(request, status=answer.status, title="Nothing was changed", detail=answer.detail)
+        return refusing.page(request, answer, back=_back(request))
     return _done(request, done)
 
 
 def _done(request: HttpRequest, words: str) -> HttpResponse:
     messages.success(request, words)
     return redirect(_back(request))
-
-
-def _refused(request: HttpRequest, *, status: int, title: str, detail: str) -> HttpResponse:
-    context = {
-        "status": status,
-        "title": title,
-        "detail": detail,
-        "href": _back(request),
-        "action": "Go back",
-    }
-    return render(request, "error.html", context, status=status)
 
 
 def _back(request: HttpRequest) -> str:

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.queries import clock
 from runtime.queries.pages import people, targets
+from runtime.queries.places import Place
 from runtime.services import execution
-from runtime.views import presenters, timeline
+from runtime.views import presenters, reading, refusing, timeline
 
 PAGE = "/targets/"
 LONGEST = 500
@@ -37,6 +38,7 @@ class Shown:
     base_url: str
     moved: bool
     secret_env: str
+    says: list[str]
     circuit: presenters.Badge
     since: Any
     retry_at: Any
@@ -68,7 +70,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
     """Connect to a target and send nothing; what was found is told on the page."""
     if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
-    found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=_actor(request))
+    found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
     if found is None:
         raise Http404
     tell = messages.success if found.is_good else messages.error
@@ -83,20 +85,31 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
     """Close a target's circuit by a person's word: calls go through again at once."""
     if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
-    reason = request.POST.get("reason", "").strip()
-    if not 0 < len(reason) <= LONGEST:
-        detail = f"Give a reason of at most {LONGEST} characters. It is kept in the ledger."
-        return _refused(request, status=400, title="A reason is needed", detail=detail)
+    reason = reading.words(request, "reason", longest=LONGEST)
+    if reason is None:
+        return refusing.no_reason(request, longest=LONGEST, back=PAGE)
     answer = execution.close_circuit(
-        tenant=tenant_of(request.user), name=name, actor=_actor(request), reason=reason
+        tenant=tenant_of(request.user), name=name, actor=actor_of(request.user), reason=reason
     )
     if isinstance(answer, Problem):
-        return _refused(request, status=answer.status, title="Nothing was changed", detail=answer.detail)
+        return refusing.page(request, answer, back=PAGE)
     if answer:
         messages.success(request, f"The circuit of {name} is closed. What waited for it is called now.")
     else:
         messages.info(request, f"The circuit of {name} was closed already.")
     return redirect(PAGE)
+
+
+def _says(place: Place) -> list[str]:
+    """What a target declares that changes what follows a call."""
+    keys = (
+        "honours idempotency keys: a repeated call takes effect once"
+        if place.honours_keys
+        else "honours no idempotency keys: a repeated call may take effect twice"
+    )
+    refuses = f"{', '.join(map(str, sorted(place.refuses)))} means that nothing was done"
+    health = f"health is asked at {place.health}"
+    return [keys, *([refuses] if place.refuses else []), *([health] if place.health else [])]
 
 
 def _shown(found: targets.Found, *, may_close: bool) -> Shown:
@@ -105,9 +118,10 @@ def _shown(found: targets.Found, *, may_close: bool) -> Shown:
     retry_at = None if row is None else row.retry_at
     return Shown(
         name=found.target.name,
-        base_url=found.base_url,
+        base_url=found.place.base_url,
         moved=found.moved,
-        secret_env=found.target.secret_env,
+        secret_env=found.place.secret_env,
+        says=_says(found.place),
         circuit=presenters.badge(presenters.CIRCUITS, state),
         since=None if row is None else row.changed_at,
         # Past it, the next call tries; nobody waits for a moment that is over.
@@ -116,12 +130,3 @@ def _shown(found: targets.Found, *, may_close: bool) -> Shown:
         waiting=[f"{number} {_WORDS[state]}" for state, number in found.waiting.items()],
         may_close=may_close and state is not CircuitState.CLOSED,
     )
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"user:{request.user.pk}"
-
-
-def _refused(request: HttpRequest, *, status: int, title: str, detail: str) -> HttpResponse:
-    context = {"status": status, "title": title, "detail": detail, "href": PAGE, "action": "Go back"}
-    return render(request, "error.html", context, status=status)

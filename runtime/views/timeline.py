@@ -87,6 +87,7 @@ _BAD = frozenset(
         Kind.REQUEST_REFUSED,
         Kind.SYSTEM_STOPPED,
         Kind.AGENT_STOPPED,
+        Kind.ROW_MISMATCHED,
     }
 )
 
@@ -114,6 +115,7 @@ class Line:
     wait_for: str
     hash: str
     claim: bool
+    said: str
     minor: bool
     link: str
     link_word: str
@@ -150,8 +152,12 @@ def lines(
     names: Mapping[str, str],
     begun_at: datetime | None = None,
     previous_at: datetime | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> list[Line]:
-    """The entries in the order given; with `begun_at`, offsets from it and waits between them."""
+    """The entries in the order given; with `begun_at`, offsets from it and waits between them.
+
+    `texts` are what stands behind commitments: the summaries of steps, which are claims.
+    """
     made = []
     for entry in entries:
         payload = entry.payload
@@ -178,6 +184,7 @@ def lines(
                 wait_for=_waited_for(entry) if gap >= least else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,
+                said=presenters.visible_lines((texts or {}).get(commitment_of(entry), "")),
                 link=(link := _link(entry.kind, payload, entry.stream))[0],
                 link_word=link[1],
                 flow_url=f"/flows/{entry.stream}/" if _is_flow(entry.stream) else "",
@@ -185,6 +192,12 @@ def lines(
         )
         previous_at = entry.at
     return made
+
+
+def commitment_of(entry: LedgerEntry) -> str:
+    """The commitment to the summary of a step; empty where the entry has none."""
+    is_step = entry.kind == Kind.STEP_REPORTED
+    return str(entry.payload.get("summary_commitment") or "") if is_step else ""
 
 
 def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:

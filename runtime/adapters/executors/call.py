@@ -1,5 +1,7 @@
 """One call to a target, as an executor gets it."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +12,9 @@ from runtime.contracts.receipt import CallResult
 class Call:
     """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt.
 
-    A GET has no body and no effect: its `key` only names the message.
+    A GET has no body and no effect: its `key` only names the message. An executor sends the first bytes
+    inside `gate`, and lets through what that raises: a stop that was pressed meanwhile ends the call there.
+    `refuses` are the statuses by which the target says that it has not done it.
     """
 
     base_url: str
@@ -21,6 +25,8 @@ class Call:
     key: str
     traceparent: str
     timeout_s: float
+    gate: Callable[[], AbstractContextManager[None]] = nullcontext
+    refuses: frozenset[int] = frozenset()
 
 
 class Executor(Protocol):

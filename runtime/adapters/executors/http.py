@@ -12,17 +12,15 @@ from urllib.parse import unquote
 import httpx2
 from django.conf import settings
 
-from audit import canonical
 from runtime.adapters import egress, signing, transport
 from runtime.adapters.executors.call import Call
+from runtime.contracts.problem import ProblemError
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.kernel import answers, ijson
 
 MAX_ANSWER_BYTES = 64 * 1024
 
 C = FailureCategory
-_BUSY = frozenset({429, 502, 503})
-# Somebody on the way gave up waiting: the target may have had the call, and done it.
-_TIMED_OUT = frozenset({408, 504})
 
 
 def execute(call: Call) -> CallResult:
@@ -33,11 +31,11 @@ def execute(call: Call) -> CallResult:
         return address
     if isinstance(headers, Failure):
         return headers
-    trip = transport.Trip(timeout_s=call.timeout_s)
+    trip = transport.Trip(timeout_s=call.timeout_s, gate=call.gate)
     try:
         return _exchange(call, address=address, headers=headers, trip=trip)
     except egress.EgressRefusedError:
-        return _terminal(C.EGRESS_REFUSED, "the address is not public and not in DIR_EGRESS_ALLOW")
+        return _transient(C.EGRESS_REFUSED, "the address is not public and not in DIR_EGRESS_ALLOW")
     except egress.UnresolvedError:
         return _transient(C.NAME_UNRESOLVED, "the target's name has no address now; nothing was sent")
     except httpx2.TransportError as error:
@@ -56,7 +54,7 @@ def _exchange(
         client.stream(call.method, address, content=call.body, headers=dict(headers)) as answer,
     ):
         if not httpx2.codes.is_success(answer.status_code):
-            return _refusal(answer.status_code, answer.headers.get("retry-after", ""))
+            return _failure(answer, refuses=call.refuses)
         body = bytearray()
         for piece in answer.iter_raw():
             body += piece
@@ -105,28 +103,34 @@ def _headers(call: Call) -> dict[str, str] | Failure:
 def _receipt(status_code: int, body: bytes) -> CallResult:
     words = f"the target answered {status_code} without a JSON object; it may have taken effect"
     try:
-        value = canonical.normalise(canonical.decode(body))
-        if not isinstance(value, dict):
-            return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-        return Receipt(status_code=status_code, body=canonical.encode(value))
-    except canonical.CanonicalError:
+        checked = ijson.parse(body)
+    except ProblemError:
         return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+    if not isinstance(checked.value, dict):
+        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+    return Receipt(status_code=status_code, body=checked.canonical)
 
 
-def _refusal(status_code: int, retry_after: str) -> Failure:
-    """What a status outside 2xx means. A 5xx is a refusal (but for a timeout): the same key is sent again."""
-    words = f"the target answered {status_code}"
-    if status_code < httpx2.codes.OK:
-        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-    if status_code < httpx2.codes.BAD_REQUEST:
-        return _terminal(C.REDIRECTED, f"{words}; redirects are not followed", status_code)
-    if status_code in _TIMED_OUT:
-        return _unknown(C.TIMED_OUT, f"{words}; it may have taken effect", status_code)
-    if status_code in _BUSY:
-        return _transient(C.TARGET_BUSY, words, status_code, _seconds(retry_after))
-    if status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
-        return _transient(C.TARGET_ERROR, words, status_code, _seconds(retry_after))
-    return _terminal(C.TARGET_REFUSED, words, status_code)
+def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
+    """What an answer outside 2xx means; the class is `kernel.answers`', the category is for people."""
+    status_code = answer.status_code
+    words, wait_s = f"the target answered {status_code}", _seconds(answer.headers.get("retry-after", ""))
+    match answers.class_of(status_code, refuses=refuses):
+        case FailureClass.TRANSIENT:
+            return _transient(C.TARGET_BUSY, words, status_code, wait_s)
+        case FailureClass.TERMINAL:
+            return _terminal(C.TARGET_REFUSED, words, status_code)
+        case _:
+            return _unknown(_category(status_code), f"{words}; it may have taken effect", status_code, wait_s)
+
+
+def _category(status_code: int) -> C:
+    """Where a call failed whose answer leaves open what it did."""
+    if status_code in answers.GAVE_UP:
+        return C.TIMED_OUT
+    if httpx2.codes.is_redirect(status_code):
+        return C.REDIRECTED
+    return C.TARGET_ERROR if httpx2.codes.is_server_error(status_code) else C.ANSWER_UNREADABLE
 
 
 def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:
@@ -170,7 +174,13 @@ def _terminal(category: C, detail: str, status_code: int | None = None) -> Failu
     )
 
 
-def _unknown(category: C, detail: str, status_code: int | None = None) -> Failure:
+def _unknown(
+    category: C, detail: str, status_code: int | None = None, retry_after_s: float | None = None
+) -> Failure:
     return Failure(
-        category=category, failure_class=FailureClass.UNKNOWN, detail=detail, status_code=status_code
+        category=category,
+        failure_class=FailureClass.UNKNOWN,
+        detail=detail,
+        status_code=status_code,
+        retry_after_s=retry_after_s,
     )

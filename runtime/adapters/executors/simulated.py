@@ -7,9 +7,10 @@ from runtime.contracts.receipt import Receipt
 
 def execute(call: Call) -> Receipt:
     """A receipt that is the same for the same call."""
-    receipt = {
-        "simulated": True,
-        "receipt_id": f"sim_{call.key[:16]}",
-        "request_digest": canonical.digest(call.body),
-    }
+    with call.gate():
+        receipt = {
+            "simulated": True,
+            "receipt_id": f"sim_{call.key[:16]}",
+            "request_digest": canonical.digest(call.body),
+        }
     return Receipt(status_code=200, body=canonical.encode(receipt))

@@ -19,6 +19,7 @@ from runtime.models import Flow, Verdict
 BUCKETS = 24
 WINDOW = timedelta(hours=2)
 REASON_SAMPLE = 1000
+LOOKED_BACK = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +104,34 @@ def flow_counts(*, tenant: str) -> dict[str, int]:
 
 
 def list_latest_entries(
-    *, tenant: str, before: int | None, stream: str, kind: str, size: int, besides: Sequence[str] = ()
+    *, tenant: str, before: int | None, stream: str, kind: str, size: int
 ) -> Sequence[LedgerEntry]:
-    """Newest entries first, by their row number, of one stream or kind, or without some kinds."""
+    """Newest entries first, by their row number, of one stream or kind where it is named.
+
+    Entries of one stream have rising row numbers and sequence numbers: its own index answers for it.
+    """
     rows = LedgerEntry.objects.filter(tenant=tenant)
-    if stream:
-        rows = rows.filter(stream=stream)
     if kind:
         rows = rows.filter(kind=kind)
-    if besides:
-        rows = rows.exclude(kind__in=besides)
+    if not stream:
+        rows = rows if before is None else rows.filter(id__lt=before)
+        return list(rows.order_by("-id")[:size])
+    rows = rows.filter(stream=stream)
     if before is not None:
-        rows = rows.filter(id__lt=before)
-    return list(rows.order_by("-id")[:size])
+        rows = rows.filter(seq__lt=_seq_at(tenant=tenant, stream=stream, before=before))
+    return list(rows.order_by("-seq")[:size])
+
+
+def _seq_at(*, tenant: str, stream: str, before: int) -> int:
+    """The sequence number of a row; 0, which nothing is below, where the stream has no such row."""
+    row = LedgerEntry.objects.filter(pk=before, tenant=tenant, stream=stream)
+    return row.values_list("seq", flat=True).first() or 0
+
+
+def list_latest_besides(*, tenant: str, besides: Sequence[str], size: int) -> Sequence[LedgerEntry]:
+    """Newest entries first without some kinds, of the last LOOKED_BACK rows: a short list costs no more."""
+    newest = LedgerEntry.objects.filter(tenant=tenant).order_by("-id").values_list("id", flat=True).first()
+    if newest is None:
+        return []
+    rows = LedgerEntry.objects.filter(tenant=tenant, id__gt=newest - LOOKED_BACK)
+    return list(rows.exclude(kind__in=besides).order_by("-id")[:size])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.db.models import Count, Q
 
 from runtime.contracts import states
-from runtime.models import Agent, Flow, Key, Manifest, PolicyKind
+from runtime.models import Agent, Flow, Key, Manifest, PolicyKind, Session
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -40,6 +40,11 @@ def list_manifests(*, agent: Agent) -> Sequence[Manifest]:
 def list_keys(*, agent: Agent) -> Sequence[Key]:
     """The keys of an agent, newest first: ids and times, no secret exists to be shown."""
     return list(Key.objects.filter(agent=agent).order_by("-id")[:50])
+
+
+def get_last_session(*, agent: Agent) -> Session | None:
+    """The newest session, whether it has ended or not."""
+    return Session.objects.filter(agent=agent).order_by("-pk").first()
 
 
 def has_key(*, agent: Agent, key_id: str) -> bool:

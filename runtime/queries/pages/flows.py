@@ -2,23 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Q
 
 from audit.models import LedgerEntry
 from runtime.models import Flow, Intent, Proposal
-from runtime.queries.pages import paging
+from runtime.queries import clock
+from runtime.queries.pages import activity, paging
 
 PAGE = 50
 ENTRIES = 200
 ID_DIGITS = 32
+# No index answers for the end of an id: of so many days, and from so many digits on.
+SEARCHED_BY_END = timedelta(days=30)
+LEAST_END = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What the search asks; empty fields ask nothing. `dfid` may be the beginning of an id."""
+    """What the search asks; empty fields ask nothing. `dfid` may be the beginning of an id, or its end.
+
+    `agent` may be a part of its id; `kind` and `reason` are found however they are written.
+    """
 
     dfid: str = ""
     agent: str = ""
@@ -33,12 +40,14 @@ def list_flows(*, tenant: str, wanted: Filter, before: UUID | None) -> paging.Pa
     """Newest first; DFIDs are UUIDv7, so their order is the order of opening."""
     rows = Flow.objects.of(tenant).select_related("agent")
     if wanted.dfid:
-        low, high = _range_of(wanted.dfid)
-        rows = rows.filter(dfid__gte=low, dfid__lte=high) if low and high else rows.none()
-    exact = {"agent__agent_id": wanted.agent, "policy_kind": wanted.kind, "state": wanted.state}
-    rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if wanted.reason:
-        rows = rows.filter(reason=wanted.reason)
+        rows = rows.filter(_names(wanted.dfid))
+    asked = {
+        "agent__agent_id__icontains": wanted.agent,
+        "policy_kind": wanted.kind.upper(),
+        "state": wanted.state,
+        "reason": wanted.reason.upper(),
+    }
+    rows = rows.filter(**{name: value for name, value in asked.items() if value})
     if wanted.since:
         rows = rows.filter(opened_at__gte=wanted.since)
     if wanted.until:
@@ -46,6 +55,19 @@ def list_flows(*, tenant: str, wanted: Filter, before: UUID | None) -> paging.Pa
     if before:
         rows = rows.filter(dfid__lt=before)
     return paging.cut(list(rows.order_by("-dfid")[: PAGE + 1]), PAGE)
+
+
+def _names(text: str) -> Q:
+    """The flows whose id begins with `text`, or ends with it as lists show it: the end of recent ids only."""
+    low, high = _range_of(text)
+    if low is None or high is None:
+        return Q(pk__in=())
+    begins = Q(dfid__gte=low, dfid__lte=high)
+    digits = text.replace("-", "").lower()
+    if len(digits) < LEAST_END:
+        return begins
+    recent = activity.first_id_of(clock.now() - SEARCHED_BY_END)
+    return begins | Q(dfid__gte=recent, dfid__endswith=digits)
 
 
 def _range_of(text: str) -> tuple[UUID | None, UUID | None]:

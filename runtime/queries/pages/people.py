@@ -20,6 +20,15 @@ def names_of(actors: Iterable[str]) -> dict[str, str]:
     return {f"{PREFIX}{pk}": name for pk, name in found}
 
 
+def actor_of_name(text: str) -> str:
+    """`user:olga` as the ledger names her, `user:7`; anything else as it is."""
+    name = text.removeprefix(PREFIX)
+    if name == text or name.isdigit():
+        return text
+    found = get_user_model().objects.filter(username__iexact=name).values_list("pk", flat=True).first()
+    return text if found is None else f"{PREFIX}{found}"
+
+
 def list_owners() -> list[str]:
     """Who may own an agent: people who may sign in, and groups, by name."""
     users = get_user_model().objects.filter(is_active=True).order_by("username")

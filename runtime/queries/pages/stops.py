@@ -1,8 +1,15 @@
-"""What is stopped now."""
+"""What is stopped now, and what waits for the end of it."""
 
-from runtime.models import Stop
+from runtime.contracts.states import IntentState
+from runtime.models import Agent, Intent, Stop
 
 
 def get_stop(*, tenant: str) -> Stop | None:
     """The stop in force for the tenant, or None."""
     return Stop.objects.of(tenant).filter(lifted_at__isnull=True).first()
+
+
+def count_waiting(*, tenant: str, agent: Agent | None = None) -> int:
+    """Accepted intents that wait to be called, of one agent where it is named."""
+    waiting = Intent.objects.of(tenant).filter(state=IntentState.PENDING)
+    return (waiting if agent is None else waiting.filter(flow__agent=agent)).count()

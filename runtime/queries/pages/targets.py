@@ -3,22 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db.models import Count
 
 from audit.models import LedgerEntry
 from runtime.contracts.states import LIVE_INTENTS
 from runtime.models import Circuit, Intent, Target
+from runtime.queries import places
+from runtime.queries.places import Place
 
 PAGE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A target: `base_url` is where calls go; `waiting` counts live intents by their state."""
+    """A target: `place` is where calls go; `waiting` counts live intents by their state."""
 
     target: Target
-    base_url: str
+    place: Place
     moved: bool
     circuit: Circuit | None
     waiting: Mapping[str, int]
@@ -30,12 +31,12 @@ def list_targets(*, tenant: str) -> Sequence[Found]:
     waiting = _waiting(tenant)
     found = []
     for row in Target.objects.of(tenant).order_by("name")[:PAGE]:
-        base_url = settings.DIR_TARGET_URLS.get(row.name, row.base_url)
+        place = places.place_of(row)
         found.append(
             Found(
                 target=row,
-                base_url=base_url,
-                moved=base_url != row.base_url,
+                place=place,
+                moved=place.base_url != row.base_url,
                 circuit=circuits.get(row.name),
                 waiting=waiting.get(row.name, {}),
             )

@@ -4,7 +4,7 @@
 `endings`, which `recovery` and `sweeping` share.
 """
 
-from runtime.services.execution.attempting import AttemptResult, Status, attempt, give_back_connection
+from runtime.services.execution.attempting import AttemptResult, Status, attempt
 from runtime.services.execution.breaking import close_circuit
 from runtime.services.execution.probing import TargetCheck, check_target, list_targets
 
@@ -15,6 +15,5 @@ __all__ = [
     "attempt",
     "check_target",
     "close_circuit",
-    "give_back_connection",
     "list_targets",
 ]

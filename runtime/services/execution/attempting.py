@@ -13,19 +13,20 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
-from runtime.contracts.states import IntentState, OutcomeStatus
+from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
 from runtime.kernel.routes import CloseFailed, FallBack
 from runtime.models import Outcome
-from runtime.queries import intents
-from runtime.services import races
-from runtime.services.execution import calling, claiming, recording
+from runtime.services import call_gate, races
+from runtime.services.execution import breaking, calling, claiming, holding, recording
 from runtime.services.execution.claiming import Claimed, Refused
 from runtime.services.execution.recording import Late, Recorded
 
 Written = TypeVar("Written")
-# Between them about as long as a database takes to fail over; after that the sweeper asks a person.
-RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0)
+# Between them as long as a database takes to fail over, or to be copied; then the sweeper asks a person.
+RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0, 5.0)
+# A try may itself wait for a lock: where this process is alone, the claim stays ours so long from each try.
+RECORD_TRY_S = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -77,18 +78,22 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     """
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
+    holding.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, Refused) and claim.status == Status.ENDED:
         return _cached(intent_id, state=claim.detail)
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
-    # The kill switch may have been pressed since the claim was committed.
-    standing = intents.get_standing(agent_pk=claim.agent_pk)
-    held_by = standing.held_by if claim.has_window else standing.stopped_by
-    if held_by is not None:
-        _patiently(claim, lambda: recording.hold(claim, why=held_by))
-        return AttemptResult(status=Status.HELD, called=False, detail=held_by)
-    return _record(claim, _call(claim, asked_at_s=asked_at_s))
+    try:
+        if _is_sick(claim, asked_at_s=asked_at_s):
+            _patiently(claim, lambda: recording.hold(claim, why=breaking.CIRCUIT_OPEN, is_sick=True))
+            return AttemptResult(status=Status.HELD, called=False, detail=breaking.CIRCUIT_OPEN)
+        result = _call(claim, asked_at_s=asked_at_s)
+    except call_gate.ClosedError as error:
+        why = error.why  # the stop may have been pressed since the claim was committed
+        _patiently(claim, lambda: recording.hold(claim, why=why))
+        return AttemptResult(status=Status.HELD, called=False, detail=why)
+    return _record(claim, result)
 
 
 def _cached(intent_id: UUID, *, state: str) -> AttemptResult:
@@ -105,11 +110,21 @@ def _cached(intent_id: UUID, *, state: str) -> AttemptResult:
     )
 
 
+def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
+    races.give_back_connection()
+    lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
+    return calling.is_sick(claim, lease_left_s=lease_left_s)
+
+
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
-    give_back_connection()
+    races.give_back_connection()
+    if claim.purpose is Purpose.CALL:
+        holding.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
     try:
         lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
         return calling.call(claim, lease_left_s=lease_left_s)
+    except call_gate.ClosedError:
+        raise
     except Exception:
         _log.exception("executor of intent %s crashed", claim.intent_id)
         return Failure(
@@ -127,6 +142,7 @@ def _record(claim: Claimed, result: CallResult) -> AttemptResult:
 def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
     """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
     for wait_s in RECORD_WAITS_S:
+        holding.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
         try:
             return races.run(write)
         except (races.BusyError, OperationalError, InterfaceError):
@@ -135,16 +151,6 @@ def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
                 connection.close()
             time.sleep(wait_s)
     return races.run(write)
-
-
-def give_back_connection() -> None:
-    """Between two uses: a slow target must not keep a connection of the pool, or it runs dry for others.
-
-    SQLite has no pool, and whoever closes its last connection folds the whole log back into the file, which
-    takes longer than an attempt: there a thread keeps its connection.
-    """
-    if connection.vendor != "sqlite" and not connection.in_atomic_block:
-        connection.close()
 
 
 def _told(recorded: Recorded | Late) -> AttemptResult:

@@ -4,7 +4,8 @@ A target that works costs one read and no write. The circuit's row is locked aft
 resources, escalations and heads, and nobody who holds it asks for a flow or an intent.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import assert_never
 
@@ -22,14 +23,19 @@ from runtime.contracts.verdict import StepRequest
 from runtime.kernel import breaker
 from runtime.kernel.breaker import Pass, Probe, Signal, Wait
 from runtime.models import Circuit, Intent, Target
-from runtime.queries import clock
+from runtime.queries import clock, intents
+from runtime.queries.places import Place
 from runtime.services import races
-from runtime.services.execution import endings
+from runtime.services.execution import endings, rendering, repeating
+from runtime.services.execution.rendering import Current
 from runtime.services.journal import Journal
 
 CIRCUIT_OPEN = "CIRCUIT_OPEN"
 PROBE_SUCCEEDED = "PROBE_SUCCEEDED"
 _RUNG_AT_ONCE = 1000
+# For how long an intent lets a better one go first, and among how many it looks for one.
+YIELD = timedelta(seconds=2)
+_LOOKED_AT = 50
 
 
 def stream_of(target: str) -> str:
@@ -42,43 +48,87 @@ def probe_of(intent: Intent, *, number: int) -> str:
     return f"{intent.pk}/{number}"
 
 
-def admit(journal: Journal, intent: Intent, *, step: StepRequest) -> bool:
+class Admitted(StrEnum):
+    """GO: call. TRIAL: the one call of a half-open circuit. WAIT: the intent is among the waiting again."""
+
+    GO = "GO"
+    TRIAL = "TRIAL"
+    WAIT = "WAIT"
+
+
+def admit(journal: Journal, intent: Intent, *, current: Current, place: Place | None) -> Admitted:
     """Whether the intent's next attempt may call its target; the half-open probe is taken here.
 
-    Otherwise the intent is among the waiting again until the circuit may let it through: no attempt was
-    made, and none failed. Not later than the end of its window, so that it ends as EXPIRED on time.
+    An intent that must wait does so until the circuit may let it through: no attempt was made, and none
+    failed. Not later than the end of its window, so that it ends as EXPIRED on time.
     """
+    step = current.step
     if not _has_circuit(step):
-        return True
+        return Admitted.GO
     row = Circuit.objects.of(intent.tenant).filter(target=step.target).first()
     if row is None:
-        return True
+        return Admitted.GO
     probe = probe_of(intent, number=intent.attempts + 1)
     admission = breaker.admit(_read(row), probe=probe, at=journal.at, bounds=_bounds())
     match admission:
         case Pass():
-            return True
+            return Admitted.GO
         case Probe(circuit=circuit):
+            if _yields(row, intent, current=current, place=place, at=journal.at):
+                _wait(journal, intent, until=journal.at + YIELD)
+                return Admitted.WAIT
             # Whoever loses this compare-and-swap looks again, and finds the probe taken.
             _write(row, circuit, at=journal.at)
-            return True
+            return Admitted.TRIAL
         case Wait(until=until):
-            ends = intent.valid_until
-            next_at = until if ends <= journal.at else min(until, ends)
-            endings.put_back(intent, next_at=next_at, failures=intent.failures)
-            journal.add(events.IntentHeld(intent_id=str(intent.pk), why=CIRCUIT_OPEN))
-            return False
+            _wait(journal, intent, until=until)
+            return Admitted.WAIT
         case _:
             assert_never(admission)
 
 
+def _wait(journal: Journal, intent: Intent, *, until: datetime) -> None:
+    ends = intent.valid_until
+    next_at = until if ends <= journal.at else min(until, ends)
+    endings.put_back(intent, next_at=next_at, failures=intent.failures)
+    journal.add(events.IntentHeld(intent_id=str(intent.pk), why=CIRCUIT_OPEN))
+
+
+def _yields(row: Circuit, intent: Intent, *, current: Current, place: Place | None, at: datetime) -> bool:
+    """Whether another intent makes the one call of a half-open circuit.
+
+    When that call comes to nothing known, a person must find out what it did, unless it may be sent again or
+    asked about: one of those goes first while there is one. Not for ever: it may be held back elsewhere.
+    """
+    if row.retry_at is None or at >= row.retry_at + timedelta(seconds=settings.DIR_LEASE_S):
+        return False
+    if (place is not None and place.health) or repeating.settles_itself(intent, current=current, place=place):
+        return False
+    for other in intents.list_due_at(tenant=row.tenant, target=row.target, at=at, limit=_LOOKED_AT):
+        follows = rendering.current(other)
+        if follows is not None and repeating.settles_itself(other, current=follows, place=place):
+            transaction.on_commit(partial(ports.ring, [other.pk]))
+            return True
+    return False
+
+
 def report(
-    journal: Journal, intent: Intent, *, step: StepRequest, number: int, result: CallResult | None
+    journal: Journal,
+    intent: Intent,
+    *,
+    step: StepRequest,
+    number: int,
+    result: CallResult | None,
+    is_sick: bool = False,
 ) -> None:
-    """Tell the circuit what attempt `number` came to; None where no call was made after all."""
+    """Tell the circuit what attempt `number` came to; None where no call was made after all.
+
+    `is_sick`: none was made because the target itself said that it cannot work.
+    """
     if not _has_circuit(step):
         return
-    signal = Signal.SILENT if result is None else breaker.signal_of(result)
+    unasked = Signal.FAILS if is_sick else Signal.SILENT
+    signal = unasked if result is None else breaker.signal_of(result)
     probe = probe_of(intent, number=number)
 
     def hear(circuit: breaker.Circuit) -> breaker.Circuit:
@@ -134,8 +184,15 @@ def _wake(*, tenant: str, target: str, held_until: datetime | None) -> None:
     held = Q(next_at=held_until) | Q(next_at=F("valid_until"))
     waiting = Intent.objects.of(tenant).filter(held, target=target, state=IntentState.PENDING)
     intent_ids = list(waiting.order_by("created_at").values_list("intent_id", flat=True)[:_RUNG_AT_ONCE])
+
+    def work() -> None:
+        at = clock.now()
+        due = Intent.objects.filter(pk__in=intent_ids, state=IntentState.PENDING)
+        woken = events.IntentWoken(target=target, count=due.update(next_at=at))
+        ledger.append_to(tenant=tenant, stream=stream_of(target), actor="system", at=at, events=[woken])
+
     if intent_ids:
-        Intent.objects.filter(pk__in=intent_ids, state=IntentState.PENDING).update(next_at=clock.now())
+        races.run(work)
         ports.ring(intent_ids)
 
 

@@ -1,5 +1,6 @@
 """The call itself, outside every transaction."""
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from audit import canonical
@@ -7,12 +8,16 @@ from runtime.adapters.executors import registry
 from runtime.adapters.executors.call import Call
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import Purpose
-from runtime.services.execution.claiming import Claimed, Place
+from runtime.queries.places import NOWHERE
+from runtime.services import call_gate
+from runtime.services.execution.claiming import Claimed
 
 DEFAULT_TIMEOUT_S = 10
 LONGEST_TIMEOUT_S = 20
 LEASE_MARGIN_S = 1.0
 NOT_FOUND = 404
+HEALTH_TIMEOUT_S = 3
+SUCCESS = 2
 
 
 def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
@@ -20,6 +25,10 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
 
     Nothing is sent once the lease is nearly over: a worker that was held up would otherwise call after the
     sweeper has asked a person, who may have decided by then.
+
+    Raises:
+        call_gate.ClosedError: a stop was pressed since the claim, or the claim is no longer ours. Nothing
+            was sent.
     """
     step = claim.step
     limit_s = timeout_s(step.timeout_s, lease_left_s=lease_left_s)
@@ -34,7 +43,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return _unknown_target(f"no executor is called {step.executor}")
     if step.executor in registry.REMOTE and claim.place is None:
         return _unknown_target(f"no target is called {step.target}")
-    place = claim.place or Place(base_url="", secret_env="")
+    place = claim.place or NOWHERE
     call = Call(
         base_url=place.base_url,
         secret_env=place.secret_env,
@@ -44,6 +53,8 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         key=step.key,
         traceparent=claim.traceparent,
         timeout_s=limit_s,
+        gate=lambda: gate(claim),
+        refuses=place.refuses,
     )
     if claim.purpose is Purpose.CALL:
         return execute(call)
@@ -52,9 +63,42 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
     return _answer_of(execute(replace(call, method="GET", path=step.probe or "/", body=b"", key=key)))
 
 
+def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
+    """Whether the target says at its `health` path that it cannot work; asked before a trial's call only."""
+    limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
+    if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
+        return False
+    found = registry.EXECUTORS[claim.step.executor](
+        Call(
+            base_url=claim.place.base_url,
+            secret_env=claim.place.secret_env,
+            method="GET",
+            path=claim.place.health,
+            body=b"",
+            key=f"{claim.step.key}-health-{claim.number}",
+            traceparent=claim.traceparent,
+            timeout_s=limit_s,
+            gate=lambda: gate(claim),
+        )
+    )
+    return found.status_code is None or found.status_code // 100 != SUCCESS
+
+
+def gate(claim: Claimed) -> AbstractContextManager[None]:
+    """What the first bytes of the claim's call are sent inside."""
+    return call_gate.passing(
+        tenant=claim.tenant,
+        agent_pk=claim.agent_pk,
+        intent_id=claim.intent_id,
+        number=claim.number,
+        only_stops=not claim.has_window,
+    )
+
+
 def _answer_of(result: CallResult) -> CallResult:
     """What a probe found: 404 says that the target has done nothing under the key."""
-    if isinstance(result, Failure) and result.status_code == NOT_FOUND:
+    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
+    if is_settled and result.status_code == NOT_FOUND:
         return Failure(
             category=FailureCategory.NOT_HAPPENED,
             failure_class=FailureClass.TERMINAL,

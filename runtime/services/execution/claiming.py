@@ -1,6 +1,6 @@
 """The claim: one worker takes a due intent, after a second look at everything that may have changed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -20,10 +20,15 @@ from runtime.contracts.states import (
     Purpose,
 )
 from runtime.contracts.verdict import StepRequest
-from runtime.models import Attempt, Flow, Intent, Target
-from runtime.queries import clock, intents
-from runtime.services import locks, races, rechecking, reservations
-from runtime.services.execution import breaking, endings, rendering, walking
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.models import Attempt, Intent, Verdict
+from runtime.queries import clock, epochs, intents, places
+from runtime.queries import recorded as provenance
+from runtime.queries.places import Place
+from runtime.queries.recorded import OfFlow
+from runtime.services import boots, locks, marks, races, rechecking, reservations
+from runtime.services.execution import breaking, endings, rendering, repeating, walking
+from runtime.services.execution.breaking import Admitted
 from runtime.services.execution.rendering import Current
 from runtime.services.journal import Journal
 
@@ -31,21 +36,15 @@ SYSTEM = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a target is, and the variable that holds its signing secret (empty: unsigned)."""
-
-    base_url: str
-    secret_env: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Claimed:
     """An intent that is ours until `lease_until`; all that the call needs, so that it reads nothing.
 
-    `step` is the call at its position: what does a step, or what undoes one.
+    `step` is the call at its position: what does a step, or what undoes one. `is_trial`: it is the one call
+    that a half-open circuit lets through.
     """
 
     intent_id: UUID
+    tenant: str
     agent_pk: int
     owner: str
     number: int
@@ -55,6 +54,7 @@ class Claimed:
     direction: Direction = Direction.FORWARD
     purpose: Purpose = Purpose.CALL
     on_unknown: OnUnknown = OnUnknown.PERSON
+    is_trial: bool = False
 
     @property
     def has_window(self) -> bool:
@@ -64,7 +64,7 @@ class Claimed:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, TURNED_BACK or ENDED, with the reason's code."""
+    """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code."""
 
     status: str
     detail: str = ""
@@ -73,37 +73,71 @@ class Refused:
 def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     """Take an intent inside the caller's transaction, or end it, or leave it.
 
-    A forward call is looked at once more: window, agent, the facts it stands on. What undoes a step, and what
-    asks about one, is asked for nothing but a stop: the world is half changed until it has been made.
+    A forward call is looked at once more: window, agent, the facts it stands on, the rights in force. What
+    undoes a step, and what asks about one, is asked for nothing but a stop: the world is half changed until
+    it has been made.
     """
-    found = locks.lock_intent(intent_id=intent_id)
+    found = locks.lock_intent(intent_id=intent_id, with_agent=True)
     if found is None:
         return Refused(status="NOT_DUE", detail="UNKNOWN")
+    if boots.is_superseded():
+        return Refused(status="NOT_DUE", detail="SUPERSEDED")
+    if epochs.is_recovering() or marks.is_older():
+        return Refused(status="HELD", detail=epochs.RECOVERY)
     flow, intent = found
     journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
         return Refused(status="ENDED", detail=intent.state)
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
         return Refused(status="NOT_DUE", detail=intent.state)
-    refused = _look_at_window_and_agent(journal, intent)
+    recorded = provenance.of_flow(tenant=flow.tenant, dfid=flow.dfid)
+    refused = _refuse_tampered(journal, intent, recorded) or _look_at_window_and_agent(journal, intent)
     if refused is not None:
         return refused
     current = rendering.current(intent)
     if current is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
-    return _approach(journal, intent, current=current, owner=owner)
+    return _approach(journal, intent, recorded=recorded, current=current, owner=owner)
 
 
-def _approach(journal: Journal, intent: Intent, *, current: Current, owner: str) -> Claimed | Refused:
+def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+    """Requests that are not those that were accepted are never sent: a person is asked, whatever they say."""
+    found = recorded.compare_intent(intent)
+    if found is None:
+        return None
+    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    journal.add(found.event())
+    if (beside := recorded.compare_verdict(verdict)) is not None:
+        # What a person would be shown of it cannot be trusted either.
+        journal.add(beside.event())
+        return _end(journal, intent, status="BLOCKED", code=Reason.TAMPERED)
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=Reason.TAMPERED))
+    endings.ask_person(journal, intent, reason=Reason.TAMPERED, failures=intent.failures)
+    journal.write()
+    return Refused(status="BLOCKED", detail=Reason.TAMPERED)
+
+
+def _approach(
+    journal: Journal, intent: Intent, *, recorded: OfFlow, current: Current, owner: str
+) -> Claimed | Refused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
-    if not breaking.admit(journal, intent, step=current.step):
+    place = places.get_place(tenant=intent.tenant, name=current.step.target)
+    admitted = breaking.admit(journal, intent, current=current, place=place)
+    if admitted is Admitted.WAIT:
         journal.write()
         return Refused(status="HELD", detail=breaking.CIRCUIT_OPEN)
-    obstacle = _obstacle(journal, intent) if _has_window(intent) else None
-    if obstacle is not None:
+    if not repeating.is_allowed(intent, current=current, place=place):
         breaking.report(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
-        return _end(journal, intent, status="BLOCKED", code=obstacle)
-    return _take(journal, intent, current=current, owner=owner)
+        return _end(journal, intent, status="BLOCKED", code=Reason.IN_DOUBT)
+    obstacle = _obstacle(journal, intent, recorded) if _has_window(intent) else None
+    if obstacle is None:
+        claimed = _take(journal, intent, current=current, place=place, owner=owner)
+        return replace(claimed, is_trial=admitted is Admitted.TRIAL)
+    breaking.report(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
+    if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
+        return _ask(journal, intent, withdrawn=obstacle)
+    code = obstacle.code if isinstance(obstacle, Withdrawn) else obstacle
+    return _end(journal, intent, status="BLOCKED", code=code)
 
 
 def _has_window(intent: Intent) -> bool:
@@ -123,11 +157,23 @@ def _look_at_window_and_agent(journal: Journal, intent: Intent) -> Refused | Non
     return None
 
 
-def _obstacle(journal: Journal, intent: Intent) -> str | None:
-    """What no longer holds, as a reason code; what it claims of resources is pinned when all holds."""
-    findings = rechecking.recheck(flow=journal.flow, intent=intent, at=journal.at)
-    if findings:
-        return findings[0].code
+def _obstacle(journal: Journal, intent: Intent, recorded: OfFlow) -> str | Withdrawn | None:
+    """What no longer holds, as a reason code, or the rights that are gone.
+
+    What it claims of resources is pinned when all holds.
+    """
+    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    mismatch = recorded.compare_verdict(verdict)
+    if mismatch is not None:
+        journal.add(mismatch.event())
+        return Reason.TAMPERED
+    seen = rechecking.look(flow=journal.flow, intent=intent, row=verdict, at=journal.at)
+    if seen.withdrawn is not None and seen.withdrawn.is_final:
+        return seen.withdrawn
+    if seen.stale:
+        return seen.stale[0].code
+    if seen.withdrawn is not None:
+        return seen.withdrawn
     pinned = reservations.pin(intent=intent, at=journal.at)
     if pinned is None:
         return Reason.RESOURCE_CONTENTION
@@ -135,7 +181,7 @@ def _obstacle(journal: Journal, intent: Intent) -> str | None:
     return None
 
 
-def _take(journal: Journal, intent: Intent, *, current: Current, owner: str) -> Claimed:
+def _take(journal: Journal, intent: Intent, *, current: Current, place: Place | None, owner: str) -> Claimed:
     flow, number, step = journal.flow, intent.attempts + 1, current.step
     direction, purpose = Direction(intent.direction), Purpose(intent.purpose)
     lease_until = journal.at + timedelta(seconds=settings.DIR_LEASE_S)
@@ -173,16 +219,31 @@ def _take(journal: Journal, intent: Intent, *, current: Current, owner: str) -> 
     journal.write()
     return Claimed(
         intent_id=intent.pk,
+        tenant=flow.tenant,
         agent_pk=flow.agent_id,
         owner=owner,
         number=number,
         step=step,
-        place=_place(flow, step.target),
+        place=place,
         traceparent=flow.traceparent,
         direction=direction,
         purpose=purpose,
-        on_unknown=current.on_unknown,
+        on_unknown=repeating.on_unknown(current, place),
     )
+
+
+def take_as_lost(journal: Journal, intent: Intent) -> None:
+    """Note a call that may have been made in a time that nobody remembers; nothing is called.
+
+    What it claims of resources is pinned as far as it can be, since it may have been used.
+    """
+    current = rendering.current(intent)
+    if current is None:
+        endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+        journal.write()
+        return
+    journal.add(*(reservations.pin(intent=intent, at=journal.at) or ()))
+    _take(journal, intent, current=current, place=None, owner=SYSTEM)
 
 
 def _end(
@@ -195,7 +256,7 @@ def _end(
 ) -> Refused:
     """No call is made: the walk turns back or ends. What may have taken effect goes to a person instead."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code))
-    if intents.is_in_doubt(intent=intent):
+    if repeating.is_a_persons(intent):
         endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
     elif intent.direction == Direction.COMPENSATE:
         endings.ask_person(journal, intent, reason=Reason.COMPENSATION_FAILED, failures=intent.failures)
@@ -206,10 +267,10 @@ def _end(
     return Refused(status="TURNED_BACK" if turned_back else status, detail=str(code))
 
 
-def _place(flow: Flow, name: str) -> Place | None:
-    target = Target.objects.of(flow.tenant).filter(name=name).first()
-    if target is None:
-        return None
-    # A deployment may move a target without touching the pack.
-    base_url = settings.DIR_TARGET_URLS.get(name, target.base_url)
-    return Place(base_url=base_url, secret_env=target.secret_env)
+def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
+    """A limit is tighter now than when it was accepted: a person says whether it runs all the same."""
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
+    reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
+    endings.ask_person(journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn)
+    journal.write()
+    return Refused(status="WITH_PERSON", detail=withdrawn.code)

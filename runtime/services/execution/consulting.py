@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from pydantic import ValidationError
 
 from runtime.adapters.executors import http
 from runtime.adapters.executors.call import Call
 from runtime.contracts.guard import TargetAnswer
 from runtime.contracts.receipt import Failure
-from runtime.models import Target
-from runtime.services.execution.attempting import give_back_connection
+from runtime.queries import places
+from runtime.services import races
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +28,14 @@ def consult(
     deadline, a capped answer, the same key at each try. It is outside the circuit of the target, so that a
     guard which is down cannot hold back what executes there.
     """
-    row = Target.objects.of(tenant).filter(name=target).first()
-    if row is None:
+    place = places.get_place(tenant=tenant, name=target)
+    if place is None:
         return Unanswered(why=f"no target is called {target}")
-    base_url = settings.DIR_TARGET_URLS.get(target, row.base_url)
-    give_back_connection()
+    races.give_back_connection()
     result = http.execute(
         Call(
-            base_url=base_url,
-            secret_env=row.secret_env,
+            base_url=place.base_url,
+            secret_env=place.secret_env,
             method="POST",
             path=path,
             body=body,

@@ -1,16 +1,16 @@
 """How an intent ends, goes back, or goes to a person. Collects in the journal; the caller writes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from audit import canonical, events
 from runtime import ports
-from runtime.contracts.outcome import Deviation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.kernel import execution
 from runtime.kernel.execution import RetryAt
+from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.saga import Position
 from runtime.models import Attempt, Intent, Outcome, Proposal
 from runtime.services import races
@@ -39,14 +39,13 @@ def close(
 
     `observed` holds what the targets said, for comparison with what was expected.
     """
-    found = execution.deviations(expected=_expected(intent), receipt=observed)
     _record(
         journal,
         intent,
         status=OutcomeStatus.SUCCEEDED,
         receipt=receipt,
         receipt_commitment=receipt_commitment,
-        found=found,
+        observed=observed,
         recorded_by=recorded_by,
     )
     journal.move(FlowState.CLOSED)
@@ -87,17 +86,13 @@ def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
 
 
 def try_again(intent: Intent, *, again: RetryAt) -> None:
-    """Back among the waiting after an attempt. A probe that found nothing settles what was in doubt."""
-    settled = intent.settled
-    if intent.purpose == Purpose.PROBE and again.purpose is Purpose.CALL:
-        settled = intent.attempts
+    """Back among the waiting after an attempt."""
     _change(
         intent,
         state=IntentState.PENDING,
         next_at=again.at,
         failures=again.failures,
         purpose=again.purpose,
-        settled=settled,
     )
 
 
@@ -117,7 +112,6 @@ def move_to(
         direction=to.direction,
         purpose=Purpose.CALL,
         target=rendering.target_at(intent, to.step),
-        settled=intent.attempts,
         failures=0,
         next_at=at,
         cause=intent.cause if cause is None else str(cause)[:64],
@@ -125,7 +119,7 @@ def move_to(
     )
 
 
-def extend(intent: Intent, *, next_at: datetime, valid_until: datetime) -> None:
+def extend(intent: Intent, *, next_at: datetime, valid_until: datetime, lifted: bytes) -> None:
     """Back among the waiting by a person's word: failures forgotten, and a new end of the window."""
     _change(
         intent,
@@ -134,6 +128,8 @@ def extend(intent: Intent, *, next_at: datetime, valid_until: datetime) -> None:
         valid_until=valid_until,
         failures=0,
         purpose=Purpose.CALL,
+        lifted=lifted,
+        answered=intent.attempts,
     )
 
 
@@ -142,8 +138,13 @@ def lengthen(intent: Intent, *, valid_until: datetime) -> None:
     _change(intent, valid_until=valid_until)
 
 
-def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: int) -> None:
-    """Open an operational escalation; no deadline resolves it and no escalation token is spent."""
+def ask_person(
+    journal: Journal, intent: Intent, *, reason: Reason, failures: int, withdrawn: Withdrawn | None = None
+) -> None:
+    """Open an operational escalation; no deadline resolves it and no escalation token is spent.
+
+    With `withdrawn` it is about limits that are tighter now, and the person is shown those.
+    """
     in_doubt = reason is Reason.IN_DOUBT
     state = IntentState.IN_DOUBT if in_doubt else IntentState.WITH_PERSON
     _change(intent, state=state, failures=failures)
@@ -158,6 +159,7 @@ def ask_person(journal: Journal, intent: Intent, *, reason: Reason, failures: in
         intent=intent,
         family="OPERATIONAL",
         reason=reason.value,
+        withdrawn=withdrawn,
         at=journal.at,
     )
     journal.add(opened.event)
@@ -187,9 +189,14 @@ def _record(
     error_category: str = "",
     receipt: bytes | None = None,
     receipt_commitment: str | None = None,
-    found: Sequence[Deviation] = (),
+    observed: Mapping[str, Any] | None = None,
 ) -> None:
     changes, missed = writing.told(journal, intent)
+    expected = _expected(intent)
+    # What did not come about was not observed to be other than expected.
+    found = (
+        () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)
+    )
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
     _change(intent, state=_STATES[status], finished_at=journal.at)
     Outcome.objects.create(
@@ -197,7 +204,7 @@ def _record(
         status=status,
         error_category=str(error_category)[:32],
         receipt=receipt,
-        expected=canonical.encode(_expected(intent)),
+        expected=canonical.encode(expected),
         deviations=canonical.encode(listed),
         writes=canonical.encode([change.model_dump(mode="json") for change in changes]),
         attempts=intent.attempts,

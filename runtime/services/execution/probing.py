@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from django.conf import settings
-
 from audit import events, ledger
 from runtime.adapters import probe
 from runtime.models import Target
-from runtime.queries import clock
+from runtime.queries import clock, places
 from runtime.services import races
 
 
@@ -25,16 +23,15 @@ def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
 
     The ledger says that somebody looked, and what was found. Blocks for as long as a connection takes.
     """
-    row = Target.objects.of(tenant).filter(name=name).first()
-    if row is None:
+    place = places.get_place(tenant=tenant, name=name)
+    if place is None:
         return None
-    base_url = settings.DIR_TARGET_URLS.get(name, row.base_url)
-    reached = probe.reach(base_url)
-    signed = probe.signing_secret(row.secret_env)
+    reached = probe.reach(place.base_url)
+    signed = probe.signing_secret(place.secret_env)
     found = TargetCheck(
         name=name,
         is_good=reached.is_good and signed.is_good,
-        findings=(f"{base_url}: {reached.words}", signed.words),
+        findings=(f"{place.base_url}: {reached.words}", signed.words),
     )
     # After the look: no network inside a transaction.
     races.run(lambda: _record(tenant, found, actor))

@@ -10,14 +10,22 @@ from audit import events, ledger
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
-from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
+from runtime.contracts.states import (
+    AttemptState,
+    Direction,
+    Effect,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    Purpose,
+)
 from runtime.kernel import execution
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.kernel.routes import CloseFailed, FallBack, Routed
 from runtime.models import Attempt, Intent
-from runtime.queries import clock, intents
-from runtime.services import locks, races
-from runtime.services.execution import breaking, endings, rendering, routing, walking
+from runtime.queries import clock, doubts
+from runtime.services import boots, locks, races, settling
+from runtime.services.execution import breaking, endings, holding, repeating, routing, walking
 from runtime.services.execution.claiming import SYSTEM, Claimed
 from runtime.services.journal import Journal
 
@@ -53,8 +61,7 @@ def lose(journal: Journal, intent: Intent, attempt: Attempt, *, jitter: float) -
         failure_class=FailureClass.UNKNOWN,
         detail="the worker did not report before its lease ended; the call may have taken effect",
     )
-    current = rendering.current(intent)
-    on_unknown = OnUnknown.PERSON if current is None else current.on_unknown
+    on_unknown = repeating.on_unknown_of(intent)
     _follow(journal, intent, attempt, lost, on_unknown=on_unknown, jitter=jitter)
 
 
@@ -68,22 +75,27 @@ def _follow(
     jitter: float,
 ) -> Routed:
     """End the attempt and do what follows from its result: every result passes here."""
+    key = attempt.target_key
     tried = Tried(
         result=result,
         failures=intent.failures,
-        in_doubt=intents.is_in_doubt(intent=intent),
-        over_at=_over_at(intent),
+        in_doubt=doubts.is_call_in_doubt(intent=intent, key=key)
+        or doubts.is_done_unrecorded(intent=intent, key=key),
+        over_at=_over_at(intent, key=key, at=journal.at),
         direction=Direction(intent.direction),
         purpose=Purpose(intent.purpose),
         on_unknown=on_unknown,
     )
-    decided = routing.decide(
-        journal,
-        intent,
-        tried=tried,
-        action=execution.decide(tried, at=journal.at, jitter=jitter),
-        jitter=jitter,
-    )
+    follows = execution.decide(tried, at=journal.at, jitter=jitter)
+    if execution.is_settled_by_probe(tried, follows):
+        settling.settle(
+            intent=intent,
+            effect=Effect.NOT_HAPPENED,
+            by=settling.PROBE,
+            at=journal.at,
+            key=key,
+        )
+    decided = routing.decide(journal, intent, tried=tried, action=follows, jitter=jitter)
     action = decided.action
     kept = _finish(journal, attempt, result, next_at=action.at if isinstance(action, RetryAt) else None)
     routing.tell(journal, intent, choice=decided.choice)
@@ -113,23 +125,29 @@ def _follow(
     return action
 
 
-def _over_at(intent: Intent) -> datetime | None:
+def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     """When the call that a probe asks about is surely over: a call ends before its lease, whoever made it."""
     if intent.purpose != Purpose.PROBE:
         return None
-    since = intents.get_doubtful_since(intent=intent)
-    return None if since is None else since + timedelta(seconds=settings.DIR_LEASE_S)
+    since = doubts.get_doubtful_since(intent=intent, key=key)
+    if since is None:
+        return None
+    over_at = since + timedelta(seconds=settings.DIR_LEASE_S)
+    if boots.this_boot() is None:
+        return over_at
+    # A server that is alone made the call itself, and knows it by a clock that nobody can move.
+    return max(over_at, at + timedelta(seconds=holding.call_left_s(key)))
 
 
-def hold(claim: Claimed, *, why: str) -> None:
-    """Give a claim back uncalled: a stop was pressed between the claim and the call."""
+def hold(claim: Claimed, *, why: str, is_sick: bool = False) -> None:
+    """Give a claim back uncalled: a stop was pressed between claim and call, or the target `is_sick`."""
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
     endings.put_back(intent, next_at=journal.at, failures=intent.failures)
-    breaking.report(journal, intent, step=claim.step, number=claim.number, result=None)
+    breaking.report(journal, intent, step=claim.step, number=claim.number, result=None, is_sick=is_sick)
     journal.add(events.IntentHeld(intent_id=str(intent.pk), why=why))
     called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
     if not called:
@@ -159,12 +177,12 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
     # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
     state, _ = _ending(result)
     if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
-        # Kept outside the chain like any receipt: it is what the person who decides was looking for.
-        kept = (
-            ledger.commit_payload(tenant=intent.tenant, body=result.body)
-            if isinstance(result, Receipt)
-            else None
-        )
+        kept = None
+        if isinstance(result, Receipt):
+            # Kept outside the chain like any receipt: it is what the person who decides was looking for.
+            kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
+            by = settling.PROBE if attempt.purpose == Purpose.PROBE else settling.RECEIPT
+            settling.settle_late(intent=intent, by=by, at=journal.at, key=attempt.target_key)
         journal.add(
             events.AttemptReportedLate(
                 intent_id=str(intent.pk), number=attempt.number, result=state, receipt_commitment=kept

@@ -22,7 +22,9 @@ class Current:
 
 def read(intent: Intent) -> Rendered | None:
     """What was rendered; None for bytes that are no such thing, which must not be tried for ever."""
-    return _parse(bytes(intent.requests))
+    requests: object = intent.requests
+    # A database can hold a text where bytes belong; what wrote it was not the runtime.
+    return None if isinstance(requests, str) else _parse(bytes(intent.requests))
 
 
 @lru_cache(maxsize=256)
@@ -61,6 +63,14 @@ def fallbacks(intent: Intent) -> frozenset[int]:
     """The places of the steps that only a route runs."""
     rendered = read(intent)
     return frozenset() if rendered is None else rendered.fallbacks
+
+
+def can_be_undone(intent: Intent) -> bool:
+    """Whether the intent stands at a forward step that has a compensation."""
+    if intent.direction != Direction.FORWARD:
+        return False
+    here = current(intent)
+    return here is not None and here.step.compensation is not None
 
 
 def target_at(intent: Intent, position: int) -> str:

@@ -9,6 +9,7 @@ from runtime.contracts.states import FeedbackType
 from runtime.kernel import routes
 from runtime.kernel.execution import Action, Tried
 from runtime.kernel.routes import Choice, Routed
+from runtime.kernel.rules import safety
 from runtime.models import Agent, Intent
 from runtime.queries import verdicts
 from runtime.services.execution import rendering, walking
@@ -39,6 +40,8 @@ def decide(
     if came_to is None or not rendering.is_followed(intent):
         return Decided(action=action, choice=Choice())
     case = verdicts.get_case(proposal_id=intent.proposal_id)
+    if safety.why_unsafe(case.kind):
+        return Decided(action=action, choice=Choice())
     step, result = rendering.step_id(intent, intent.position), tried.result
     attempts, failures = intent.attempts, intent.failures
     names = {

@@ -11,12 +11,12 @@ from django.db import transaction
 from audit import canonical, events, ledger
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Direction, FlowState, OutcomeStatus
+from runtime.contracts.states import Direction, Effect, FlowState, OutcomeStatus, Purpose
 from runtime.kernel import saga
 from runtime.kernel.saga import End, Position
 from runtime.models import Intent, StepReceipt
 from runtime.queries import sagas
-from runtime.services import reservations
+from runtime.services import reservations, settling
 from runtime.services.execution import agent_lock, endings, rendering, writing
 from runtime.services.journal import Journal
 
@@ -28,8 +28,10 @@ def advance(
 ) -> None:
     """The call at the intent's position is done: on to the next one, or to the end.
 
-    Facts that a forward step takes from its receipt are written first.
+    That settles earlier calls of it that were in doubt. Facts that a forward step takes from its receipt are
+    written first.
     """
+    _settle(journal, intent, recorded_by=recorded_by)
     if intent.direction == Direction.FORWARD:
         writing.take(journal, intent, receipt=receipt)
     if intent.steps == 1:
@@ -83,7 +85,8 @@ def fail(
     recorded_by: str = SYSTEM,
 ) -> None:
     """No forward call will be made any more: what was done is undone, or there is nothing to undo."""
-    back = saga.turn_back(sagas.progress_of(intent))
+    progress = sagas.progress_of(intent)
+    back = saga.turn_back(progress)
     if back is None:
         endings.abort(
             journal, intent, status=status, code=code, error_category=error_category, recorded_by=recorded_by
@@ -92,9 +95,9 @@ def fail(
     journal.add(
         events.SagaDirtied(
             intent_id=str(intent.pk),
-            step=rendering.step_id(intent, intent.position),
+            step=rendering.step_id(intent, saga.first_not_done(sagas.position_of(intent), progress)),
             cause=str(code),
-            done=_ids_of(intent, sagas.progress_of(intent).standing),
+            done=_ids_of(intent, progress.standing),
         )
     )
     journal.move(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
@@ -124,10 +127,32 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
     endings.close_failed(journal, intent, error_category=error_category)
 
 
+def take_as_done(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+    """By a person's word the step at hand has happened: it is undone with those before it."""
+    _settle(journal, intent, recorded_by=recorded_by)
+    step = rendering.step_id(intent, intent.position)
+    receipt = canonical.encode({"effect": Effect.HAPPENED.value})
+    StepReceipt.objects.create(
+        intent=intent,
+        position=intent.position,
+        step=step,
+        direction=Direction.FORWARD,
+        receipt=receipt,
+        recorded_at=journal.at,
+        recorded_by=recorded_by,
+    )
+    journal.add(
+        events.SagaAdvanced(
+            intent_id=str(intent.pk),
+            step=step,
+            direction=Direction.FORWARD,
+            receipt_commitment=ledger.commit_payload(tenant=intent.tenant, body=receipt),
+        )
+    )
+
+
 def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:
     """A person gives the compensations up: the flow ends with what still stands, and the agent may go on."""
-    # What stands has used up what the flow holds; an aborted flow would set it free for a second use.
-    journal.add(*reservations.commit(flow=journal.flow, at=journal.at))
     endings.abort(
         journal,
         intent,
@@ -137,6 +162,15 @@ def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) ->
         recorded_by=recorded_by,
     )
     agent_lock.give_back(journal, ended=intent)
+
+
+def _settle(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+    current = rendering.current(intent)
+    by = recorded_by
+    if recorded_by == SYSTEM:
+        by = settling.PROBE if intent.purpose == Purpose.PROBE else settling.RECEIPT
+    key = "" if current is None else current.step.key
+    settling.settle(intent=intent, effect=Effect.HAPPENED, by=by, at=journal.at, key=key)
 
 
 def _go_on(journal: Journal, intent: Intent, to: Position) -> None:

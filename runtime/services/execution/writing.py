@@ -13,6 +13,7 @@ from audit import canonical, events
 from audit.models import LedgerEntry
 from runtime.contracts.outcome import Deviation, FactChange
 from runtime.kernel import writes
+from runtime.kernel.rules import safety
 from runtime.models import FactVersion, Intent
 from runtime.queries import verdicts
 from runtime.services import facts
@@ -33,8 +34,11 @@ def take(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
     asked = next((one.writes for one in case.kind.steps if one.id == step), ())
     if not asked:
         return
-    names = {**case.names, "receipt": canonical.decode(receipt)}
-    taken = writes.take(asked, names=names, longest_bytes=facts.MAX_VALUE_BYTES)
+    if safety.why_unsafe(case.kind):
+        taken = writes.take_none(asked, why=safety.NOT_ASKED)
+    else:
+        names = {**case.names, "receipt": canonical.decode(receipt)}
+        taken = writes.take(asked, names=names, longest_bytes=facts.MAX_VALUE_BYTES)
     for new in taken.facts:
         journal.add(
             facts.write_taken(

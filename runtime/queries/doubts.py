@@ -1,0 +1,85 @@
+"""Calls in doubt: each ended without anybody knowing what it did, and nothing has settled it since.
+
+The one definition: an attempt of a CALL that ended UNKNOWN and whose `effect` is empty. Only a receipt, a
+probe or a person settles one (`runtime.services.settling`); the end of its intent or of its flow does not.
+"""
+
+from datetime import datetime
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from runtime.contracts.states import LIVE_INTENTS, AttemptState, Effect, Purpose
+from runtime.models import Attempt, Flow, Intent
+
+IN_DOUBT = Q(state=AttemptState.UNKNOWN, purpose=Purpose.CALL, effect="")
+UNANSWERED = IN_DOUBT & Q(number__gt=F("intent__answered"))
+
+
+def is_in_doubt(*, intent: Intent) -> bool:
+    """Whether any call of it is in doubt, of whichever step."""
+    return Attempt.objects.filter(IN_DOUBT, intent=intent).exists()
+
+
+def is_call_in_doubt(*, intent: Intent, key: str) -> bool:
+    """Whether a call of it under this key, so of one step in one direction, is in doubt."""
+    return Attempt.objects.filter(IN_DOUBT, intent=intent, target_key=key).exists()
+
+
+def is_call_unanswered(*, intent: Intent, key: str) -> bool:
+    """Whether a call under this key is in doubt that no person has answered for: RESUME is such an answer."""
+    return Attempt.objects.filter(UNANSWERED, intent=intent, target_key=key).exists()
+
+
+def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
+    """Whether a call under the key at hand is known to have happened: its receipt came too late.
+
+    A person has yet to mark it done, so the walk still stands before it.
+    """
+    done = Attempt.objects.filter(intent=intent, target_key=key, effect=Effect.HAPPENED)
+    return done.exists()
+
+
+def needs_person(*, flow: Flow) -> bool:
+    """Whether the flow may end by a person's word only: a call that its walk is at is in doubt.
+
+    What a walk that turned back has left in doubt behind it was a person's decision.
+    """
+    at_hand = Q(direction=F("intent__direction"))
+    return Attempt.objects.filter(UNANSWERED & at_hand, intent__flow=flow).exists()
+
+
+def is_flow_in_doubt(*, flow: Flow) -> bool:
+    """Whether a call of any intent of the flow is in doubt, also of one that has ended."""
+    return Attempt.objects.filter(IN_DOUBT, intent__flow=flow).exists()
+
+
+def get_doubtful_since(*, intent: Intent, key: str) -> datetime | None:
+    """When the last call in doubt under this key was begun; None where none is."""
+    rows = Attempt.objects.filter(IN_DOUBT, intent=intent, target_key=key).order_by("-number")
+    return rows.values_list("started_at", flat=True).first()
+
+
+def list_calls(*, tenant: str) -> QuerySet[Attempt]:
+    """All calls in doubt, oldest first, whether their flows have ended or not; with intent and flow."""
+    rows = Attempt.objects.filter(IN_DOUBT, intent__tenant=tenant)
+    return rows.select_related("intent__flow").order_by("started_at", "pk")
+
+
+def list_left(*, tenant: str) -> QuerySet[Attempt]:
+    """Calls that people left in doubt: their walk has ended, or turned back, and nobody is asked any more.
+
+    Of a call that was made several times under its key, the last time.
+    """
+    still_asked = Q(intent__state__in=LIVE_INTENTS, intent__direction=F("direction"))
+    later = Attempt.objects.filter(
+        IN_DOUBT,
+        intent=OuterRef("intent"),
+        target_key=OuterRef("target_key"),
+        number__gt=OuterRef("number"),
+    )
+    return list_calls(tenant=tenant).exclude(still_asked).exclude(Exists(later))
+
+
+def of_intent() -> Exists:
+    """For a query over intents: whether one is in doubt."""
+    return Exists(Attempt.objects.filter(IN_DOUBT, intent=OuterRef("pk")))

@@ -1,0 +1,22 @@
+"""The life of the database that is in force, and whether it waits for a person after a restore."""
+
+from django.db.models import Exists
+
+from runtime.models import Epoch
+
+RECOVERY = "RECOVERY"
+
+
+def in_force() -> Epoch:
+    """The epoch in force; there is always one."""
+    return Epoch.objects.get(ended_at__isnull=True)
+
+
+def recovering() -> Exists:
+    """For a query: whether the database was restored and nobody has said how to go on."""
+    return Exists(Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False))
+
+
+def is_recovering() -> bool:
+    """Whether the database was restored and nobody has said how to go on."""
+    return Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False).exists()

@@ -1,0 +1,379 @@
+"""The rows of flows against the entries of their streams, for `verify_ledger`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+
+from audit import canonical, chain, row_checks
+from audit.chain import Break
+from audit.events import Kind
+from audit.models import Payload
+from audit.row_checks import Entry, Found
+from runtime.contracts.states import (
+    LIVE_INTENTS,
+    STANDING,
+    AttemptState,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    ReservationState,
+)
+from runtime.models import (
+    Attempt,
+    Feedback,
+    Flow,
+    Intent,
+    Outcome,
+    Proposal,
+    Reservation,
+    Review,
+    Snapshot,
+    StepReceipt,
+    Verdict,
+)
+
+Entries = Sequence[Entry]
+_ENDS = {
+    OutcomeStatus.SUCCEEDED: IntentState.DONE,
+    OutcomeStatus.EXPIRED: IntentState.EXPIRED,
+    OutcomeStatus.CANCELLED: IntentState.CANCELLED,
+}
+_OF_FLOWS: Sequence[type[Model]] = (Snapshot, Proposal, Intent, Reservation, Review, Feedback)
+_TAKEN_BACK = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED)
+
+
+class FlowRowCheck(row_checks.FlowRows):
+    """Flows, contexts, proposals, verdicts, intents, attempts, outcomes, reservations and reviews."""
+
+    kinds = frozenset(
+        {
+            Kind.FLOW_OPENED,
+            Kind.FLOW_MOVED,
+            Kind.CONTEXT_COMPILED,
+            Kind.PROPOSAL_SUBMITTED,
+            Kind.VERDICT_GIVEN,
+            Kind.INTENT_CREATED,
+            *_TAKEN_BACK,
+            Kind.ATTEMPT_STARTED,
+            Kind.ATTEMPT_FINISHED,
+            Kind.SAGA_ADVANCED,
+            Kind.OUTCOME_RECORDED,
+            Kind.RESOURCE_RESERVED,
+            Kind.RESOURCE_PINNED,
+            Kind.RESOURCE_COMMITTED,
+            Kind.RESOURCE_RELEASED,
+            Kind.REVIEW_FLAGGED,
+            Kind.REVIEW_CLOSED,
+        }
+    )
+    not_proved = (
+        "runtime_feedback, runtime_agentevent, runtime_answer: what agents were told follows from entries",
+        "runtime_computebudget, runtime_usagereport: counters that agents report",
+        "runtime_guardrun, runtime_circuit, runtime_session, runtime_timer, runtime_inbox: short-lived",
+        "runtime_attempt.effect, runtime_intent.next_at, failures, leases: the order of work alone",
+        "explanations of proposals from before they were committed to",
+    )
+
+    def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[Break]:
+        """All findings of some flows, in the order of their tables."""
+        found = Found()
+        kept = _Payloads(flows)
+        _compare_flows(found, flows, kept)
+        _compare_contexts(found, flows)
+        _compare_proposals(found, flows, kept)
+        _compare_verdicts(found, flows)
+        _compare_intents(found, flows)
+        _compare_attempts(found, flows)
+        _compare_results(found, flows, kept)
+        _compare_reservations(found, flows)
+        _compare_reviews(found, flows, kept)
+        return found.breaks
+
+    def finish(self) -> Iterator[Break]:
+        """Compare what is left, and look for rows whose flow is gone, or that no entry ever opened."""
+        yield from super().finish()
+        found = Found()
+        for tenant, dfid in Flow.objects.filter(head_seq=0).values_list("tenant", "dfid"):
+            found.without_entry(tenant, str(dfid), "the flow")
+        for model in _OF_FLOWS:
+            rows = model._default_manager.exclude(flow__in=Flow.objects.order_by())
+            for dfid in rows.order_by().values_list("flow_id", flat=True).distinct():
+                found.without_entry("", str(dfid), f"a {model._meta.model_name}, whose flow is not there")
+        yield from found.breaks
+
+
+class _Payloads:
+    """The salts behind the commitments of some flows: a cell is compared through them."""
+
+    def __init__(self, flows: Mapping[UUID, Entries]) -> None:
+        wanted = {
+            value
+            for entries in flows.values()
+            for entry in entries
+            for name, value in entry.payload.items()
+            if name.endswith("_commitment") and value
+        }
+        rows = Payload.objects.filter(commitment__in=wanted).values_list("commitment", "salt")
+        self._salts = dict(rows)
+
+    def compare(self, found: Found, entry: Entry, what: str, name: str, cell: object) -> None:
+        """Compare a cell with a commitment of an entry; an erased one can be compared no more."""
+        commitment = entry.payload.get(name)
+        salt = self._salts.get(commitment or "")
+        if not commitment:
+            found.same(entry, what, None, cell)
+        elif isinstance(salt, bytes | memoryview):
+            body = bytes(cell) if isinstance(cell, bytes | memoryview) else None
+            if body is None or chain.commitment(bytes(salt), body) != commitment:
+                found.same(entry, what, "what was committed to", "something else")
+
+
+def _of_kind(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterable[tuple[UUID, Entry]]:
+    for dfid, entries in flows.items():
+        for entry in entries:
+            if entry.kind in kinds:
+                yield dfid, entry
+
+
+def _extra(
+    found: Found, flows: Mapping[UUID, Entries], rows: Iterable[tuple[UUID, object]], what: str
+) -> None:
+    """Rows of these flows that no entry was about."""
+    for dfid, name in rows:
+        tenant = flows[dfid][0].tenant if flows[dfid] else ""
+        found.without_entry(tenant, str(dfid), f"the {what} {name}")
+
+
+def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
+    columns = ("dfid", "state", "reason", "trigger", "agent__agent_id", "parent_id", "tenant")
+    rows = {row[0]: row[1:] for row in Flow.objects.filter(dfid__in=flows).values_list(*columns)}
+    for dfid, entries in flows.items():
+        if not entries:
+            continue
+        opened, last = entries[0], entries[-1]
+        if dfid not in rows:
+            found.missing(last, "the row of the flow")
+            continue
+        state, reason, trigger, agent_id, parent_id, tenant = rows[dfid]
+        moves = [entry for entry in entries if entry.kind == Kind.FLOW_MOVED]
+        said = (
+            (moves[-1].payload["to_state"], moves[-1].payload["reason"]) if moves else (FlowState.CREATED, "")
+        )
+        found.same(moves[-1] if moves else opened, "flow.state", str(said[0]), state)
+        found.same(moves[-1] if moves else opened, "flow.reason", said[1], reason)
+        found.same(opened, "flow.tenant", opened.tenant, tenant)
+        if opened.kind == Kind.FLOW_OPENED:
+            found.same(opened, "flow.agent", opened.payload["agent_id"], agent_id)
+            parent = None if parent_id is None else str(parent_id)
+            found.same(opened, "flow.parent", opened.payload.get("parent_dfid"), parent)
+            kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
+
+
+def _compare_contexts(found: Found, flows: Mapping[UUID, Entries]) -> None:
+    rows = Snapshot.objects.filter(flow__in=flows).values_list("flow_id", "context_ref", "body")
+    stored = {(dfid, ref): body for dfid, ref, body in rows}
+    seen = set()
+    for dfid, entry in _of_kind(flows, Kind.CONTEXT_COMPILED):
+        ref = entry.payload["context_ref"]
+        if (dfid, ref) in seen:
+            continue
+        seen.add((dfid, ref))
+        if (dfid, ref) not in stored:
+            found.missing(entry, f"the context {ref}")
+        else:
+            found.bytes(entry, "snapshot.body", ref, stored[dfid, ref])
+    _extra(found, flows, stored.keys() - seen, "context")
+
+
+def _compare_proposals(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
+    columns = ("flow_id", "pk", "body", "digest", "author", "policy_kind", "policy_version", "explain")
+    rows = {(str(row[1])): row for row in Proposal.objects.filter(flow__in=flows).values_list(*columns)}
+    for _, entry in _of_kind(flows, Kind.PROPOSAL_SUBMITTED):
+        said = entry.payload
+        row = rows.pop(said["proposal_id"], None)
+        if row is None:
+            found.missing(entry, f"the proposal {said['proposal_id']}")
+            continue
+        _, _, body, digest, author, kind, version, explain = row
+        found.bytes(entry, "proposal.body", said["proposal_digest"], body)
+        found.same(entry, "proposal.digest", said["proposal_digest"], digest)
+        for name, value in (("author", author), ("policy_kind", kind), ("policy_version", version)):
+            found.same(entry, f"proposal.{name}", said[name], value)
+        if said.get("explain_commitment"):
+            kept.compare(found, entry, "proposal.explain", "explain_commitment", canonical.encode(explain))
+    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "proposal")
+
+
+def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
+    columns = (
+        "proposal__flow_id",
+        "pk",
+        "body",
+        "input",
+        "input_digest",
+        "bundle_id",
+        "decision",
+        "gate_version",
+    )
+    rows = {
+        str(row[1]): row
+        for row in Verdict.objects.filter(proposal__flow__in=flows).values_list(*columns, "bundle__body")
+    }
+    for _, entry in _of_kind(flows, Kind.VERDICT_GIVEN):
+        said = entry.payload
+        row = rows.pop(said["proposal_id"], None)
+        if row is None:
+            found.missing(entry, f"the verdict on {said['proposal_id']}")
+            continue
+        _, _, body, given, digest, bundle, decision, version, bundle_body = row
+        found.bytes(entry, "verdict.body", said["verdict_digest"], body)
+        found.bytes(entry, "verdict.input", said["input_digest"], given)
+        found.bytes(entry, "bundle.body", said["policy_bundle_hash"], bundle_body)
+        found.same(entry, "verdict.input_digest", said["input_digest"], digest)
+        found.same(entry, "verdict.bundle", said["policy_bundle_hash"], bundle)
+        found.same(entry, "verdict.decision", said["verdict"], decision)
+        found.same(entry, "verdict.gate_version", said["gate_version"], version)
+    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "verdict")
+
+
+def _compare_intents(found: Found, flows: Mapping[UUID, Entries]) -> None:
+    columns = ("flow_id", "pk", "requests", "proposal_id", "state", "steps")
+    rows = {str(row[1]): row for row in Intent.objects.filter(flow__in=flows).values_list(*columns)}
+    ends = {
+        entry.payload["intent_id"]: entry for _, entry in _of_kind(flows, *_TAKEN_BACK, Kind.OUTCOME_RECORDED)
+    }
+    for _, entry in _of_kind(flows, Kind.INTENT_CREATED):
+        said = entry.payload
+        row = rows.pop(said["intent_id"], None)
+        if row is None:
+            found.missing(entry, f"the intent {said['intent_id']}")
+            continue
+        _, _, requests, proposal_id, state, steps = row
+        found.bytes(entry, "intent.requests", said["request_digest"], requests)
+        found.same(entry, "intent.proposal", said["proposal_id"], str(proposal_id))
+        found.same(entry, "intent.steps", len(said["step_ids"]), steps)
+        end = ends.get(said["intent_id"])
+        if end is not None:
+            found.same(end, "intent.state", _end_of(end), state)
+        elif state not in LIVE_INTENTS:
+            found.same(entry, "intent.state", "not ended", state)
+    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "intent")
+
+
+def _end_of(entry: Entry) -> str:
+    if entry.kind in _TAKEN_BACK:
+        return IntentState.CANCELLED.value
+    return _ENDS.get(OutcomeStatus(entry.payload["status"]), IntentState.FAILED).value
+
+
+def _compare_attempts(found: Found, flows: Mapping[UUID, Entries]) -> None:
+    columns = ("intent_id", "number", "step", "target_key", "state", "error_category", "status_code")
+    rows = {
+        (str(row[0]), row[1]): row[2:]
+        for row in Attempt.objects.filter(intent__flow__in=flows).values_list(*columns)
+    }
+    known = set()
+    for _, entry in _of_kind(flows, Kind.ATTEMPT_STARTED):
+        said = entry.payload
+        key = (said["intent_id"], said["number"])
+        known.add(key)
+        if key not in rows:
+            found.missing(entry, f"attempt {said['number']}")
+            continue
+        found.same(entry, "attempt.step", said["step"], rows[key][0])
+        found.same(entry, "attempt.target_key", said["target_key"], rows[key][1])
+    for _, entry in _of_kind(flows, Kind.ATTEMPT_FINISHED):
+        said = entry.payload
+        _, _, state, category, status = rows.get((said["intent_id"], said["number"]), (None,) * 5)
+        if state is not None:
+            found.same(entry, "attempt.state", said["result"], state)
+            found.same(entry, "attempt.error_category", said["error_category"] or "", category)
+            found.same(entry, "attempt.status_code", said["status_code"], status)
+    finished = {
+        (entry.payload["intent_id"], entry.payload["number"])
+        for _, entry in _of_kind(flows, Kind.ATTEMPT_FINISHED)
+    }
+    open_states = (AttemptState.STARTED, AttemptState.HELD)
+    for _, entry in _of_kind(flows, Kind.ATTEMPT_STARTED):
+        key = (entry.payload["intent_id"], entry.payload["number"])
+        if key in rows and key not in finished and rows[key][2] not in open_states:
+            found.same(entry, "attempt.state", "not finished", rows[key][2])
+    dfids = {entry.payload["intent_id"]: dfid for dfid, entry in _of_kind(flows, Kind.INTENT_CREATED)}
+    left = [(dfids[intent], number) for intent, number in rows.keys() - known if intent in dfids]
+    _extra(found, flows, left, "attempt")
+
+
+def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
+    columns = ("intent__flow_id", "pk", "status", "receipt")
+    rows = {str(row[1]): row for row in Outcome.objects.filter(intent__flow__in=flows).values_list(*columns)}
+    for _, entry in _of_kind(flows, Kind.OUTCOME_RECORDED):
+        row = rows.pop(entry.payload["intent_id"], None)
+        if row is None:
+            found.missing(entry, "the outcome")
+            continue
+        found.same(entry, "outcome.status", entry.payload["status"], row[2])
+        kept.compare(found, entry, "outcome.receipt", "receipt_commitment", row[3])
+    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "outcome")
+    wanted = ("intent__flow_id", "intent_id", "step", "direction", "receipt")
+    steps = {
+        (str(row[1]), row[2], row[3]): (row[0], row[4])
+        for row in StepReceipt.objects.filter(intent__flow__in=flows).values_list(*wanted)
+    }
+    for _, entry in _of_kind(flows, Kind.SAGA_ADVANCED):
+        said = entry.payload
+        step = steps.pop((said["intent_id"], said["step"], said["direction"]), None)
+        if step is None:
+            found.missing(entry, f"the receipt of step {said['step']}")
+        else:
+            kept.compare(found, entry, "stepreceipt.receipt", "receipt_commitment", step[1])
+    _extra(found, flows, ((row[0], key[1]) for key, row in steps.items()), "receipt of step")
+
+
+def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
+    """By resource: what is held, and what is used up."""
+    stored: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
+    columns = ("flow_id", "resource__name", "amount", "state")
+    for dfid, name, amount, state in Reservation.objects.filter(flow__in=flows).values_list(*columns):
+        if state in STANDING or state == ReservationState.COMMITTED:
+            stored[dfid, name][int(state == ReservationState.COMMITTED)] += amount
+    told: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
+    last: dict[tuple[UUID, str], Entry] = {}
+    kinds = (
+        Kind.RESOURCE_RESERVED,
+        Kind.RESOURCE_PINNED,
+        Kind.RESOURCE_COMMITTED,
+        Kind.RESOURCE_RELEASED,
+    )
+    for dfid, entry in _of_kind(flows, *kinds):
+        key, amount = (dfid, entry.payload["resource"]), entry.payload["amount"]
+        last[key] = entry
+        if entry.kind == Kind.RESOURCE_RESERVED or entry.payload.get("again"):
+            told[key][0] += amount
+        elif entry.kind != Kind.RESOURCE_PINNED:
+            told[key][0] -= amount
+            told[key][1] += amount if entry.kind == Kind.RESOURCE_COMMITTED else 0
+    for key, entry in last.items():
+        found.same(entry, f"what is held and used of {key[1]}", told[key], stored[key])
+    _extra(found, flows, stored.keys() - last.keys(), "reservation of")
+
+
+def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
+    columns = ("flow_id", "pk", "findings", "result", "note")
+    rows: dict[str, Any] = {
+        str(row[1]): row for row in Review.objects.filter(flow__in=flows).values_list(*columns)
+    }
+    closed = {entry.payload["review_id"]: entry for _, entry in _of_kind(flows, Kind.REVIEW_CLOSED)}
+    for _, entry in _of_kind(flows, Kind.REVIEW_FLAGGED):
+        said = entry.payload
+        row = rows.pop(said["review_id"], None)
+        if row is None:
+            found.missing(entry, f"the review {said['review_id']}")
+            continue
+        kept.compare(found, entry, "review.findings", "findings_commitment", row[2])
+        end = closed.get(said["review_id"])
+        found.same(end or entry, "review.result", end.payload["result"] if end else "", row[3])
+        found.same(end or entry, "review.note", end.payload["note"] if end else "", row[4])
+    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "review")

@@ -1,0 +1,18 @@
+"""Who is about to own an agent, and who owned it within the days for which that still counts."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from runtime.kernel import separation
+from runtime.models import Agent, OwnerChange
+
+
+def get_asked(*, agent: Agent) -> OwnerChange | None:
+    """The change that waits for another admin, or None."""
+    return OwnerChange.objects.filter(agent=agent, agreed_at=None, dropped_at=None).first()
+
+
+def list_recent(*, agent: Agent, at: datetime) -> Sequence[OwnerChange]:
+    """The changes that were made within the last days, newest first."""
+    since = at - timedelta(days=separation.DAYS)
+    return list(OwnerChange.objects.filter(agent=agent, agreed_at__gt=since).order_by("-agreed_at"))

@@ -1,0 +1,80 @@
+"""The accounts of people against the entries of their streams, for `verify_ledger`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from django.contrib.auth.models import User
+
+from audit import row_checks
+from audit.chain import Break
+from audit.events import Kind
+from audit.models import LedgerEntry
+from audit.permissions import Role
+from audit.row_checks import Entry, Found
+
+_KINDS = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED})
+_ROLES = frozenset(role.value for role in Role)
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What a person's entries say: roles, whether they may sign in, and the last entry."""
+
+    last: Entry
+    roles: frozenset[str]
+    is_active: bool = True
+
+
+class PeopleRowCheck:
+    """Who may sign in, and with which roles: nobody whom no entry has added."""
+
+    kinds = _KINDS
+    not_proved: Sequence[str] = ("auth_user: passwords and names; groups that are no roles",)
+
+    def __init__(self) -> None:
+        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        self._accounts: dict[int, _Account] = {}
+
+    def see(self, entry: Entry) -> Iterable[Break]:
+        """Follow a person's roles."""
+        self._take(entry)
+        return ()
+
+    def finish(self) -> Iterator[Break]:
+        """Compare the accounts, again where one was changed meanwhile."""
+        found: list[Break] = []
+        for _ in range(row_checks.ASKED_AGAIN):
+            for row in LedgerEntry.objects.filter(id__gt=self._began_at, kind__in=_KINDS).order_by("id"):
+                self._take(Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, row.payload))
+            found = self._compare()
+            if not found:
+                return
+        yield from found
+
+    def _take(self, entry: Entry) -> None:
+        said = entry.payload
+        held = self._accounts.get(said["user_id"])
+        if held is not None and held.last.seq >= entry.seq:
+            return
+        if entry.kind == Kind.USER_ADDED:
+            self._accounts[said["user_id"]] = _Account(entry, frozenset(said["roles"]))
+        elif held is not None and entry.kind == Kind.USER_DEACTIVATED:
+            self._accounts[said["user_id"]] = replace(held, last=entry, is_active=False)
+        elif held is not None:
+            roles = held.roles.union(said["gained"]).difference(said["lost"])
+            self._accounts[said["user_id"]] = replace(held, last=entry, roles=roles)
+
+    def _compare(self) -> list[Break]:
+        found, left = Found(), dict(self._accounts)
+        for user in User.objects.prefetch_related("groups").order_by("pk"):
+            account = left.pop(user.pk, None)
+            if account is None:
+                found.without_entry("", f"user:{user.pk}", f"the user {user.get_username()}")
+                continue
+            roles = {group.name for group in user.groups.all()} & _ROLES
+            found.same(account.last, "roles", sorted(account.roles & _ROLES), sorted(roles))
+            found.same(account.last, "user is active", account.is_active, user.is_active)
+            found.same(account.last, "user is a superuser", False, user.is_superuser)
+        for account in left.values():
+            found.missing(account.last, f"the user {account.last.payload['user_id']}")
+        return found.breaks

@@ -1,0 +1,52 @@
+"""Where a target is and what it says of itself: its row, at the address that this deployment gives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from audit import canonical
+from runtime.models import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A target as a call needs it; see `runtime.contracts.pack.Target`. Empty texts: it has none."""
+
+    base_url: str
+    secret_env: str = ""
+    refuses: frozenset[int] = frozenset()
+    honours_keys: bool = False
+    health: str = ""
+
+
+NOWHERE = Place(base_url="")
+
+
+def get_place(*, tenant: str, name: str) -> Place | None:
+    """The place of a target; None where there is none of this name."""
+    row = Target.objects.of(tenant).filter(name=name).first()
+    return None if row is None else place_of(row)
+
+
+def place_of(row: Target) -> Place:
+    """The place that a target's row and the environment give together."""
+    return Place(
+        # A deployment may move a target without touching the pack.
+        base_url=settings.DIR_TARGET_URLS.get(row.name, row.base_url),
+        secret_env=row.secret_env,
+        refuses=frozenset(refuses_of(row)),
+        honours_keys=row.honours_keys,
+        health=row.health,
+    )
+
+
+def refuses_of(row: Target) -> tuple[int, ...]:
+    """The statuses by which a target says that it has not done what it was asked, in order."""
+    return tuple(canonical.decode(bytes(row.refuses)))
+
+
+def list_honouring(*, tenant: str, using: str = "default") -> Mapping[str, bool]:
+    """Every target, and whether it honours keys."""
+    rows = Target.objects.using(using).filter(tenant=tenant)
+    return dict(rows.values_list("name", "honours_keys"))

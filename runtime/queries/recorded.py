@@ -1,0 +1,136 @@
+"""What the ledger recorded of rows that are about to be used: their bytes are compared with its digests.
+
+A digest column beside the bytes proves nothing, since whoever changes one can change the other. So the digest
+comes from the entry, which is found by its stream and the ids in its payload: no row says itself where its
+entry is, and rows of every age can be compared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit import canonical, queries
+from audit.events import Kind, RowMismatched
+from runtime.models import Agent, Intent, Manifest, PolicyKind, Proposal, Verdict
+
+_MOST_CONFIRMED = 10_000
+_NOT_RECORDED = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """Bytes of a row that are not what was recorded; `recorded` is empty where no entry is about them."""
+
+    row: str
+    row_id: str
+    recorded: str
+    found: str
+
+    def event(self) -> RowMismatched:
+        """The entry that tells it."""
+        return RowMismatched(
+            row=self.row, row_id=self.row_id, recorded_digest=self.recorded, found_digest=self.found
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfFlow:
+    """The digests that a flow's entries hold: of each proposal, its verdict and its intent, by their ids."""
+
+    proposals: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    intents: Mapping[str, str] = field(default_factory=dict)
+
+    def compare_intent(self, intent: Intent) -> Mismatch | None:
+        """Whether what would be sent to targets is what was accepted."""
+        recorded = self.intents.get(str(intent.pk), _NOT_RECORDED)
+        return compare("intent.requests", str(intent.pk), recorded, intent.requests)
+
+    def compare_proposal(self, proposal: Proposal) -> Mismatch | None:
+        """Whether a proposal is the one that was submitted."""
+        recorded = self.proposals.get(str(proposal.pk), _NOT_RECORDED)
+        return compare("proposal.body", str(proposal.pk), recorded, proposal.body)
+
+    def compare_verdict(self, verdict: Verdict) -> Mismatch | None:
+        """Whether input, rules and bytes of a verdict are those that were recorded with it."""
+        said = self.verdicts.get(str(verdict.pk), {})
+        parts = (
+            ("verdict.input", "input_digest", verdict.input),
+            ("bundle.body", "policy_bundle_hash", verdict.bundle.body),
+            ("verdict.body", "verdict_digest", verdict.body),
+        )
+        for row, name, body in parts:
+            found = compare(row, str(verdict.pk), said.get(name, _NOT_RECORDED), body)
+            if found is not None:
+                return found
+        return None
+
+
+def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
+    """What the entries of one flow recorded, in one query."""
+    proposals: dict[str, str] = {}
+    verdicts: dict[str, Mapping[str, Any]] = {}
+    intents: dict[str, str] = {}
+    kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, Kind.INTENT_CREATED)
+    for kind, said in queries.list_payloads(tenant=tenant, stream=str(dfid), kinds=kinds):
+        # The first entry about a row counts: another one that came later is no second chance.
+        match kind:
+            case Kind.PROPOSAL_SUBMITTED:
+                proposals.setdefault(said["proposal_id"], said["proposal_digest"])
+            case Kind.VERDICT_GIVEN:
+                verdicts.setdefault(said["proposal_id"], said)
+            case _:
+                intents.setdefault(said["intent_id"], said["request_digest"])
+    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents)
+
+
+def compare_manifest(agent: Agent, row: Manifest) -> Mismatch | None:
+    """Whether a manifest is the one that was activated. Asks the ledger once per process and version."""
+    place = (agent.tenant, f"agent:{agent.agent_id}", Kind.MANIFEST_ACTIVATED, agent.agent_id, row.version)
+    return _compare_activated("manifest.body", place, row.body)
+
+
+def compare_kind(row: PolicyKind) -> Mismatch | None:
+    """Whether a policy kind is the one that was activated. Asks the ledger once per process and version."""
+    place = (row.tenant, "system", Kind.KIND_ACTIVATED, row.kind, row.version)
+    return _compare_activated("policykind.body", place, row.body)
+
+
+# Entries never change, so what was confirmed once stays confirmed; what was not is asked for again.
+_confirmed: set[tuple[Any, ...]] = set()
+
+
+def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: object) -> Mismatch | None:
+    found = _digest(body)
+    if (*place, found) in _confirmed:
+        return None
+    tenant, stream, kind, name, version = place
+    named = "agent_id" if kind is Kind.MANIFEST_ACTIVATED else "policy_kind"
+    recorded = [
+        said["digest"]
+        for _, said in queries.list_payloads(tenant=tenant, stream=stream, kinds=(kind,))
+        if said[named] == name and said["version"] == version
+    ]
+    mismatch = _unlike(row, f"{name} {version}", recorded[0] if recorded else _NOT_RECORDED, found)
+    if mismatch is not None:
+        return mismatch
+    if len(_confirmed) >= _MOST_CONFIRMED:
+        _confirmed.clear()
+    _confirmed.add((*place, found))
+    return None
+
+
+def compare(row: str, row_id: str, recorded: str, body: object) -> Mismatch | None:
+    """Compare a cell's bytes with the digest that an entry holds (empty for none); None where equal."""
+    return _unlike(row, row_id, recorded, _digest(body))
+
+
+def _unlike(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None:
+    if found and recorded == found:
+        return None
+    return Mismatch(row=row, row_id=row_id, recorded=recorded, found=found)
+
+
+def _digest(body: object) -> str:
+    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
+    return canonical.digest(bytes(body)) if isinstance(body, bytes | bytearray | memoryview) else ""

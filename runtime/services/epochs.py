@@ -1,0 +1,184 @@
+"""A restored backup: found by the mark, held still until an admin says how to go on, then a new epoch.
+
+What was accepted in the backup may have run in the time that is lost, so nothing of it runs by itself again.
+Proposals, keys and decisions wait; what is live is in doubt, as after a worker that died in its call.
+"""
+
+import random
+import secrets
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.sessions.models import Session as BrowserSession
+
+from audit import canonical, events, ledger, signing
+from audit.models import LedgerEntry
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
+from runtime.kernel import moments
+from runtime.models import Attempt, Epoch, Flow, Intent, Session
+from runtime.queries import clock, doubts
+from runtime.queries import epochs as queries
+from runtime.services import locks, marks, races
+from runtime.services.execution import claiming, recording
+from runtime.services.journal import Journal
+from runtime.services.marks import Mark
+
+SYSTEM = "system"
+STATEMENT_TYPE = "dir-console/epoch/1"
+BATCH = 100
+WAITING = Problem(
+    status=503,
+    code=queries.RECOVERY,
+    detail="The database was restored from a backup. Nothing is taken until an admin has said how to go on.",
+    retriable=True,
+)
+
+
+def look() -> bool:
+    """Compare the database with the mark; True where it is older, and so in recovery. Then renew the mark."""
+    if queries.is_recovering():
+        return True
+    mark = marks.read()
+    if mark is not None and not marks.is_held(mark):
+        if LedgerEntry.objects.exists():
+            races.run(partial(_begin_recovery, mark))
+            return True
+        # A new database has nothing that could run again.
+        marks.set_aside()
+        mark = None
+    newest = marks.of_database() if settings.DIR_MARK else None
+    if newest is not None and newest != mark and not (mark and mark.entry_id > newest.entry_id):
+        marks.write(newest)
+    return False
+
+
+def _begin_recovery(mark: Mark) -> None:
+    epoch = Epoch.objects.select_for_update().get(ended_at__isnull=True)
+    if epoch.restored_at is not None:
+        return
+    at = clock.now()
+    epoch.restored_at, epoch.missing = at, canonical.encode(asdict(mark))
+    epoch.save(update_fields=["restored_at", "missing"])
+    newest = marks.of_database()
+    restored = events.EpochRestored(
+        epoch=epoch.number,
+        missing_entry=mark.entry_id,
+        missing_hash=mark.hash,
+        newest_entry=0 if newest is None else newest.entry_id,
+    )
+    ledger.append_to(tenant=settings.DIR_TENANT, stream=SYSTEM, actor=SYSTEM, at=at, events=[restored])
+
+
+def list_undecided(*, limit: int) -> list[UUID]:
+    """Live intents that nobody has called in doubt yet: after a restore each of them may have run."""
+    rows = Intent.objects.filter(state__in=LIVE_INTENTS).exclude(state=IntentState.IN_DOUBT)
+    rows = rows.exclude(state=IntentState.WITH_PERSON).exclude(purpose=Purpose.PROBE)
+    return list(rows.exclude(doubts.of_intent()).values_list("intent_id", flat=True)[:limit])
+
+
+def put_in_doubt(intent_id: UUID) -> bool:
+    """Treat an intent as one whose call was begun and never reported, in the caller's transaction."""
+    found = locks.lock_intent(intent_id=intent_id)
+    if found is None:
+        return False
+    flow, intent = found
+    if intent.state == IntentState.PENDING:
+        claiming.take_as_lost(Journal(flow=flow, actor=SYSTEM, at=clock.now()), intent)
+        flow, intent = locks.lock_intent(intent_id=intent_id) or (flow, intent)
+    if intent.state != IntentState.CLAIMED:
+        return False
+    journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
+    attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    recording.lose(journal, intent, attempt, jitter=jitter)
+    journal.write()
+    return True
+
+
+def refuse_while_recovering() -> Problem | None:
+    """What is not taken while nobody has said how to go on after a restore."""
+    return WAITING if queries.is_recovering() or marks.is_older() else None
+
+
+def refuse_proposal(flow: Flow) -> Problem | None:
+    """A proposal waits in recovery, and a flow of an earlier epoch takes none any more."""
+    epoch = queries.in_force()
+    if epoch.restored_at is not None or marks.is_older():
+        return WAITING
+    if epoch.number > 1 and flow.opened_at < epoch.began_at:
+        return Problem(
+            status=409,
+            code="EPOCH_ENDED",
+            detail="A backup was restored since this flow began. Ask what became of it and open a new flow.",
+            dfid=str(flow.dfid),
+        )
+    return None
+
+
+def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
+    """An admin's act: the restore is understood, a new epoch begins, and every session ends.
+
+    The statement says what is missing, and is signed and kept as a payload of its entry.
+    """
+
+    def work() -> Epoch | Problem:
+        before = Epoch.objects.select_for_update().get(ended_at__isnull=True)
+        if before.restored_at is None:
+            return Problem(status=409, code="NO_RECOVERY", detail="The database was not restored.")
+        if list_undecided(limit=1):
+            return Problem(
+                status=409,
+                code="RECOVERY_UNDER_WAY",
+                detail="Live intents are still being put in doubt. Try again in some seconds.",
+                retriable=True,
+            )
+        at = clock.now()
+        before.ended_at = at
+        before.save(update_fields=["ended_at"])
+        epoch = Epoch.objects.create(number=before.number + 1, database_id=before.database_id, began_at=at)
+        Session.objects.filter(expires_at__gt=at).update(expires_at=at)
+        BrowserSession.objects.all().delete()
+        begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
+        ledger.append_to(tenant=tenant, stream=SYSTEM, actor=actor, at=at, events=[begun])
+        return epoch
+
+    begun = races.run(work)
+    if isinstance(begun, Epoch) and settings.DIR_MARK:
+        newest = marks.of_database()
+        if newest is not None:
+            marks.write(newest)
+    return begun
+
+
+def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str) -> events.EpochBegun:
+    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
+    in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT)
+    statement = canonical.encode(
+        {
+            "type": STATEMENT_TYPE,
+            "tenant": tenant,
+            "database_id": str(epoch.database_id),
+            "epoch": epoch.number,
+            "missing": missing,
+            "intents_in_doubt": [str(pk) for pk in in_doubt.values_list("intent_id", flat=True)],
+            "reason": reason,
+            "by": actor,
+            "at": moments.iso(moments.to_ms(epoch.began_at)),
+            "nonce": secrets.token_hex(16),
+        }
+    )
+    signer = signing.signer()
+    return events.EpochBegun(
+        epoch=epoch.number,
+        missing_entry=int(missing["entry_id"]),
+        missing_hash=str(missing["hash"]),
+        reason=reason,
+        statement_commitment=ledger.commit_payload(tenant=tenant, body=statement),
+        statement_digest=canonical.digest(statement),
+        signature=signer.sign(statement).hex(),
+        key_id=signer.key_id,
+    )

@@ -1,0 +1,55 @@
+"""Whether a call that may have taken effect may be made again without asking anybody."""
+
+from runtime.adapters.executors import registry
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.states import Purpose
+from runtime.models import Intent
+from runtime.queries import doubts, places
+from runtime.queries.places import Place
+from runtime.services.execution import rendering
+from runtime.services.execution.rendering import Current
+
+
+def on_unknown(current: Current, place: Place | None) -> OnUnknown:
+    """What follows an unknown result at this target as it is configured now.
+
+    The kind was checked against its target at load, but targets are deployment settings: one that does not
+    honour keys any more would do the call twice, so a person is asked instead.
+    """
+    if current.on_unknown is not OnUnknown.RESEND or current.step.executor not in registry.REMOTE:
+        return current.on_unknown
+    return OnUnknown.RESEND if place is not None and place.honours_keys else OnUnknown.PERSON
+
+
+def on_unknown_of(intent: Intent) -> OnUnknown:
+    """The same for the call that the intent is at; a person where it cannot be read."""
+    current = rendering.current(intent)
+    if current is None:
+        return OnUnknown.PERSON
+    return on_unknown(current, places.get_place(tenant=intent.tenant, name=current.step.target))
+
+
+def settles_itself(intent: Intent, *, current: Current, place: Place | None) -> bool:
+    """Whether no person is needed to find out what the intent's next call did."""
+    return intent.purpose == Purpose.PROBE or on_unknown(current, place) is not OnUnknown.PERSON
+
+
+def is_allowed(intent: Intent, *, current: Current, place: Place | None) -> bool:
+    """Whether the intent's next call may go out as far as the calls before it go.
+
+    One in doubt is repeated where its target honours keys, or by a person's RESUME; asking is never a repeat.
+    One whose receipt came too late has happened, whatever a person said before.
+    """
+    if intent.purpose == Purpose.PROBE or on_unknown(current, place) is OnUnknown.RESEND:
+        return True
+    key = current.step.key
+    done = doubts.is_done_unrecorded(intent=intent, key=key)
+    return not done and not doubts.is_call_unanswered(intent=intent, key=key)
+
+
+def is_a_persons(intent: Intent) -> bool:
+    """Whether only a person may end it: a call of it is in doubt, or known from a late receipt alone."""
+    if doubts.is_in_doubt(intent=intent):
+        return True
+    current = rendering.current(intent)
+    return current is not None and doubts.is_done_unrecorded(intent=intent, key=current.step.key)

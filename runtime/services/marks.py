@@ -1,0 +1,121 @@
+"""The mark: a small file beside the data folder that says how far the ledger had come.
+
+A database that does not hold the entry which the mark names is older than the mark: somebody has restored a
+backup, and what ran since then is forgotten here. The file is written after commits, at most once a second.
+"""
+
+import json
+import logging
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from audit.models import LedgerEntry
+from runtime.queries import epochs
+from runtime.services import boots
+
+READ_EVERY_S: Final = 1.0
+
+_log = logging.getLogger(__name__)
+_last_read: "Mark | None" = None
+_looked_at_s = float("-inf")
+_unwritable: set[str] = set()  # said once for each place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The newest entry of a database in one of its lives; `hash` in hexadecimal."""
+
+    database_id: str
+    epoch: int
+    entry_id: int
+    hash: str
+
+
+def read() -> Mark | None:
+    """The mark that was left; None where there is none, or none is kept.
+
+    One that cannot be read names no entry, so that it is found nowhere.
+    """
+    if not settings.DIR_MARK:
+        return None
+    try:
+        found = json.loads(Path(settings.DIR_MARK).read_bytes())
+        return Mark(
+            database_id=str(UUID(str(found["database_id"]))),
+            epoch=int(found["epoch"]),
+            entry_id=int(found["entry_id"]),
+            hash=str(found["hash"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return Mark(database_id="", epoch=0, entry_id=0, hash="")
+
+
+def of_database() -> Mark | None:
+    """What the mark of this database would be now; None before its first entry."""
+    newest = LedgerEntry.objects.order_by("-id").values_list("id", "hash").first()
+    if newest is None:
+        return None
+    epoch = epochs.in_force()
+    return Mark(
+        database_id=str(epoch.database_id),
+        epoch=epoch.number,
+        entry_id=newest[0],
+        hash=bytes(newest[1]).hex(),
+    )
+
+
+def is_held(mark: Mark) -> bool:
+    """Whether this database holds the entry that the mark names."""
+    if mark.database_id != str(epochs.in_force().database_id):
+        return False
+    digest = LedgerEntry.objects.filter(id=mark.entry_id).values_list("hash", flat=True).first()
+    return digest is not None and bytes(digest).hex() == mark.hash
+
+
+def is_older() -> bool:
+    """Whether the database under this process is older than the mark, before any sweeper has said so.
+
+    A server that is alone has compared at its start. Others may have been connected to another one since.
+    """
+    global _looked_at_s, _last_read
+    if not settings.DIR_MARK or boots.this_boot() is not None:
+        return False
+    if time.monotonic() - _looked_at_s >= READ_EVERY_S:
+        _last_read, _looked_at_s = read(), time.monotonic()
+    return _last_read is not None and not is_held(_last_read)
+
+
+def set_aside() -> None:
+    """The mark is of another database than the new one here: keep it under another name."""
+    place = Path(settings.DIR_MARK)
+    try:
+        place.replace(place.with_name(f"{place.name}.before"))
+        _log.warning("the mark %s was of another database; it is kept as %s.before", place, place.name)
+    except OSError as error:
+        _log.warning("the mark %s is of another database and cannot be moved: %s", place, error.strerror)
+
+
+def write(mark: Mark) -> None:
+    """Replace the mark, whole or not at all. Where that fails, it is said once, and the work goes on."""
+    place = Path(settings.DIR_MARK)
+    draft = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(asdict(mark)))
+        draft.replace(place)
+    except OSError as error:
+        if settings.DIR_MARK not in _unwritable:
+            _unwritable.add(settings.DIR_MARK)
+            _log.warning(
+                "the mark %s cannot be written (%s): a restored backup would not be noticed; set DIR_MARK",
+                place,
+                error.strerror,
+            )

@@ -1,0 +1,38 @@
+"""Keeps the history of who was in which group beside Django's table of who is now."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+
+from audit import events, ledger
+from runtime.models import Membership
+from runtime.queries import clock
+
+
+def note(*, user: User, at: datetime) -> events.UserRolesChanged | None:
+    """Bring the history of a user up to `at`, in the caller's transaction; what has changed, or None.
+
+    The caller holds the user's row. Who may not sign in holds nothing.
+    """
+    now = set(Group.objects.filter(user=user).values_list("name", flat=True)) if user.is_active else set()
+    held = Membership.objects.filter(user=user, until=None)
+    before = set(held.values_list("group", flat=True))
+    held.filter(group__in=before - now).update(until=at)
+    gained = sorted(now - before)
+    Membership.objects.bulk_create([Membership(user=user, group=name, since=at) for name in gained])
+    if now == before:
+        return None
+    return events.UserRolesChanged(user_id=user.pk, gained=tuple(gained), lost=tuple(sorted(before - now)))
+
+
+def note_one(pk: int) -> bool:
+    """Note what was changed past this console, as in a Django shell, with an entry; in a transaction."""
+    user = User.objects.select_for_update().get(pk=pk)
+    at = clock.now()
+    changed = note(user=user, at=at)
+    if changed is not None:
+        ledger.append_to(
+            tenant=settings.DIR_TENANT, stream=f"user:{pk}", actor="system", at=at, events=[changed]
+        )
+    return changed is not None

@@ -1,0 +1,14 @@
+"""Erasing what the ledger keeps beside its chain: the commitment stays, and says nothing any more."""
+
+from audit import ledger
+from runtime.queries import clock
+from runtime.services import races
+
+
+def erase(*, tenant: str, commitment: str, reason: str, actor: str) -> bool:
+    """Erase one payload with its salt and record why; False where there is none under this commitment."""
+    return races.run(
+        lambda: ledger.erase_payload(
+            tenant=tenant, commitment=commitment, actor=actor, at=clock.now(), reason=reason
+        )
+    )

@@ -1,0 +1,96 @@
+"""Signing in and out, in a stream of its own; strangers make it grow by one entry a minute at most."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.utils.crypto import salted_hmac
+
+from audit import events, ledger
+from runtime.models import FailedSignin
+from runtime.queries import clock
+from runtime.services import races
+
+STREAM = "signin"
+MOST_NAMES = 100
+NAMES_TOLD = 20
+LATE = timedelta(seconds=10)
+_SALT = "runtime.services.signins"
+
+
+def record(event: events.Event, *, user_pk: int, stream: str = STREAM) -> None:
+    """Append what a user did, in a transaction of its own or the caller's."""
+
+    def work() -> None:
+        ledger.append_to(
+            tenant=settings.DIR_TENANT,
+            stream=stream,
+            actor=f"user:{user_pk}",
+            at=clock.now(),
+            events=[event],
+        )
+
+    races.run(work)
+
+
+def count_failure(*, name: str, is_locked: bool) -> None:
+    """Count a sign-in that failed, or that came too often to be looked at. What was typed is not kept."""
+    races.run(lambda: _count(name, is_locked))
+
+
+def list_minutes(*, at: datetime, limit: int) -> list[datetime]:
+    """The minutes that are over, for whoever was late in one too, and not recorded yet; oldest first."""
+    rows = FailedSignin.objects.filter(minute__lt=_minute(at - LATE)).values_list("minute", flat=True)
+    return list(rows.distinct().order_by("minute")[:limit])
+
+
+def record_minute(minute: datetime) -> bool:
+    """Make one entry of a minute's failures, in the caller's transaction; False where somebody has."""
+    rows = list(FailedSignin.objects.select_for_update().filter(minute=minute).order_by("pk"))
+    if not rows:
+        return False
+    named = sorted((row for row in rows if row.name_hash), key=lambda row: -(row.failed + row.locked))
+    told = named[:NAMES_TOLD]
+    failed, locked = (sum(getattr(row, name) for row in rows) for name in ("failed", "locked"))
+    entry = events.SigninFailed(
+        minute=minute,
+        failed=failed,
+        locked=locked,
+        names=tuple(
+            events.NameTried(
+                name=f"name:{row.name_hash}" if row.user_id is None else f"user:{row.user_id}",
+                failed=row.failed,
+                locked=row.locked,
+            )
+            for row in told
+        ),
+        others=failed + locked - sum(row.failed + row.locked for row in told),
+    )
+    FailedSignin.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    ledger.append_to(
+        tenant=settings.DIR_TENANT, stream=STREAM, actor="system", at=clock.now(), events=[entry]
+    )
+    return True
+
+
+def _count(name: str, is_locked: bool) -> None:
+    minute, digest = _minute(clock.now()), _hash_of(name)
+    rows = FailedSignin.objects.filter(minute=minute)
+    if not rows.filter(name_hash=digest).exists():
+        if rows.count() >= MOST_NAMES:
+            digest = ""
+        user = None if not digest or "\x00" in name else User.objects.filter(username=name).first()
+        FailedSignin.objects.bulk_create(
+            [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
+        )
+    counted = "locked" if is_locked else "failed"
+    rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
+
+
+def _minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
+
+
+def _hash_of(name: str) -> str:
+    return salted_hmac(_SALT, name, algorithm="sha256").hexdigest()[:32]

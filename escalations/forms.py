@@ -5,14 +5,16 @@ Identity never comes from here: the view takes it from the session.
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.http import QueryDict
 
 from audit import canonical
 from escalations.contracts import Action
-from escalations.services.wishes import Wish
-from runtime.api import ijson
+from escalations.services.wishes import Said, Wish
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.states import Effect
+from runtime.kernel import ijson
 
 LONGEST_TEXT = 4000
 TYPED = "param:"
@@ -29,28 +31,63 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Pr
     version = post.get("version", "")
     if not (version.isascii() and version.isdigit()) or len(version) > len("4294967295"):
         return _bad("VERSION_UNREADABLE", "version must be the whole number shown on the page.")
-    params, receipt = _params(post, params_schema), _receipt(post)
+    return _read_fields(post, Action(action), int(version), params_schema)
+
+
+def _read_fields(
+    post: QueryDict, action: Action, version: int, params_schema: Mapping[str, Any]
+) -> Wish | Problem:
+    params, receipt, effect = _params(post, params_schema), _receipt(post), read_effect(post)
     if isinstance(params, Problem):
         return params
     if isinstance(receipt, Problem):
         return receipt
-    justification = _reason(post, Action(action))
+    if isinstance(effect, Problem):
+        return effect
+    justification, conditions = _reason(post, action), _conditions(post)
     if isinstance(justification, Problem):
         return justification
+    if isinstance(conditions, Problem):
+        return conditions
     return Wish(
-        action=Action(action),
+        action=action,
         evidence_hash=post.get("evidence_hash", ""),
-        version=int(version),
+        version=version,
         impact=post.get("impact", ""),
         justification=justification,
-        conditions=tuple(
-            line.strip() for line in post.get("conditions", "")[:LONGEST_TEXT].splitlines() if line.strip()
-        ),
+        conditions=conditions,
         params=params,
         receipt=receipt,
         typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
-        no_effect=post.get("no_effect", "").lower() in TRUE_WORDS,
+        effect=effect,
     )
+
+
+def read_effect(post: QueryDict) -> Effect | Problem | None:
+    """What the form says became of a call in doubt; None where it says nothing."""
+    text = post.get("effect", "")
+    if not text:
+        return None
+    if text not in Effect.values():
+        return _bad("EFFECT_UNREADABLE", f"effect must be one of {', '.join(Effect.values())}.")
+    return Effect(text)
+
+
+def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> Said | Problem:
+    """What the form says of one call that was left in doubt."""
+    effect = read_effect(post)
+    if isinstance(effect, Problem):
+        return effect
+    reason = post.get("reason", "")[:LONGEST_TEXT].strip()
+    return Said(intent_id=intent_id, number=number, effect=effect, reason=reason)
+
+
+def _conditions(post: QueryDict) -> tuple[str, ...] | Problem:
+    """One condition a line; all of them or none: one that was cut short would be another condition."""
+    text = post.get("conditions", "")
+    if len(text) > LONGEST_TEXT:
+        return _bad("TEXT_TOO_LONG", f"The conditions have at most {LONGEST_TEXT} characters. Shorten them.")
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _reason(post: QueryDict, action: Action) -> str | Problem:

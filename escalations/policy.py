@@ -4,27 +4,31 @@ Separation of duty, friction that grows with impact, and the family's own
 actions. Roles are the names of groups.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from escalations.contracts import ACTIONS, Action, Family, State
-from runtime.contracts.states import AgentStatus, Impact
+from runtime.contracts.states import AgentStatus, Effect, Impact
+from runtime.kernel import separation
 
 DECIDING_ROLES = frozenset({"operator", "senior"})
-SEPARATION_DAYS = 7
 STEP_UP_S = 300
 LEAST_REASON_CHARS = 15
 MAX_QUESTIONS = 3
 SILENCED = frozenset({AgentStatus.SUSPENDED, AgentStatus.RETIRED})
 # To stop is always possible, whoever owns the agent, and needs no written reason.
 STOPPING = frozenset({Action.ABORT, Action.STOP_AGENT})
-# None of them runs anything, so all are cheap: no fresh password, nothing typed again.
-HARMLESS = STOPPING | {Action.REQUEST_INFO}
-DAY_MS = 86_400_000
+# What ends an intent says what became of a call of it that is in doubt.
+STATING = frozenset({Action.MODIFY, Action.ABORT})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds."""
+    """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds.
+
+    `groups` are those of now and those left within the last days. `is_solo`: nobody else has held a role that
+    decides in those days.
+    """
 
     user_id: int
     username: str
@@ -35,10 +39,20 @@ class Person:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnerLeft:
+    """An owner that the agent has no more: who it was, who changed it (`user:7`), and when."""
+
+    owner: str
+    changed_by: tuple[str, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Situation:
     """What is decided on. `failing` holds the words of findings that no person can lift.
 
-    `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has.
+    `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has;
+    `crosses_limit` that what was accepted is above a limit tightened since, so that RESUME lifts it.
     """
 
     family: Family
@@ -55,6 +69,16 @@ class Situation:
     waiting_until_ms: int | None = None
     in_doubt: bool = False
     steps_done: bool = False
+    crosses_limit: bool = False
+    owners_left: tuple[OwnerLeft, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tie:
+    """What binds a person to an agent: a sentence, and until when; None for as long as it is so."""
+
+    why: str
+    until_ms: int | None
 
 
 @dataclass(frozen=True)
@@ -76,8 +100,13 @@ class Denied:
 Answer = Allowed | Denied
 
 
-def may(action: Action, person: Person, situation: Situation, *, now_ms: int) -> Answer:
-    """Whether `person` may take `action`. The first reason that speaks against it is the answer."""
+def may(
+    action: Action, person: Person, situation: Situation, *, now_ms: int, effect: Effect | None = None
+) -> Answer:
+    """Whether `person` may take `action`. The first reason that speaks against it is the answer.
+
+    `effect` is what `effect_of` says: to know what became of a call weighs more than to stop.
+    """
     denied = (
         _closed(situation, now_ms)
         or _foreign(action, situation)
@@ -85,22 +114,39 @@ def may(action: Action, person: Person, situation: Situation, *, now_ms: int) ->
         or _not_liftable(action, situation)
         or _not_replaceable(action, situation)
         or _not_askable(action, situation, now_ms)
-        or _duty(action, person, situation, now_ms)
-        or _step_up(action, person, situation, now_ms)
+        or _duty(action, person, situation, now_ms, effect)
+        or _step_up(action, person, situation, now_ms, effect)
     )
     if denied is not None:
         return denied
     return Allowed(solo=person.is_solo and _conflict(person, situation, now_ms) is not None)
 
 
-def is_weighty(action: Action, impact: Impact) -> bool:
-    """Whether the amount must be typed again and the password be fresh. Stopping is always the cheapest."""
-    return action not in HARMLESS and impact is Impact.HIGH_IMPACT
+def effect_of(action: Action, situation: Situation, *, stated: Effect | None) -> Effect | None:
+    """What the record says became of the call in doubt; None where nothing is in doubt, or nothing ends.
+
+    An ABORT that says nothing of it leaves it unknown, so that stopping needs no knowledge.
+    """
+    return (stated or Effect.UNKNOWN) if situation.in_doubt and action in STATING else None
 
 
-def reason_missing(action: Action, impact: Impact, justification: str) -> str | None:
+def is_stopping(action: Action, effect: Effect | None = None) -> bool:
+    """Whether it only stops: whoever says what became of a call does more, since that frees or uses up."""
+    return action in STOPPING and effect in {None, Effect.UNKNOWN}
+
+
+def is_weighty(action: Action, impact: Impact, effect: Effect | None = None) -> bool:
+    """Whether the password must be fresh, and the reason a long one. Stopping is always the cheapest."""
+    # A question runs nothing either.
+    is_harmless = is_stopping(action, effect) or action is Action.REQUEST_INFO
+    return impact is Impact.HIGH_IMPACT and not is_harmless
+
+
+def reason_missing(
+    action: Action, impact: Impact, justification: str, *, effect: Effect | None = None
+) -> str | None:
     """What is missing in the written reason, or None."""
-    if action in STOPPING:
+    if is_stopping(action, effect):
         return None
     if action is Action.REQUEST_INFO:
         return None if justification.strip() else "Write the question."
@@ -110,18 +156,24 @@ def reason_missing(action: Action, impact: Impact, justification: str) -> str | 
     return None
 
 
-def is_typed_again(action: Action, impact: Impact) -> bool:
-    """Whether the amount or target is typed again: where the action says what is to run."""
-    return is_weighty(action, impact) and action in {Action.OVERRIDE, Action.MODIFY}
+def is_typed_again(action: Action, situation: Situation) -> bool:
+    """Whether the amount or target is typed again: where the action says what is to run, or lifts a limit."""
+    says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
+    lifts = action is Action.RESUME and situation.crosses_limit
+    return is_weighty(action, situation.impact) and (says_what_runs or lifts)
 
 
-def statement_missing(action: Action, situation: Situation, *, is_stated: bool) -> str | None:
+def statement_missing(action: Action, situation: Situation, *, stated: Effect | None) -> str | None:
     """What a person has to state before something else runs in place of a call in doubt, or None."""
-    if action is not Action.MODIFY or not situation.in_doubt or is_stated:
+    if action is not Action.MODIFY or not situation.in_doubt or stated is Effect.NOT_HAPPENED:
         return None
+    if stated is Effect.HAPPENED:
+        return (
+            "You state that the earlier call took effect: nothing runs in its place. Mark it done, or abort."
+        )
     return (
         "Nobody knows whether the earlier call took effect. Find out at its target, and state that it did "
-        "not, or mark it done."
+        "not take effect. If it did, mark it done; if nobody can say, abort."
     )
 
 
@@ -184,32 +236,54 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
     return None
 
 
-def _duty(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:
+def _duty(
+    action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
+) -> Denied | None:
     # Who owns a silent agent may stop it; that its silence is in order is for somebody else to say.
-    if action in STOPPING or person.is_solo:
+    if is_stopping(action, effect) or person.is_solo:
         return None
     return _conflict(person, situation, now_ms)
 
 
 def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | None:
+    found = ties(person, situation, now_ms=now_ms)
+    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: somebody else must decide.", 403) if found else None
+
+
+def ties(person: Person, situation: Situation, *, now_ms: int) -> tuple[Tie, ...]:
+    """Everything that keeps a person from deciding on this agent, what lasts longest first."""
+    found = (*_ownership(person, situation), *_authorship(person, situation), *_leaving(person, situation))
+    lasting = [tie for tie in found if tie.until_ms is None or now_ms < tie.until_ms]
+    return tuple(sorted(lasting, key=lambda tie: (tie.until_ms is not None, -(tie.until_ms or 0))))
+
+
+def _ownership(person: Person, situation: Situation) -> Iterator[Tie]:
     if situation.agent_owner in {person.username, *person.groups}:
-        return Denied("SEPARATION_OF_DUTY", "You own this agent: somebody else must decide.", 403)
-    activated = situation.manifest_activated_at_ms
-    recent = activated is not None and now_ms - activated < SEPARATION_DAYS * DAY_MS
-    me = f"user:{person.user_id}"
-    if not recent or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
-        return None
+        yield Tie("You own this agent", None)
+
+
+def _authorship(person: Person, situation: Situation) -> Iterator[Tie]:
+    me, at_ms = f"user:{person.user_id}", situation.manifest_activated_at_ms
+    if at_ms is None or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
+        return
     did = "activated" if me == situation.manifest_activated_by else "wrote"
-    return Denied(
-        "SEPARATION_OF_DUTY",
-        f"You {did} this agent's manifest, in force since less than {SEPARATION_DAYS} days: "
-        "somebody else must decide.",
-        403,
-    )
+    why = f"You {did} this agent's manifest, in force since less than {separation.DAYS} days"
+    yield Tie(why, separation.ends_ms(at_ms))
 
 
-def _step_up(action: Action, person: Person, situation: Situation, now_ms: int) -> Denied | None:
-    if not is_weighty(action, situation.impact):
+def _leaving(person: Person, situation: Situation) -> Iterator[Tie]:
+    for left in situation.owners_left:
+        until_ms = separation.ends_ms(left.at_ms)
+        if left.owner in {person.username, *person.groups}:
+            yield Tie(f"You owned this agent less than {separation.DAYS} days ago", until_ms)
+        if f"user:{person.user_id}" in left.changed_by:
+            yield Tie(f"You changed who owns this agent less than {separation.DAYS} days ago", until_ms)
+
+
+def _step_up(
+    action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
+) -> Denied | None:
+    if not is_weighty(action, situation.impact, effect):
         return None
     if person.confirmed_at_ms is not None and now_ms - person.confirmed_at_ms <= STEP_UP_S * 1000:
         return None

@@ -9,6 +9,8 @@ from typing import Any
 from audit import canonical
 from escalations import contracts
 from escalations.models import Escalation, Evidence
+from runtime.contracts import states
+from runtime.kernel import effects
 from runtime.views import presenters, reading
 from runtime.views.presenters import Badge
 
@@ -33,6 +35,37 @@ CLOSINGS: Mapping[str, Badge] = {
     contracts.Closing.WITHDRAWN: Badge("idle", "exit", "The flow ended first"),
 }
 LEAST_ALIKE = 3
+# What a person may say became of a call in doubt, and what follows from it; `{target}` is where it went.
+EFFECTS: Mapping[str, tuple[str, str]] = {
+    states.Effect.UNKNOWN: (
+        "Nobody knows yet",
+        "What it holds counts as used up, and the call stays on the list of calls in doubt.",
+    ),
+    states.Effect.NOT_HAPPENED: (
+        "It did not take effect, and it will not: I have looked at {target}",
+        "What it holds is free again. Only then can something else run in its place.",
+    ),
+    states.Effect.HAPPENED: (
+        "It took effect: I have looked at {target}",
+        "What it holds is used up. With its receipt, mark it done instead.",
+    ),
+}
+# Where it was left in doubt before: nothing waits any more to run in its place, or to be marked done.
+LATER_HINTS: Mapping[str, str] = {
+    states.Effect.NOT_HAPPENED: "What it held is free again.",
+    states.Effect.HAPPENED: "What it holds stays used up.",
+}
+# Of a call that undoes a step.
+UNDO_HINTS: Mapping[str, str] = {
+    states.Effect.UNKNOWN: "The step may stand. What it holds counts as used up.",
+    states.Effect.NOT_HAPPENED: "The step stands. What it holds is used up.",
+    states.Effect.HAPPENED: "The step is undone. What it held is free again, unless another step stands.",
+}
+EFFECT_BADGES: Mapping[str, Badge] = {
+    states.Effect.UNKNOWN: Badge("warn", "ask", "Effect not known"),
+    states.Effect.NOT_HAPPENED: Badge("idle", "cross", "Did not take effect"),
+    states.Effect.HAPPENED: Badge("ok", "check", "Took effect"),
+}
 FAMILIES: Mapping[str, str] = {
     contracts.Family.DECISION: "Decision",
     contracts.Family.OPERATIONAL: "Operational",
@@ -73,6 +106,7 @@ class Row:
     meaning: str
     bound: Bound | None
     opened_at: datetime
+    resolved_at: datetime | None
     deadline_at: datetime | None
     waiting_until: datetime | None
     family: str
@@ -131,6 +165,7 @@ def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: 
         meaning=presenters.meaning(item.reason),
         bound=bound(item.proposed_value, item.limit),
         opened_at=item.opened_at,
+        resolved_at=item.resolved_at,
         deadline_at=item.deadline_at,
         waiting_until=item.waiting_until if is_open and is_waiting(item, now) else None,
         family=FAMILIES.get(item.family, item.family),
@@ -157,6 +192,31 @@ def segments(bundle: Mapping[str, Any], plain: str) -> list[Piece]:
     if "effect" not in bundle:
         return [Piece(text=plain, value=True)]
     return [Piece(text=part["text"], value=part["value"]) for part in bundle["effect"]]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOption:
+    """One thing to say of a call in doubt."""
+
+    value: str
+    word: str
+    hint: str
+    chosen: bool
+
+
+def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = False) -> list[EffectOption]:
+    """What may be said of a call to `target` that does a step, or undoes one; `later` only what is known."""
+    hints = UNDO_HINTS if undoes else LATER_HINTS if later else {}
+    return [
+        EffectOption(
+            value=value,
+            word=word.format(target=effects.visible(target) or "the target"),
+            hint=hints.get(value, hint),
+            chosen=value == chosen,
+        )
+        for value, (word, hint) in EFFECTS.items()
+        if not (later and value == states.Effect.UNKNOWN)
+    ]
 
 
 def bound(value: str, limit: str) -> Bound | None:

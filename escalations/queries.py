@@ -11,8 +11,10 @@ from django.db.models import Count, Min, Q, QuerySet
 from audit import canonical
 from escalations import contracts
 from escalations.models import Escalation, Evidence, Question
+from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
-from runtime.models import Fact
+from runtime.models import Attempt, Fact, Intent
+from runtime.queries import doubts
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -92,6 +94,42 @@ def list_decisions(
     return paging.cut(list(ordered[: size + 1]), size)
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A call left in doubt, the last escalation about its intent, and who aborted what it belonged to."""
+
+    call: Attempt
+    escalation: Escalation
+    left_by: str
+
+
+def count_left(*, tenant: str) -> int:
+    """How many calls were left in doubt."""
+    return doubts.list_left(tenant=tenant).count()
+
+
+def list_left(*, tenant: str) -> Sequence[Left]:
+    """The calls left in doubt, oldest first."""
+    calls = list(doubts.list_left(tenant=tenant)[:PAGE])
+    about: dict[UUID, Escalation] = {}
+    rows = Escalation.objects.of(tenant).filter(intent__in={call.intent_id for call in calls})
+    for row in rows.select_related("flow__agent", "decision__approver").order_by(
+        "opened_at", "escalation_id"
+    ):
+        if row.intent_id is not None:
+            about[row.intent_id] = row
+    return [
+        Left(call=call, escalation=about[call.intent_id], left_by=_who(about[call.intent_id]))
+        for call in calls
+        if call.intent_id in about
+    ]
+
+
+def _who(row: Escalation) -> str:
+    decision = getattr(row, "decision", None)
+    return "" if decision is None else decision.approver.get_username()
+
+
 def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
     """Those of the ids that are no longer open, with their decision: the page greys them in place."""
     rows = Escalation.objects.of(tenant).exclude(state=contracts.State.OPEN)
@@ -125,6 +163,15 @@ def list_questions(*, escalation: Escalation) -> Sequence[Question]:
     return list(Question.objects.filter(escalation=escalation).select_related("asked_by").order_by("number"))
 
 
+def count_unanswered(*, tenant: str, agent_id: str) -> int:
+    """How often an agent was asked, if it has never answered; 0 where it has, or was not asked."""
+    rows = Question.objects.filter(escalation__tenant=tenant, escalation__agent_id=agent_id)
+    counted = rows.aggregate(
+        asked=Count("pk", filter=Q(closed_at__isnull=False)), answered=Count("pk", filter=IS_ANSWERED)
+    )
+    return 0 if counted["answered"] else int(counted["asked"])
+
+
 def get_evidence(*, escalations: Sequence[Escalation]) -> dict[UUID, Evidence]:
     """The revision in force of each escalation."""
     wanted = {(row.escalation_id, row.revision) for row in escalations}
@@ -149,6 +196,14 @@ def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
     for row in newest:
         counted[row.resolution or row.state] = counted.get(row.resolution or row.state, 0) + 1
     return History(by_resolution=counted, newest=newest[:6])
+
+
+def get_intent(*, escalation: Escalation, proposal_id: str | None) -> Intent | None:
+    """What ran after the decision: the intent of the person's own proposal, else the one that was stuck."""
+    if proposal_id is None:
+        return escalation.intent
+    rows = Intent.objects.of(escalation.tenant).select_related("outcome")
+    return rows.filter(proposal_id=proposal_id).first()
 
 
 def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
-from runtime.kernel.rules import linter, names
+from runtime.kernel.rules import condition_linter
 from runtime.models import Agent, Flow
+from runtime.queries import facts as fact_queries
 from runtime.services import consequences, judging, recovery, stops, watchdog
 from runtime.services.journal import Journal
 
@@ -81,19 +82,19 @@ def person_claim(order: Order) -> judging.Claim:
     )
 
 
-def faults(order: Order) -> Problem | None:
+def faults(order: Order, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
     if order.wish.action is Action.MODIFY and order.wish.params is None:
         return _bad(order, "PARAMS_MISSING", "MODIFY needs the parameters to run instead, as a JSON object.")
-    for condition in order.wish.conditions:
-        problems = linter.lint_expression(condition, names=names.JUDGED)
-        if problems:
-            return _bad(order, "CONDITION_UNREADABLE", f"The condition {condition!r}: {'; '.join(problems)}.")
-    return None
+    if not order.wish.conditions:
+        return None
+    rules = fact_queries.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
+    problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
+    return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
 
 
 def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
-    found = faults(order)
+    found = faults(order, agent)
     if found is not None:
         return found
     claim = person_claim(order)
@@ -124,7 +125,7 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
             journal=journal,
             intent=intent,
             by_intent_id=judged.intent_id,
-            stated_without_effect=order.wish.no_effect,
+            effect=order.effect,
         )
     follow = consequences.accept(journal=journal, judged=judged)
     return Taken(
@@ -150,6 +151,7 @@ def _abort(order: Order, journal: Journal) -> Taken:
             reason=Reason.ABORTED_BY_PERSON,
             actor=journal.actor,
             at=journal.at,
+            effect=order.effect,
         )
         return Taken()
     journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
@@ -161,7 +163,7 @@ def _resume(order: Order, journal: Journal) -> Taken | Problem:
     intent = order.escalation.intent
     if intent is None:
         return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
-    recovery.resume(journal=journal, intent=intent, at=journal.at)
+    recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown))
     return Taken(valid_until=intent.valid_until)
 
 

@@ -38,8 +38,7 @@ def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
         )
     row.claimed_by, row.claimed_until = user, held.at + LEASE
     row.save(update_fields=["claimed_by", "claimed_until"])
-    if not is_live:
-        _record(held, user, events.EscalationClaimed(escalation_id=str(row.pk)))
+    _record(held, user, events.EscalationClaimed(escalation_id=str(row.pk), renewed=is_live))
     return None
 
 

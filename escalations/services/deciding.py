@@ -4,24 +4,49 @@ The transaction of every use case: lock, check what was seen against what is, ta
 same gate, write, append, commit, ring. A refusal is a value, and is recorded too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from audit import events
+from audit import canonical, events
 from escalations import policy
 from escalations.contracts import Action, Closing, State
-from escalations.models import Escalation
+from escalations.models import Decision, Escalation, Evidence
 from escalations.policy import Denied, Person
-from escalations.services import actions, deadlines, holding, revising, silences, situations, waiting
+from escalations.services import (
+    actions,
+    comparing,
+    deadlines,
+    holding,
+    revising,
+    silences,
+    situations,
+    waiting,
+)
 from escalations.services.holding import Held
-from escalations.services.statements import Order, sign_and_store
+from escalations.services.statements import Order, Seen, sign_and_store
 from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Effect
 from runtime.kernel import moments
+from runtime.queries import epochs
+from runtime.queries.recorded import Mismatch
 from runtime.services import races
 from runtime.services.journal import Journal
+
+HASH_CHARS = 64
+HASH_UNREADABLE = "evidence_hash must be the 64 lower-case digits shown."
+TAMPERED = (
+    "What is stored of this case is not what the ledger recorded, so it is no ground for a decision. "
+    "Abort, or have the database examined."
+)
+
+RESTORED = (
+    "The database was restored from a backup, so what is shown may have happened long ago. Only ABORT is "
+    "taken until an admin has said how to go on."
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +71,10 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
-    outcome = _outcome(held, journal, person, user, wish)
+    untrusted = comparing.compare_basis(held.escalation)
+    outcome = _barred(held, journal, person, wish, untrusted) or _outcome(
+        held, journal, person, user, wish, is_trusted=not untrusted
+    )
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
@@ -57,16 +85,30 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
     return outcome
 
 
-def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish) -> Decided | Problem:
-    row = held.escalation
+def _barred(
+    held: Held, journal: Journal, person: Person, wish: Wish, untrusted: Sequence[Mismatch]
+) -> Problem | None:
+    """What is refused before anything is looked at anew: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
-    if barred is not None:  # before anything is looked at anew: who may not decide changes nothing here
+    if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
+    if epochs.is_recovering() and wish.action is not Action.ABORT:
+        return _refuse(held, 503, epochs.RECOVERY, RESTORED)
+    if untrusted and wish.action not in policy.STOPPING:
+        journal.add(*(mismatch.event() for mismatch in untrusted))
+        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
+    return None
+
+
+def _outcome(
+    held: Held, journal: Journal, person: Person, user: Any, wish: Wish, *, is_trusted: bool
+) -> Decided | Problem:
+    row = held.escalation
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and silences.withdraw_if_over(held=held, journal=journal):
         return _refuse(held, 409, "SILENCE_OVER", "The agent has spoken again, or nobody watches it now.")
-    elif row.state == State.OPEN:
+    elif row.state == State.OPEN and wish.action not in policy.STOPPING:
         journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
         revised = revising.revise_if_drifted(
             escalation=row,
@@ -79,16 +121,30 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
             return _refuse(
                 held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Look again."
             )
-    shown = revising.get_shown(row)
-    situation = situations.of(escalation=row, agent=held.agent, shown=shown)
-    answer = policy.may(wish.action, person, situation, now_ms=moments.to_ms(held.at))
+    shown = revising.get_shown(row) if is_trusted else {}
+    situation = situations.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
+    effect = policy.effect_of(wish.action, situation, stated=wish.effect)
+    answer = policy.may(wish.action, person, situation, now_ms=moments.to_ms(held.at), effect=effect)
     if isinstance(answer, Denied):
-        return _refuse(held, answer.status, answer.code, answer.why)
-    problem = _unlike_what_was_seen(held, wish) or _incomplete(held, wish, shown, situation)
+        why = answer.why if row.state == State.OPEN else _ended(row)
+        return _refuse(held, answer.status, answer.code, why)
+    only_stops = policy.is_stopping(wish.action, effect)
+    seen = _seen_before_stop(held, wish) if only_stops else _seen_in_force(held, wish)
+    if isinstance(seen, Problem):
+        return seen
+    problem = _incomplete(held, wish, shown, situation, effect)
     if problem is not None:
         return problem
     order = Order(
-        escalation=row, person=person, user=user, wish=wish, shown=shown, solo=answer.solo, at=journal.at
+        escalation=row,
+        seen=seen,
+        person=person,
+        user=user,
+        wish=wish,
+        shown=shown,
+        solo=answer.solo,
+        at=journal.at,
+        effect=effect,
     )
     taken = actions.take(order=order, flow=held.flow, agent=held.agent, journal=journal)
     if isinstance(taken, Problem):
@@ -99,31 +155,50 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, wish: Wish
     return Decided(action=wish.action, dfid=held.flow.dfid)
 
 
-def _unlike_what_was_seen(held: Held, wish: Wish) -> Problem | None:
+def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be those in force."""
     row = held.escalation
-    if len(wish.evidence_hash) != len(row.evidence_hash) or not _is_lower_hex(wish.evidence_hash):
-        return _refuse(held, 400, "HASH_UNREADABLE", "evidence_hash must be the 64 lower-case digits shown.")
+    if not _is_hash(wish.evidence_hash):
+        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
     if wish.evidence_hash != row.evidence_hash:
         return _refuse(held, 409, "EVIDENCE_CHANGED", "This is not the evidence in force. Look again.")
     if wish.version != row.version:
         return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Look again.")
     if wish.impact != row.impact:
         return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is {row.impact} now. Look again.")
-    return None
+    return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
+
+
+def _seen_before_stop(held: Held, wish: Wish) -> Seen | Problem:
+    """To run nothing needs no fresh evidence: any revision of this escalation may be signed."""
+    row = held.escalation
+    if not _is_hash(wish.evidence_hash):
+        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
+    found = Evidence.objects.filter(escalation=row, hash=wish.evidence_hash).order_by("-revision").first()
+    if found is None:
+        return _refuse(held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Look again.")
+    if wish.version > row.version:
+        return _refuse(held, 409, "VERSION_CHANGED", "The escalation never had this version. Look again.")
+    try:
+        impact = canonical.decode(bytes(found.body)).get("impact", row.impact)
+    except canonical.CanonicalError:  # rewritten, so that the page could show no more than the row has
+        impact = row.impact
+    if wish.impact != impact:
+        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Look again.")
+    return Seen(revision=found.revision, evidence_hash=found.hash, impact=impact)
 
 
 def _incomplete(
-    held: Held, wish: Wish, shown: Mapping[str, Any], situation: policy.Situation
+    held: Held, wish: Wish, shown: Mapping[str, Any], situation: policy.Situation, effect: Effect | None
 ) -> Problem | None:
     impact = situation.impact
-    missing = policy.reason_missing(wish.action, impact, wish.justification)
+    missing = policy.reason_missing(wish.action, impact, wish.justification, effect=effect)
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
-    unstated = policy.statement_missing(wish.action, situation, is_stated=wish.no_effect)
+    unstated = policy.statement_missing(wish.action, situation, stated=wish.effect)
     if unstated is not None:
         return _refuse(held, 400, "STATEMENT_MISSING", unstated)
-    needs_typing = policy.is_typed_again(wish.action, impact)
+    needs_typing = policy.is_typed_again(wish.action, situation)
     if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
     return None
@@ -136,9 +211,20 @@ def _resolve(row: Escalation, action: Action, journal: Journal) -> None:
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
 
 
+def _ended(row: Escalation) -> str:
+    """How an escalation came to its end: by whom, with what, and when."""
+    at = "" if row.resolved_at is None else f" at {row.resolved_at:%H:%M:%S} UTC"
+    decision = Decision.objects.filter(escalation=row).select_related("approver").first()
+    if decision is None:
+        return f"This escalation is {row.state.lower()}{at}."
+    return (
+        f"{decision.approver.get_username()} decided {decision.action}{at}, before you. Nothing was changed."
+    )
+
+
 def _refuse(held: Held, status: int, code: str, detail: str) -> Problem:
     return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
 
 
-def _is_lower_hex(text: str) -> bool:
-    return bool(text) and set(text) <= set("0123456789abcdef")
+def _is_hash(text: str) -> bool:
+    return len(text) == HASH_CHARS and set(text) <= set("0123456789abcdef")

@@ -11,9 +11,10 @@ from uuid import UUID
 from audit import canonical
 from escalations.contracts import Family, State
 from escalations.models import Escalation, Evidence
-from escalations.services import holding, revising
+from escalations.services import evidence, holding, revising
 from runtime.models import Fact
 from runtime.queries import facts as fact_queries
+from runtime.queries import recorded
 from runtime.services import races
 from runtime.services.journal import Journal
 
@@ -45,13 +46,15 @@ def _suspects() -> Sequence[Escalation]:
         .select_related("proposal", "flow__agent__active_manifest")
         .order_by("deadline_at")[:BATCH]
     )
-    bodies = {
-        (row.escalation_id, row.revision): canonical.decode(bytes(row.body))
-        for row in Evidence.objects.filter(escalation__in=[row.pk for row in rows])
+    bodies = {row.hash: row.body for row in Evidence.objects.filter(escalation__in=[row.pk for row in rows])}
+    # A body that is not what its case names is left to who decides: one rewritten row must not stop the rest.
+    shown = {
+        row.pk: canonical.decode(bytes(bodies[row.evidence_hash]))
+        for row in rows
+        if recorded.compare("evidence.body", "", row.evidence_hash, bodies.get(row.evidence_hash)) is None
     }
-    shown = {row.pk: bodies[(row.pk, row.revision)] for row in rows if (row.pk, row.revision) in bodies}
-    facts = {pk: [fact for fact in body["facts"] if fact["depended_on"]] for pk, body in shown.items()}
-    paths = {fact["path"] for listed in facts.values() for fact in listed}
+    facts = {pk: evidence.digests(body) for pk, body in shown.items()}
+    paths = {path for watched in facts.values() for path in watched}
     live = {
         (row.tenant, row.path): row.digest
         for row in Fact.objects.filter(path__in=paths).only("tenant", "path", "digest")
@@ -66,7 +69,7 @@ def _suspects() -> Sequence[Escalation]:
         if row.pk in kinds
         and (
             rules[(row.flow.agent_id, kinds[row.pk])] != shown[row.pk]["policy_bundle_hash"]
-            or any(live.get((row.tenant, fact["path"])) != fact["digest"] for fact in facts[row.pk])
+            or any(live.get((row.tenant, path), "") != digest for path, digest in facts[row.pk].items())
         )
     ]
 

@@ -10,13 +10,14 @@ from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.proposal import Proposal as JudgedProposal
-from runtime.contracts.states import Purpose
-from runtime.contracts.verdict import FindingOutcome
+from runtime.contracts.states import Decision, Purpose
+from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
-from runtime.kernel.rules import evaluate
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.rules import evaluate, safety
 from runtime.models import Attempt, Fact, Intent, Proposal, Verdict
 from runtime.queries import sagas
 
@@ -48,6 +49,7 @@ def build(
         "frozen_at": moments.iso(moments.to_ms(at)),
         "effect": [segment.model_dump(mode="json") for segment in verdict.effect],
         "impact": verdict.impact.value,
+        "figures": [item.model_dump(mode="json") for item in verdict.figures],
         "type_again": type_again(verdict, kind, asked.params),
         "difference": [item.model_dump(mode="json") for item in verdict.predicted],
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
@@ -109,6 +111,34 @@ def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:
     )
 
 
+def under(
+    withdrawn: Withdrawn, *, judgement: Judgement, rules: Rules, verdict: VerdictContract
+) -> tuple[Judgement, Rules, VerdictContract]:
+    """An accepted proposal as the rules in force see it: what it was found to be, and what they withdraw.
+
+    The kind stays the one whose calls were made. Where another version of it is in force, so does the digest:
+    whoever proposes something else is shown that version first.
+    """
+    in_force = withdrawn.rules
+    digest = in_force.digest if in_force.kind == rules.kind else judgement.rules_digest
+    return (
+        judgement.model_copy(update={"rules_digest": digest}),
+        rules.model_copy(update={"manifest": in_force.manifest}),
+        verdict.model_copy(
+            update={
+                "decision": Decision.ESCALATE,
+                "findings": (*verdict.findings, *withdrawn.findings),
+            }
+        ),
+    )
+
+
+def referred(bundle: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """The findings of a bundle that a person may lift, as they were shown."""
+    found = (Finding.model_validate_json(canonical.encode(item)) for item in bundle.get("findings", ()))
+    return tuple(item for item in found if item.outcome is FindingOutcome.REFER)
+
+
 def type_again(verdict: VerdictContract, kind: PolicyKind, params: Mapping[str, Any]) -> str:
     """What a person types again before a HIGH_IMPACT decision: the amount, else the target, else the kind."""
     for finding in verdict.reasons:
@@ -130,6 +160,22 @@ def findings_key(bundle: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
 def seen_facts(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """The facts that were shown, path to value."""
     return {item["path"]: item["value"] for item in bundle["facts"]}
+
+
+def predicted_paths(bundle: Mapping[str, Any]) -> frozenset[str]:
+    """The facts that the effect is expected to change, as they were shown."""
+    return frozenset(item["fact"] for item in bundle["difference"])
+
+
+def digests(bundle: Mapping[str, Any]) -> dict[str, str]:
+    """The facts that the evidence stands on, path to digest; empty where there was no such fact."""
+    predicted = predicted_paths(bundle)
+    known = {
+        item["path"]: item["digest"]
+        for item in bundle["facts"]
+        if item["depended_on"] or item["path"] in predicted
+    }
+    return dict.fromkeys(predicted, "") | known
 
 
 def _proposal(proposal: Proposal, asked: JudgedProposal) -> dict[str, Any]:
@@ -166,16 +212,18 @@ def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
     """The facts with their source, so that the page can show age and hash without asking the live world."""
     world = judgement.facts.world
     rows = {row.path: row for row in Fact.objects.of(judgement.proposal.tenant).filter(path__in=list(world))}
-    moves = {
-        item.fact: item.move.value
-        for item in evaluate.judge_freshness(
+    judged = (
+        ()
+        if safety.why_unsafe(kind)
+        else evaluate.judge_freshness(
             kind,
             params=judgement.proposal.params,
             constraints=judgement.proposal.execution_constraints,
             seen={} if judgement.facts.snapshot is None else judgement.facts.snapshot.facts,
             current=world,
         )
-    }
+    )
+    moves = {item.fact: item.move.value for item in judged}
     return [
         {
             "path": path,

@@ -11,14 +11,15 @@ from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence, waiting
 from runtime.contracts.states import Impact
-from runtime.contracts.verdict import Finding
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.recheck import Withdrawn
 from runtime.models import Flow, Intent, Proposal, Verdict
 from runtime.models.ids import new_id
 
 IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
 EFFECT_CHARS = 1000
+FIGURE_CHARS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +40,16 @@ def open_escalation(
     family: str,
     reason: str,
     at: datetime,
+    withdrawn: Withdrawn | None = None,
 ) -> Opened:
-    """Open an escalation with revision 1 of its evidence. The caller holds the flow and writes the entry."""
+    """Open an escalation with revision 1 of its evidence. The caller holds the flow and writes the entry.
+
+    With `withdrawn` the person is shown the rules in force and what they no longer grant.
+    """
     kind_of = Family(family)
     judgement, rules, answer = evidence.from_row(verdict)
+    if withdrawn is not None:
+        judgement, rules, answer = evidence.under(withdrawn, judgement=judgement, rules=rules, verdict=answer)
     escalation_id = new_id()
     body = canonical.encode(
         evidence.build(
@@ -58,7 +65,6 @@ def open_escalation(
             at=at,
         )
     )
-    shown = _crossed(answer, reason)
     row = Escalation.objects.create(
         escalation_id=escalation_id,
         tenant=flow.tenant,
@@ -71,9 +77,7 @@ def open_escalation(
         impact_rank=IMPACT_RANK[answer.impact],
         agent_id=judgement.facts.agent.agent_id,
         policy_kind=judgement.proposal.policy_kind,
-        effect=answer.effect_text[:EFFECT_CHARS],
-        proposed_value=(shown.proposed_value or "")[:64] if shown else "",
-        limit=(shown.limit or "")[:64] if shown else "",
+        **figures(answer, reason),
         evidence_hash=canonical.digest(body),
         opened_at=at,
         deadline_at=_deadline(kind_of, rules, at),
@@ -117,5 +121,11 @@ def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:
     return at + timedelta(seconds=sla_s)
 
 
-def _crossed(answer: VerdictContract, reason: str) -> Finding | None:
-    return next((finding for finding in answer.reasons if finding.code == reason), None)
+def figures(answer: VerdictContract, reason: str) -> dict[str, str]:
+    """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
+    crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
+    return {
+        "effect": answer.effect_text[:EFFECT_CHARS],
+        "proposed_value": (crossed.proposed_value or "")[:FIGURE_CHARS] if crossed else "",
+        "limit": (crossed.limit or "")[:FIGURE_CHARS] if crossed else "",
+    }

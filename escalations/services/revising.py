@@ -9,7 +9,7 @@ from audit import canonical, events
 from escalations.contracts import Family
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence
-from escalations.services.opening import IMPACT_RANK
+from escalations.services.opening import IMPACT_RANK, figures
 from runtime.kernel.rules import evaluate
 from runtime.models import Agent, Flow, Proposal
 from runtime.queries import clock
@@ -57,7 +57,7 @@ def revise_if_drifted(
     return _store(
         escalation=escalation,
         body=canonical.encode(body),
-        impact=fresh.verdict.impact,
+        fresh=fresh,
         why=why,
         journal=journal,
     )
@@ -72,7 +72,7 @@ def revise_with_answer(
     return _store(
         escalation=escalation,
         body=canonical.encode(body),
-        impact=fresh.verdict.impact,
+        fresh=fresh,
         why=f"{answer}, {drift}" if drift else answer,
         journal=journal,
     )
@@ -134,26 +134,36 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Recon
     return ", ".join(reasons)
 
 
-def _moved(shown: Mapping[str, Any], fresh: judging.Reconsidered) -> list[str]:
+def _moved(shown: Mapping[str, Any], fresh: judging.Reconsidered) -> tuple[str, ...]:
     if fresh.rules.kind is None:
-        return []
+        return ()
     asked = fresh.judgement.proposal
-    judged = evaluate.judge_freshness(
+    return evaluate.list_moved(
         fresh.rules.kind,
         params=asked.params,
         constraints=asked.execution_constraints,
         seen=evidence.seen_facts(shown),
         current=fresh.judgement.facts.world,
     )
-    return [item.fact for item in judged if item.move not in evaluate.FRESH]
 
 
-def _store(*, escalation: Escalation, body: bytes, impact: Any, why: str, journal: Journal) -> Revised:
-    escalation.revision += 1
-    escalation.version += 1
-    escalation.evidence_hash = canonical.digest(body)
-    escalation.impact, escalation.impact_rank = impact, IMPACT_RANK[impact]
-    escalation.save(update_fields=["revision", "version", "evidence_hash", "impact", "impact_rank"])
+def _store(
+    *, escalation: Escalation, body: bytes, fresh: judging.Reconsidered, why: str, journal: Journal
+) -> Revised:
+    impact = fresh.verdict.impact
+    moved: dict[str, Any] = {
+        "revision": escalation.revision + 1,
+        "version": escalation.version + 1,
+        "evidence_hash": canonical.digest(body),
+        "impact": impact,
+        "impact_rank": IMPACT_RANK[impact],
+    }
+    # The queue shows the figures in force; of what has run, and without rules, they stay as they were.
+    if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
+        moved |= figures(fresh.verdict, escalation.reason)
+    for name, value in moved.items():
+        setattr(escalation, name, value)
+    escalation.save(update_fields=list(moved))
     Evidence.objects.create(
         escalation=escalation,
         revision=escalation.revision,

@@ -6,16 +6,17 @@ from typing import Any
 
 from escalations.contracts import Family, State
 from escalations.models import Escalation, Question
-from escalations.policy import Situation
+from escalations.policy import OwnerLeft, Situation
+from escalations.services import evidence
 from runtime.contracts.states import AgentStatus, Impact, IntentState
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.models import Agent
-from runtime.queries import intents
+from runtime.queries import doubts, intents, ownership
 
 
-def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Situation:
-    """The situation of one escalation; `shown` is the decoded bundle in force."""
+def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: datetime) -> Situation:
+    """The situation of one escalation at `at`; `shown` is the decoded bundle in force."""
     manifest, intent = agent.active_manifest, escalation.intent
     return Situation(
         family=Family(escalation.family),
@@ -33,8 +34,17 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any]) -> Sit
         questions_asked=Question.objects.filter(escalation=escalation).count(),
         waiting_until_ms=_ms(escalation.waiting_until),
         in_doubt=intent is not None
-        and (intent.state == IntentState.IN_DOUBT or intents.is_in_doubt(intent=intent)),
+        and (intent.state == IntentState.IN_DOUBT or doubts.is_in_doubt(intent=intent)),
         steps_done=intent is not None and intents.has_taken_effect(intent=intent),
+        crosses_limit=intent is not None and bool(evidence.referred(shown)),
+        owners_left=tuple(
+            OwnerLeft(
+                owner=change.owner_before,
+                changed_by=(change.asked_by, change.agreed_by),
+                at_ms=moments.to_ms(change.agreed_at or at),
+            )
+            for change in ownership.list_recent(agent=agent, at=at)
+        ),
     )
 
 

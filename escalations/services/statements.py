@@ -10,22 +10,37 @@ from audit import canonical, events, signing
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services.wishes import Wish
-from runtime.contracts.states import FeedbackType
+from runtime.contracts.states import Effect, FeedbackType
 from runtime.kernel import moments
 from runtime.services.journal import Journal
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seen:
+    """The revision of the evidence that the person had on the page. Only a stop may be of an older one."""
+
+    revision: int
+    evidence_hash: str
+    impact: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Order:
-    """A decision that policy allows, with everything its statement names."""
+    """A decision that policy allows, with everything its statement names.
+
+    `shown` is the decoded bundle of the revision in force, `seen` the revision that the person signs.
+    `effect` is what the person says became of a call in doubt; None where nothing is, or nothing is said.
+    """
 
     escalation: Escalation
+    seen: Seen
     person: Person
     user: Any
     wish: Wish
     shown: Mapping[str, Any]
     solo: bool
     at: datetime
+    effect: Effect | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +60,15 @@ class Taken:
 
 def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
     """Sign the statement, store the one decision row, record it and tell the agent."""
-    row, wish = order.escalation, order.wish
+    row, wish, seen = order.escalation, order.wish, order.seen
     statement = canonical.encode(_statement(order, taken))
     signer = signing.signer()
     signature = signer.sign(statement)
     decision = Decision.objects.create(
         escalation=row,
         action=wish.action,
-        revision=row.revision,
-        evidence_hash=row.evidence_hash,
+        revision=seen.revision,
+        evidence_hash=seen.evidence_hash,
         justification=wish.justification,
         approver=order.user,
         solo=order.solo,
@@ -67,15 +82,18 @@ def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
         events.EscalationDecided(
             escalation_id=str(row.pk),
             action=wish.action,
-            revision=row.revision,
-            evidence_hash=row.evidence_hash,
+            revision=seen.revision,
+            evidence_hash=seen.evidence_hash,
             statement_digest=canonical.digest(statement),
             signature=signature.hex(),
             key_id=signer.key_id,
             proposal_id=taken.proposal_id,
+            effect=order.effect,
         ),
     )
     resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": wish.action.value}
+    if order.effect is not None:
+        resolved["effect"] = order.effect.value
     if taken.params is not None:
         resolved["params"] = dict(taken.params)
     if taken.superseded_intent_id is not None:
@@ -85,15 +103,15 @@ def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
 
 
 def _statement(order: Order, taken: Taken) -> dict[str, Any]:
-    row, wish = order.escalation, order.wish
+    row, wish, seen = order.escalation, order.wish, order.seen
     stated: dict[str, Any] = {
         "type": "dir-console/decision/1",
         "tenant": row.tenant,
         "escalation_id": str(row.pk),
         "dfid": str(row.flow_id),
-        "revision": row.revision,
-        "evidence_hash": row.evidence_hash,
-        "impact": row.impact,
+        "revision": seen.revision,
+        "evidence_hash": seen.evidence_hash,
+        "impact": seen.impact,
         "action": wish.action.value,
         "params": None if taken.params is None else dict(taken.params),
         "conditions": list(wish.conditions),
@@ -105,7 +123,10 @@ def _statement(order: Order, taken: Taken) -> dict[str, Any]:
         "valid_until": None if taken.valid_until is None else moments.iso(moments.to_ms(taken.valid_until)),
         "nonce": secrets.token_hex(16),
     }
+    if seen.revision != row.revision:
+        stated["revision_in_force"] = row.revision
+    if order.effect is not None:
+        stated["effect"] = order.effect.value
     if taken.superseded_intent_id is not None:
         stated["superseded_intent_id"] = taken.superseded_intent_id
-        stated["earlier_call_without_effect"] = wish.no_effect
     return stated

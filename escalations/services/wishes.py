@@ -1,17 +1,19 @@
-"""What a person asks for, as the form said it."""
+"""What a person asks for, or states, as the form said it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from escalations.contracts import Action
+from runtime.contracts.states import Effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
     """What the form said. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
 
-    `no_effect` states that an earlier call in doubt did not take effect and will not.
+    `effect` states what became of an earlier call in doubt; None: the form says nothing of it.
     """
 
     action: Action
@@ -23,4 +25,14 @@ class Wish:
     params: Mapping[str, Any] | None = None
     receipt: Mapping[str, Any] | None = None
     typed_again: str = ""
-    no_effect: bool = False
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What the form says of one call: the attempt it was shown as, what became of it, and why."""
+
+    intent_id: UUID
+    number: int
+    effect: Effect | None
+    reason: str

@@ -15,6 +15,8 @@ from runtime.views import presenters, proposals, walks
 
 Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
+# An intent is told from others by the end of its id.
+LONGEST_SOURCE = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,32 @@ class FactShown:
     value: str
     version: str
     writer: str
+    source: str
     written_at: datetime | None
     digest: str
     depended_on: bool
     now: str
     material: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A fact that the effect is expected to change. `fact` is where it stands, None where it is not there."""
+
+    path: str
+    current: str
+    proposed: str
+    fact: FactShown | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A parameter of which the agent states another figure than the runtime works out."""
+
+    name: str
+    stated: str
+    live: str
+    is_less: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +83,8 @@ class Case:
     """Everything the evidence sections say."""
 
     effect: Sequence[Piece]
-    difference: Sequence[tuple[str, str, str]]
+    stated: Sequence[Stated]
+    difference: Sequence[Expected]
     calls: Sequence[tuple[str, str]]
     reversible: bool
     undo: Sequence[str]
@@ -94,9 +118,8 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
     operational = bundle["operational"] or {}
     return Case(
         effect=segments(bundle, ""),
-        difference=[
-            (item["fact"], _value(item["current"]), _value(item["proposed"])) for item in bundle["difference"]
-        ],
+        stated=[] if "figures" not in bundle else stated(bundle["figures"], kind["params_schema"]),
+        difference=_expected(bundle, facts),
         calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
         reversible=bool(kind["reversible"]),
         undo=[str(step) for step in kind["undo"]],
@@ -124,6 +147,34 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         rules_digest=bundle["policy_bundle_hash"],
         raw=presenters.pretty(bundle),
     )
+
+
+def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[Stated]:
+    """The figures in which what was stated differs from what the runtime works out."""
+    properties = params_schema.get("properties", {})
+    return [
+        Stated(
+            name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
+            stated=item["stated_text"],
+            live=item["live_text"],
+            is_less=not isinstance(item["stated"], int | float) or item["stated"] < item["live"],
+        )
+        for item in figures
+        if item["stated"] is not None and item["stated"] != item["live"]
+    ]
+
+
+def _expected(bundle: Bundle, facts: Sequence[FactShown]) -> list[Expected]:
+    known = {fact.path: fact for fact in facts}
+    return [
+        Expected(
+            path=item["fact"],
+            current=_value(item["current"]),
+            proposed=_value(item["proposed"]),
+            fact=known.get(item["fact"]),
+        )
+        for item in bundle["difference"]
+    ]
 
 
 def _answer(item: Mapping[str, Any]) -> AnswerShown:
@@ -170,6 +221,7 @@ def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[
         value=_value(item["value"]),
         version="" if item["version"] is None else str(item["version"]),
         writer=item["writer"],
+        source=effects.shorten(effects.visible(item["writer"]), LONGEST_SOURCE),
         written_at=parse_datetime(item["written_at"]) if item["written_at"] else None,
         digest=item["digest"],
         depended_on=item["depended_on"],
@@ -210,6 +262,8 @@ def _told(bundle: Bundle) -> dict[str, str]:
     for item in bundle.get("questions", ()):
         words = " ".join(item["answer"].split())
         told[f"answer to question {item['number']}, unverified"] = _cut(_value(words))
+    for item in bundle.get("figures", ()):
+        told[f"live figure of {item['param']}"] = item["live_text"]
     told["impact"] = bundle["impact"]
     told["rules in force"] = bundle["policy_bundle_hash"][:16]
     return told

@@ -4,24 +4,28 @@ A refusal shows the page again, through `detail.page(request, escalation_id, pro
 problem's status, so that nothing that was typed is lost.
 """
 
-from typing import Any
+from functools import wraps
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from audit.permissions import Role, require, signed_in, tenant_of
-from escalations import forms
-from escalations.contracts import Action
+from audit.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
+from escalations import forms, policy, queries
+from escalations.contracts import Action, State
 from escalations.models import Escalation
-from escalations.services import claiming, deciding, dry_running, revising
+from escalations.services import claiming, comparing, deciding, dry_running, revising
 from escalations.services.wishes import Wish
-from escalations.views import detail
+from escalations.views import case, detail, drafts
 from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
-from runtime.services import races
+from runtime.queries import clock
+from runtime.services import agents, races
 
 DONE: dict[Action, str] = {
     Action.OVERRIDE: "Overridden. It runs as the agent proposed.",
@@ -36,13 +40,40 @@ DONE: dict[Action, str] = {
 BUSY = Problem(status=409, code="BUSY", detail="Somebody else was faster. Look again, then decide.")
 
 
-@require_POST
+def post_here(view: GuardedView) -> GuardedView:
+    """Take POST alone. Whoever opens the address, from its bar or a restored tab, gets a link to the page."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, escalation_id: UUID) -> HttpResponseBase:
+        if request.method in {"GET", "HEAD"}:
+            context = {
+                "status": 405,
+                "title": "Nothing is decided by opening this address",
+                "detail": "A decision is taken with the form of the escalation's page.",
+                "href": reverse("escalation", args=[escalation_id]),
+                "action": "Go to the escalation",
+            }
+            answer = render(request, "error.html", context, status=405)
+            answer["Allow"] = "POST"
+            return answer
+        return require_POST(view)(request, escalation_id)
+
+    result = cast(GuardedView, guarded)
+    result.required_roles = view.required_roles
+    return result
+
+
+@post_here
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Take one decision. Who may is decided, and recorded, by the service."""
     wish = _wish(request, escalation_id)
     if isinstance(wish, Problem):
+        _record_unreadable(request, wish)
         return _again(request, escalation_id, wish)
+    held = _held_by_another(request, escalation_id, wish)
+    if held is not None:
+        return _again(request, escalation_id, held)
     try:
         outcome = deciding.decide(
             tenant=tenant_of(request.user),
@@ -55,17 +86,20 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         outcome = BUSY
     if isinstance(outcome, Problem):
         return _again(request, escalation_id, outcome)
+    drafts.forget(request, escalation_id)
     messages.success(request, DONE[outcome.action])
     if outcome.action is Action.REQUEST_INFO:
         return redirect("escalation", escalation_id=escalation_id)
     return redirect("flow", dfid=outcome.dfid)
 
 
-@require_POST
+@post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """What the gate would say to the changed parameters; nothing is stored."""
     wish = _wish(request, escalation_id)
+    if isinstance(wish, Problem):
+        _record_unreadable(request, wish)
     answer = (
         wish
         if isinstance(wish, Problem)
@@ -73,12 +107,19 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=wish
         )
     )
-    context = {"problem": answer} if isinstance(answer, Problem) else {"verdict": answer}
-    status = answer.status if isinstance(answer, Problem) else 200
-    return render(request, "escalations/_dry_run.html", context, status=status)
+    if isinstance(answer, Problem):
+        # htmx leaves an answer with an error's status out of the page.
+        status = 200 if "HX-Request" in request.headers else answer.status
+        return render(request, "escalations/_dry_run.html", {"problem": answer}, status=status)
+    figures = [item.model_dump(mode="json") for item in answer.figures]
+    context = {
+        "verdict": answer,
+        "stated": case.stated(figures, _params_schema(request, escalation_id) or {}),
+    }
+    return render(request, "escalations/_dry_run.html", context)
 
 
-@require_POST
+@post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Tell colleagues that one is looking."""
@@ -89,7 +130,7 @@ def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-@require_POST
+@post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Give the claim back."""
@@ -101,14 +142,52 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 
 
 def _wish(request: HttpRequest, escalation_id: UUID) -> Wish | Problem:
-    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
-    if row is None:
+    schema = _params_schema(request, escalation_id)
+    if schema is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    schema: dict[str, Any] = revising.get_shown(row).get("kind", {}).get("params_schema", {})
     return forms.read_wish(request.POST, params_schema=schema)
 
 
+def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
+    """What could not be read as a decision never comes to the service, which records all others."""
+    agents.record_refusal(
+        tenant=tenant_of(request.user),
+        stream=actor_of(request.user),
+        code=problem.code,
+        path=request.path,
+        detail=problem.detail,
+    )
+
+
+def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
+    """The schema of what was proposed, as shown; empty where nothing was, None without such an escalation."""
+    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
+    if row is None:
+        return None
+    # The service refuses what stands on rewritten rows; until then no schema of theirs is read.
+    shown = {} if comparing.compare_basis(row) else revising.get_shown(row)
+    schema: dict[str, Any] = shown.get("kind", {}).get("params_schema", {})
+    return schema
+
+
+def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: Wish) -> Problem | None:
+    """A claim is a courtesy: the page asks who decides over it to say so; a plain post is not asked."""
+    is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
+    if is_told or wish.action in policy.STOPPING | {Action.REQUEST_INFO}:
+        return None
+    row = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
+    if row is None or row.state != State.OPEN or row.claimed_by is None or row.claimed_by == request.user:
+        return None
+    if row.claimed_until is None or row.claimed_until <= clock.now():
+        return None
+    detail_text = (
+        f"{row.claimed_by.get_username()} is looking at this. Tick that you decide anyway, or abort."
+    )
+    return Problem(status=409, code=detail.OVER_CLAIM, detail=detail_text)
+
+
 def _again(request: HttpRequest, escalation_id: UUID, problem: Problem) -> HttpResponse:
+    drafts.keep(request, escalation_id)
     return detail.page(request, escalation_id, problem=problem, entered=request.POST)
 
 

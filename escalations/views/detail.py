@@ -14,19 +14,27 @@ from audit.permissions import signed_in, tenant_of
 from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import situations
-from escalations.views import case, silent
-from escalations.views.person import person_of
+from escalations.services import comparing, situations
+from escalations.views import case, drafts, silent
+from escalations.views.person import others, person_of
+from runtime.contracts import recorded
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Direction, Effect
 from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
 from runtime.models import Proposal
 from runtime.queries import clock
-from runtime.views import params
+from runtime.views import params, proposals
 from runtime.views import presenters as words
 
 CONFLICT = 409
+# The one 409 after which nothing else has to be looked at again: somebody is looking at this too.
+OVER_CLAIM = "CLAIMED_BY_ANOTHER"
+# Live parts of the page beside the questions to the agent.
+PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
+UNTRUSTED = "This case does not match the ledger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     revised = str(escalation.revision) != request.GET.get("revision")
     context = {
         "escalation": escalation,
+        "row": _row(request, escalation),
         "changed": changed or revised,
         "revised": revised,
         "ended": words.badge(presenters.RESOLUTIONS, escalation.resolution)
@@ -94,10 +103,12 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @require_safe
 @signed_in
 def questions(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """What is asked of the agent, or with `part=clock` how the clock stands, for live updates."""
+    """What is asked of the agent; with `part=` the clock, the claim, or what deciding over it asks."""
     escalation = _get(request, escalation_id)
-    template = "_clock.html" if request.GET.get("part") == "clock" else "_asked.html"
-    return render(request, f"escalations/{template}", _asked(request, escalation))
+    template = PARTS.get(request.GET.get("part", ""), "_asked.html")
+    may_decide = bool(person_of(request).roles & policy.DECIDING_ROLES)
+    context = {**_asked(request, escalation), "may_decide": may_decide}
+    return render(request, f"escalations/{template}", context)
 
 
 def page(
@@ -112,18 +123,24 @@ def page(
     After a 409 the person must look again: the action and the amount typed again are not kept.
     """
     escalation = _get(request, escalation_id)
-    revisions = [canonical.decode(bytes(row.body)) for row in queries.list_evidence(escalation=escalation)]
-    bundle = revisions[0]
-    kept = dict(entered.items()) if entered is not None else {}
-    if problem is not None and problem.status == CONFLICT:
+    known = comparing.of(escalation)
+    untrusted = comparing.compare_basis(escalation, known)
+    rows = queries.list_evidence(escalation=escalation)
+    wrong = {mismatch.row_id for mismatch in comparing.compare_evidence(known, rows)}
+    whole = [row for row in rows if f"revision {row.revision}" not in wrong]
+    revisions = [] if untrusted else [canonical.decode(bytes(row.body)) for row in whole]
+    bundle = revisions[0] if revisions else {}
+    kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
+    if problem is not None and problem.status == CONFLICT and problem.code != OVER_CLAIM:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
         **_asked(request, escalation),
-        **_about(escalation, revisions),
+        **(_about(escalation, revisions) if revisions else {"quiet": None}),
+        "untrusted": untrusted,
         "history": _history(escalation),
         "problem": problem,
         "entered": kept,
-        **_decision(escalation),
+        **_decision(escalation, known),
         **_form(request, escalation, bundle, kept),
     }
     status = 200 if problem is None else problem.status
@@ -137,7 +154,17 @@ def _about(escalation: Escalation, revisions: Sequence[Mapping[str, Any]]) -> di
     return {
         "case": _case(escalation, escalation.proposal, revisions[0]),
         "changes": case.compare(revisions[1], revisions[0]) if len(revisions) > 1 else [],
+        "recorded": _recorded(escalation.proposal),
+        "expected": proposals.expected(escalation.proposal),
     }
+
+
+def _recorded(proposal: Proposal) -> list[str]:
+    """What the rules of the verdict hold that nothing enforces: no decision may lean on it."""
+    rules = Rules.from_bytes(bytes(proposal.verdict.bundle.body))
+    of_kind = () if rules.kind is None else recorded.names(rules.kind)
+    of_manifest = () if rules.manifest is None else recorded.names(rules.manifest)
+    return [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
 
 
 def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
@@ -169,6 +196,7 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
         "is_open": row.open,
         "asked": asked,
         "most_questions": policy.MAX_QUESTIONS,
+        "never_answered": queries.count_unanswered(tenant=escalation.tenant, agent_id=escalation.agent_id),
         "newest": asked[-1] if asked else None,
         "unanswered": [item for item in asked if item["question"].answered_at is None],
     }
@@ -180,17 +208,16 @@ def _case(escalation: Escalation, proposal: Proposal, bundle: Mapping[str, Any])
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
     is_open = escalation.state == contracts.State.OPEN
     kind = Rules.from_bytes(bytes(proposal.verdict.bundle.body)).kind
-    material: frozenset[str] = frozenset()
+    material: tuple[str, ...] = ()
     if is_open and kind is not None:
-        judged = evaluate.judge_freshness(
+        material = evaluate.list_moved(
             kind,
             params=bundle["proposal"]["params"],
             constraints=bundle["proposal"]["execution_constraints"],
             seen=seen,
             current=live,
         )
-        material = frozenset(item.fact for item in judged if item.move not in evaluate.FRESH)
-    return case.read(bundle, live=live if is_open else {}, material=material)
+    return case.read(bundle, live=live if is_open else {}, material=frozenset(material))
 
 
 def _history(escalation: Escalation) -> dict[str, Any]:
@@ -213,15 +240,22 @@ def _history(escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _decision(escalation: Escalation) -> dict[str, Any]:
-    """The decision that was made, from its signed statement."""
+def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, Any]:
+    """The decision that was made, from its signed statement; where its row does not match, only that."""
     decision = getattr(escalation, "decision", None)
     if decision is None:
-        return {"decision": None}
+        return {"decision": None, "untrusted_decision": ["decision"] if known.decided else []}
+    wrong = comparing.compare_decision(known, decision)
+    if wrong:
+        return {"decision": None, "untrusted_decision": wrong}
+    statement = canonical.decode(bytes(decision.statement))
+    ran = queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id"))
     return {
         "decision": decision,
         "decision_badge": words.badge(presenters.RESOLUTIONS, decision.action),
-        "statement": canonical.decode(bytes(decision.statement)),
+        "effect_badge": presenters.EFFECT_BADGES.get(statement.get("effect", "")),
+        "in_force": statement.get("revision_in_force"),
+        "ran": None if ran is None else proposals.intent_shown(ran),
         "statement_digest": canonical.digest(bytes(decision.statement)),
         "signature": bytes(decision.signature).hex(),
     }
@@ -232,31 +266,58 @@ def _form(
 ) -> dict[str, Any]:
     """The actions of the family, each allowed or with the sentence why not, as the POST would answer."""
     person = person_of(request)
-    situation = situations.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle)
-    now_ms = moments.to_ms(clock.now())
+    at = clock.now()
+    situation = situations.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle, at=at)
+    now_ms = moments.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms)
         for action in contracts.ACTIONS[situation.family]
     }
+    if not bundle:
+        answers = {
+            action: answer
+            if action in policy.STOPPING
+            else policy.Denied(Reason.TAMPERED, UNTRUSTED, CONFLICT)
+            for action, answer in answers.items()
+        }
     step_up = any(
         isinstance(answer, policy.Denied) and answer.code == "STEP_UP" for answer in answers.values()
     )
     weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
+    is_bound = any(
+        isinstance(answer, policy.Denied) and answer.code == "SEPARATION_OF_DUTY"
+        for answer in answers.values()
+    )
     return {
+        "others": others(person, situation, at=at) if is_bound else None,
         "choices": [_choice(action, answer, kept, situation.family) for action, answer in answers.items()],
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
         "weighty": weighty,
-        "type_again": any(policy.is_typed_again(action, situation.impact) for action in answers),
+        "type_again": " ".join(
+            f"for-{action}" for action in answers if policy.is_typed_again(action, situation)
+        ),
         "in_doubt": situation.in_doubt,
+        "effects": _effects(bundle, kept) if situation.in_doubt else [],
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
-        "fields": _fields(bundle, kept) if escalation.proposal is not None else [],
+        "figures": {f"param:{item['param']}" for item in bundle.get("figures", ())},
+        "fields": _fields(bundle, kept) if escalation.proposal is not None and bundle else [],
     }
 
 
 def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[params.Field]:
     return params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
+
+
+def _effects(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[presenters.EffectOption]:
+    """What may be said of the call in doubt: nothing is known until somebody says otherwise."""
+    chosen, about = kept.get("effect", ""), bundle.get("operational", {})
+    return presenters.effect_options(
+        target=about.get("target", ""),
+        undoes=about.get("direction") == Direction.COMPENSATE,
+        chosen=chosen if chosen in Effect.values() else Effect.UNKNOWN.value,
+    )
 
 
 def _choice(

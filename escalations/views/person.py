@@ -1,30 +1,76 @@
 """Who asks, as policy may know: from the session and the database as they are now, never from the form."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
 from allauth.account.authentication import get_authentication_records
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from audit.permissions import roles_of
-from escalations.policy import DECIDING_ROLES, Person
+from escalations import policy
+from escalations.policy import DECIDING_ROLES, Person, Situation
+from runtime.kernel import moments, separation
+from runtime.queries import clock, memberships
+
+MOST_NAMED = 20
 
 
 def person_of(request: HttpRequest) -> Person:
     """The signed-in person with roles, groups and the time of the last password."""
-    user = request.user
+    user, at = request.user, clock.now()
+    user_id = int(user.pk or 0)
     records = get_authentication_records(request, user)
     confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
-    memberships = User.groups.through.objects.filter(user_id=int(user.pk or 0))
+    deciders = memberships.list_holders(groups=DECIDING_ROLES, at=at)
     return Person(
-        user_id=int(user.pk or 0),
+        user_id=user_id,
         username=user.get_username(),
         roles=frozenset(role.value for role in roles_of(user)),
-        groups=frozenset(memberships.values_list("group__name", flat=True)),
+        groups=memberships.groups_of(user_pk=user_id, at=at),
         confirmed_at_ms=max(confirmed, default=None),
-        is_solo=_is_solo(),
+        is_solo=deciders.keys() <= {user_id},
     )
 
 
-def _is_solo() -> bool:
-    """One person runs this installation: there is nobody else who could decide (recorded on the decision)."""
-    deciders = User.objects.filter(is_active=True, groups__name__in=DECIDING_ROLES).distinct()
-    return deciders.count() == 1
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Who else decides here, where the person who asks may not.
+
+    `bound` may not for as long as they own the agent. `alone_from` is when who asks will be the only one
+    who has decided here for days; None where somebody else still does.
+    """
+
+    free: Sequence[str]
+    later: Sequence[tuple[str, datetime]]
+    bound: Sequence[str]
+    alone_from: datetime | None
+
+
+def others(person: Person, situation: Situation, *, at: datetime) -> Others:
+    """When anybody may decide on this: everybody with a role that decides, by name."""
+    holders = memberships.list_holders(groups=DECIDING_ROLES, at=at)
+    active = [pk for pk, until in holders.items() if until is None]
+    named = User.objects.filter(pk__in=active).order_by("username").values_list("pk", "username")
+    free, later, bound = list[str](), list[tuple[str, datetime]](), list[str]()
+    for pk, name in named[:MOST_NAMED]:
+        them = Person(
+            user_id=pk,
+            username=name,
+            roles=frozenset(),
+            groups=memberships.groups_of(user_pk=pk, at=at),
+            confirmed_at_ms=None,
+            is_solo=False,
+        )
+        ties = policy.ties(them, situation, now_ms=moments.to_ms(at))
+        if not ties:
+            free.append(name)
+        elif ties[0].until_ms is None:
+            bound.append(name)
+        else:
+            later.append((name, moments.from_ms(ties[0].until_ms)))
+    gone = [until for until in holders.values() if until is not None]
+    is_last = gone and set(active) <= {person.user_id}
+    alone_from = max(gone) + timedelta(days=separation.DAYS) if is_last else None
+    return Others(free, sorted(later, key=lambda item: item[1]), bound, alone_from)

@@ -38,7 +38,11 @@ def queue(request: HttpRequest) -> HttpResponse:
     swapped = "HX-Request" in request.headers
     if swapped and request.GET.get("part") == "views":
         counts = queries.count_open(tenant=tenant)
-        return render(request, "escalations/_views.html", {"views": _views(request, counts)})
+        return render(
+            request,
+            "escalations/_views.html",
+            {"views": _views(request, counts, left=queries.count_left(tenant=tenant))},
+        )
     shown_closed = request.GET.get("show") == "closed"
     shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
     context: dict[str, object] = _rows(request, shown) | {
@@ -53,7 +57,10 @@ def queue(request: HttpRequest) -> HttpResponse:
     counts = queries.count_open(tenant=tenant)
     address = request.GET.copy()
     address["part"] = "views"
-    context |= {"views": _views(request, counts), "views_url": f"{request.path}?{address.urlencode()}"}
+    context |= {
+        "views": _views(request, counts, left=queries.count_left(tenant=tenant)),
+        "views_url": f"{request.path}?{address.urlencode()}",
+    }
     return render(request, "escalations/queue.html", context)
 
 
@@ -125,7 +132,7 @@ def _ids(text: str) -> list[UUID]:
     return [found for found in read if found is not None]
 
 
-def _views(request: HttpRequest, counts: queries.Counts) -> list[dict[str, object]]:
+def _views(request: HttpRequest, counts: queries.Counts, *, left: int) -> list[dict[str, object]]:
     chosen = {name: request.GET.get(name, "") for name in ("impact", "family", "mine", "show")}
     options: list[tuple[str, dict[str, str], int | None]] = [
         ("All open", {}, counts.total),
@@ -136,7 +143,7 @@ def _views(request: HttpRequest, counts: queries.Counts) -> list[dict[str, objec
         ("Mine", {"mine": "1"}, None),
         ("Closed", {"show": "closed"}, None),
     ]
-    return [
+    views: list[dict[str, object]] = [
         {
             "word": word,
             "url": "?" + "&".join(f"{key}={value}" for key, value in query.items())
@@ -147,3 +154,6 @@ def _views(request: HttpRequest, counts: queries.Counts) -> list[dict[str, objec
         }
         for word, query, n in options
     ]
+    # Not escalations: nobody waits for an answer there, and yet something is to be found out.
+    views.insert(-1, {"word": "Calls in doubt", "url": "/escalations/in-doubt/", "n": left, "current": False})
+    return views

@@ -1,0 +1,177 @@
+"""The rows of escalations against the entries of their flows, for `verify_ledger`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from audit import canonical, row_checks, signing
+from audit.chain import Break, Fault
+from audit.events import Kind
+from audit.models import Payload
+from audit.row_checks import Entry, Found
+from escalations.contracts import State
+from escalations.models import Decision, Escalation, Evidence, Question
+
+_ENDS = {
+    Kind.ESCALATION_DECIDED: State.RESOLVED,
+    Kind.ESCALATION_EXPIRED: State.EXPIRED,
+    Kind.ESCALATION_WITHDRAWN: State.WITHDRAWN,
+}
+_REVISIONS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED)
+_ASKED = (Kind.INFORMATION_REQUESTED, Kind.INFORMATION_ANSWERED)
+
+
+class EscalationRowCheck(row_checks.FlowRows):
+    """Escalations, their evidence, their questions, and the signed decisions on them."""
+
+    # Every flow is opened: one without an escalation in its entries must have none in the tables.
+    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED})
+    not_proved = (
+        "escalations_escalation: who has claimed it, how long it waits, and its columns for the queue",
+    )
+
+    def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[Break]:
+        """All findings of some flows."""
+        found = Found()
+        escalations = _compare_escalations(found, flows)
+        _compare_evidence(found, flows, escalations)
+        _compare_decisions(found, flows, escalations)
+        _compare_questions(found, flows, escalations)
+        return found.breaks
+
+
+Rows = Mapping[str, tuple[Any, ...]]
+
+
+def _of_kind(flows: Mapping[UUID, Sequence[Entry]], *kinds: Kind) -> list[Entry]:
+    return [entry for entries in flows.values() for entry in entries if entry.kind in kinds]
+
+
+def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) -> Rows:
+    columns = ("pk", "flow_id", "tenant", "family", "reason", "state", "revision", "evidence_hash")
+    rows = {str(row[0]): row for row in Escalation.objects.filter(flow__in=flows).values_list(*columns)}
+    ends = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_ENDS)}
+    newest = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_REVISIONS)}
+    opened = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, Kind.ESCALATION_OPENED)}
+    for name, entry in opened.items():
+        if name not in rows:
+            found.missing(entry, f"the escalation {name}")
+            continue
+        _, _, _, family, reason, state, revision, evidence_hash = rows[name]
+        end, last = ends.get(name), newest[name]
+        found.same(entry, "escalation.family", entry.payload["family"], family)
+        found.same(entry, "escalation.reason", entry.payload["reason"], reason)
+        found.same(end or entry, "escalation.state", _ENDS[Kind(end.kind)] if end else State.OPEN, state)
+        found.same(last, "escalation.revision", last.payload["revision"], revision)
+        found.same(last, "escalation.evidence_hash", last.payload["evidence_hash"], evidence_hash)
+    for name in rows.keys() - opened.keys():
+        found.without_entry(rows[name][2], str(rows[name][1]), f"the escalation {name}")
+    return rows
+
+
+def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+    columns = ("escalation_id", "revision", "body", "hash")
+    rows = {
+        (str(row[0]), row[1]): row[2:]
+        for row in Evidence.objects.filter(escalation__flow__in=flows).values_list(*columns)
+    }
+    for entry in _of_kind(flows, *_REVISIONS):
+        said = entry.payload
+        row = rows.pop((said["escalation_id"], said["revision"]), None)
+        if row is None:
+            found.missing(entry, f"revision {said['revision']} of the evidence")
+            continue
+        found.bytes(entry, "evidence.body", said["evidence_hash"], row[0])
+        found.same(entry, "evidence.hash", said["evidence_hash"], row[1])
+    for name, revision in rows:
+        owner = escalations[name]
+        found.without_entry(owner[2], str(owner[1]), f"revision {revision} of the evidence of {name}")
+
+
+def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+    decisions = Decision.objects.filter(escalation__flow__in=flows).values(
+        "escalation_id",
+        "action",
+        "revision",
+        "evidence_hash",
+        "justification",
+        "approver_id",
+        "solo",
+        "statement",
+        "signature",
+        "key_id",
+    )
+    rows = {str(row["escalation_id"]): row for row in decisions}
+    for entry in _of_kind(flows, Kind.ESCALATION_DECIDED):
+        row = rows.pop(entry.payload["escalation_id"], None)
+        if row is None:
+            found.missing(entry, "the decision")
+        else:
+            _compare_decision(found, entry, row)
+    for name in rows:
+        owner = escalations[name]
+        found.without_entry(owner[2], str(owner[1]), f"the decision on {name}")
+
+
+def _compare_decision(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+    said = entry.payload
+    found.bytes(entry, "decision.statement", said["statement_digest"], row["statement"])
+    _compare_signature(found, entry, row)
+    for name in ("action", "revision", "evidence_hash", "key_id"):
+        found.same(entry, f"decision.{name}", said[name], row[name])
+    found.same(entry, "decision.approver", entry.actor, f"user:{row['approver_id']}")
+    if row_checks.digest_of(row["statement"]) == said["statement_digest"]:
+        stated = canonical.decode(bytes(row["statement"]))
+        found.same(entry, "decision.justification", stated["justification"], row["justification"])
+        found.same(entry, "decision.solo", stated["solo"], row["solo"])
+
+
+def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+    statement, signature = bytes(row["statement"]), bytes(row["signature"])
+    found.same(entry, "signature", entry.payload["signature"], signature.hex())
+    if signing.verify(statement, signature, row["key_id"]) is False:
+        detail = f"the statement is not signed by key {row['key_id']}"
+        found.breaks.append(entry.wrong(Fault.SIGNATURE_WRONG, detail))
+
+
+def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+    columns = ("escalation_id", "number", "text", "answer", "statement", "signature", "key_id")
+    rows = {
+        (str(row["escalation_id"]), row["number"]): row
+        for row in Question.objects.filter(escalation__flow__in=flows).values(*columns)
+    }
+    asked = set()
+    salts = _salts(flows)
+    for entry in _of_kind(flows, *_ASKED):
+        said = entry.payload
+        key = (said["escalation_id"], said["number"])
+        row = rows.get(key)
+        asked.add(key)
+        if row is None:
+            found.missing(entry, f"question {said['number']}")
+        elif entry.kind == Kind.INFORMATION_ANSWERED:
+            _compare_text(found, entry, "question.answer", said["answer_commitment"], row["answer"], salts)
+        else:
+            found.bytes(entry, "question.statement", said["statement_digest"], row["statement"])
+            _compare_signature(found, entry, row)
+            _compare_text(found, entry, "question.text", said["text_commitment"], row["text"], salts)
+    for name, number in rows.keys() - asked:
+        owner = escalations[name]
+        found.without_entry(owner[2], str(owner[1]), f"question {number} of {name}")
+
+
+def _salts(flows: Mapping[UUID, Sequence[Entry]]) -> dict[str, Any]:
+    wanted = {
+        entry.payload.get("text_commitment") or entry.payload.get("answer_commitment")
+        for entry in _of_kind(flows, *_ASKED)
+    }
+    return dict(Payload.objects.filter(commitment__in=wanted).values_list("commitment", "salt"))
+
+
+def _compare_text(
+    found: Found, entry: Entry, what: str, commitment: str, text: str, salts: Mapping[str, Any]
+) -> None:
+    salt = salts.get(commitment)
+    if isinstance(salt, bytes | memoryview):  # else it was erased
+        digest = canonical.digest(bytes(salt) + canonical.encode(text))
+        found.same(entry, what, commitment, digest)

@@ -1,0 +1,162 @@
+"""What became of a call that an ABORT left in doubt: stated later, signed, and entered in the ledger.
+
+The transaction of a decision: lock, look whether it is still in doubt, ask policy, write, append, commit.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from audit import canonical, events, signing
+from escalations import policy
+from escalations.contracts import Action, State
+from escalations.models import EffectStatement, Escalation
+from escalations.policy import Denied, Person
+from escalations.services import holding, revising, situations
+from escalations.services.holding import Held
+from escalations.services.wishes import Said
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import Effect, FeedbackType
+from runtime.kernel import moments
+from runtime.models import Attempt, Intent
+from runtime.queries import doubts
+from runtime.services import races, reservations, settling
+from runtime.services.journal import Journal
+
+# The word for it in `escalation:refused`; no button of an open escalation has it.
+STATE_EFFECT = "STATE_EFFECT"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """It stands: what was known to nobody is known."""
+
+    effect: Effect
+    dfid: UUID
+
+
+def state(*, tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
+    """State what became of a call; of two people at once one wins, and the other is told so.
+
+    `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
+    """
+    return races.run(lambda: _state(tenant, person, user, said))
+
+
+def _state(tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
+    about = (
+        Escalation.objects.of(tenant)
+        .filter(intent=said.intent_id)
+        .order_by("-opened_at", "-escalation_id")
+        .values_list("escalation_id", flat=True)
+        .first()
+    )
+    held = None if about is None else holding.hold(escalation_id=about, tenant=tenant)
+    if held is None:
+        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
+    journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
+    outcome = _outcome(held, journal, person, user, said)
+    if isinstance(outcome, Problem):
+        journal.add(
+            events.EscalationRefused(
+                escalation_id=str(held.escalation.pk), action=STATE_EFFECT, code=outcome.code
+            )
+        )
+    journal.write()
+    return outcome
+
+
+def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said) -> Stated | Problem:
+    intent = Intent.objects.select_for_update().get(pk=said.intent_id)
+    call = doubts.list_left(tenant=intent.tenant).filter(intent=intent, number=said.number).first()
+    if call is None:
+        return _refuse(
+            held,
+            409,
+            "ALREADY_STATED",
+            "This call is not in doubt any more, or somebody is still asked of it.",
+        )
+    shown = revising.get_shown(held.escalation)
+    situation = situations.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
+    situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
+    # It weighs what it weighs to mark it done.
+    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=moments.to_ms(held.at))
+    if isinstance(answer, Denied):
+        return _refuse(held, answer.status, answer.code, answer.why)
+    missing = policy.reason_missing(Action.MARK_DONE, situation.impact, said.reason)
+    if missing is not None:
+        return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
+    if said.effect is None or said.effect is Effect.UNKNOWN:
+        words = "Say whether the call took effect. As long as nobody knows, it stays on this list."
+        return _refuse(held, 400, "STATEMENT_MISSING", words)
+    stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
+    settling.settle(
+        intent=intent, effect=Effect(stated.effect), by=journal.actor, at=journal.at, key=call.target_key
+    )
+    journal.add(
+        _entry(stated, call), *reservations.give_back(intent=intent, reason=stated.effect, at=journal.at)
+    )
+    journal.tell(
+        FeedbackType.ESCALATION_RESOLVED,
+        {"escalation_id": str(held.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
+    )
+    return Stated(effect=Effect(stated.effect), dfid=held.flow.dfid)
+
+
+def _sign_and_store(
+    held: Held, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
+) -> EffectStatement:
+    row = held.escalation
+    statement = canonical.encode(
+        {
+            "type": "dir-console/effect/1",
+            "tenant": row.tenant,
+            "escalation_id": str(row.pk),
+            "evidence_hash": row.evidence_hash,
+            "dfid": str(row.flow_id),
+            "intent_id": str(call.intent_id),
+            "number": call.number,
+            "step": call.step,
+            "direction": call.direction,
+            "target_key": call.target_key,
+            "effect": effect.value,
+            "justification": reason,
+            "approver": f"user:{user.pk}",
+            "solo": solo,
+            "stated_at": moments.iso(moments.to_ms(held.at)),
+            "nonce": secrets.token_hex(16),
+        }
+    )
+    signer = signing.signer()
+    return EffectStatement.objects.create(
+        intent_id=call.intent_id,
+        target_key=call.target_key,
+        escalation=row,
+        effect=effect,
+        reason=reason,
+        approver=user,
+        solo=solo,
+        statement=statement,
+        signature=signer.sign(statement),
+        key_id=signer.key_id,
+        stated_at=held.at,
+    )
+
+
+def _entry(stated: EffectStatement, call: Attempt) -> events.EffectStated:
+    return events.EffectStated(
+        escalation_id=str(stated.escalation_id),
+        intent_id=str(stated.intent_id),
+        number=call.number,
+        step=call.step,
+        direction=call.direction,
+        effect=stated.effect,
+        statement_digest=canonical.digest(bytes(stated.statement)),
+        signature=bytes(stated.signature).hex(),
+        key_id=stated.key_id,
+    )
+
+
+def _refuse(held: Held, status: int, code: str, detail: str) -> Problem:
+    return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))

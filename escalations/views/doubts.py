@@ -1,0 +1,131 @@
+"""Calls that people left in doubt: a list, and a form with which one of them is settled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.permissions import Role, require, roles_of, signed_in, tenant_of
+from escalations import forms, policy, presenters, queries
+from escalations.services import stating
+from escalations.views.decide import BUSY
+from escalations.views.person import person_of
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import Direction, Effect, Impact
+from runtime.kernel import effects
+from runtime.services import races
+
+DONE: Mapping[Effect, str] = {
+    Effect.HAPPENED: "Recorded and signed: the call took effect.",
+    Effect.NOT_HAPPENED: "Recorded and signed: the call did not take effect.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call, and the form with what was typed into it."""
+
+    intent_id: UUID
+    number: int
+    dfid: UUID
+    escalation_id: UUID
+    agent_id: str
+    effect: str
+    target: str
+    step: str
+    undoes: bool
+    key: str
+    called_at: datetime
+    detail: str
+    left_by: str
+    least_reason: int
+    options: list[presenters.EffectOption]
+    reason: str
+    problem: Problem | None
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """The list, oldest first."""
+    return _page(request)
+
+
+@require_POST
+@require(Role.OPERATOR, Role.SENIOR)
+def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
+    """Say what became of one call. Who may is decided, and recorded, by the service."""
+    said = forms.read_said(request.POST, intent_id=intent_id, number=number)
+    outcome: stating.Stated | Problem
+    if isinstance(said, Problem):
+        outcome = said
+    else:
+        try:
+            outcome = stating.state(
+                tenant=tenant_of(request.user), person=person_of(request), user=request.user, said=said
+            )
+        except races.BusyError:
+            outcome = BUSY
+    if isinstance(outcome, Problem):
+        return _page(request, problem=outcome, at=(intent_id, number))
+    messages.success(request, DONE[outcome.effect])
+    return redirect("calls-in-doubt")
+
+
+def _page(
+    request: HttpRequest, *, problem: Problem | None = None, at: tuple[UUID, int] | None = None
+) -> HttpResponse:
+    """The list; after a refusal with its sentence, its status and what was typed."""
+    tenant = tenant_of(request.user)
+    rows = [
+        _row(left, problem=problem, entered=request.POST)
+        if at == (left.call.intent_id, left.call.number)
+        else _row(left)
+        for left in queries.list_left(tenant=tenant)
+    ]
+    context = {
+        "rows": rows,
+        "total": queries.count_left(tenant=tenant),
+        "problem": problem,
+        "step_up": problem is not None and problem.code == "STEP_UP",
+        "may_state": bool({role.value for role in roles_of(request.user)} & policy.DECIDING_ROLES),
+    }
+    return render(
+        request, "escalations/in_doubt.html", context, status=200 if problem is None else problem.status
+    )
+
+
+def _row(
+    left: queries.Left, *, problem: Problem | None = None, entered: Mapping[str, str] | None = None
+) -> Row:
+    call, about, kept = left.call, left.escalation, entered or {}
+    weighty = about.impact == Impact.HIGH_IMPACT
+    return Row(
+        intent_id=call.intent_id,
+        number=call.number,
+        dfid=about.flow_id,
+        escalation_id=about.pk,
+        agent_id=about.agent_id,
+        effect=effects.visible(about.effect),
+        target=effects.visible(call.intent.target),
+        step=call.step,
+        undoes=call.direction == Direction.COMPENSATE,
+        key=call.target_key,
+        called_at=call.started_at,
+        detail=effects.visible(call.detail),
+        left_by=left.left_by,
+        least_reason=policy.LEAST_REASON_CHARS if weighty else 1,
+        options=presenters.effect_options(
+            target=call.intent.target,
+            chosen=kept.get("effect", ""),
+            undoes=call.direction == Direction.COMPENSATE,
+            later=True,
+        ),
+        reason=kept.get("reason", ""),
+        problem=problem,
+    )

@@ -17,6 +17,8 @@ def data_folder(arguments: Sequence[str]) -> str | None:
 
 
 def main() -> None:
+    # Before anything is opened: databases, logs and keys are their owner's alone.
+    os.umask(0o077)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
     folder = data_folder(sys.argv[2:])
     if folder:

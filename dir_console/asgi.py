@@ -14,7 +14,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
 
 from audit import consumers, live
-from dir_console import static_files
+from dir_console import connections, static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
 from runtime.api import event_stream, feedback_stream
@@ -23,8 +23,9 @@ __all__ = ["application", "celery_app"]
 
 
 async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
-    """Tell the live hints which loop is the server's before the first request comes."""
+    """Before the first request: room for connections, and the live hints know the server's loop."""
     await receive()
+    connections.raise_file_limit()
     live.use_loop(asyncio.get_running_loop())
     await send({"type": "lifespan.startup.complete"})
     await receive()

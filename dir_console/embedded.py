@@ -12,9 +12,9 @@ from typing import Any
 
 import uvicorn
 
+from dir_console import connections
 from runtime.tasks.drain import Drain
 
-LOCK_NAME = "up.lock"
 # Together with uvicorn's own grace they stay under ten seconds.
 DRAIN_STOP_S = 6.0
 GRACE_S = 2
@@ -33,10 +33,11 @@ class PortTakenError(Exception):
 def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the data folder for this process alone; the kernel lets go when the process ends, however it ends.
 
-    Raises `FolderBusyError`.
+    The folder itself is locked: a lock file can be removed under a running server. Never the database file:
+    SQLite loses its own locks when any descriptor of that file is closed. Raises `FolderBusyError`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,8 +110,11 @@ def serve(
     bound: socket.socket, *, on_ready: Callable[[], None], on_stop: list[Callable[[], Any]], log_level: str
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, and return."""
+    connections.raise_file_limit()
     config = uvicorn.Config(
         "dir_console.asgi:application",
+        http=connections.PatientProtocol,
+        backlog=connections.backlog(),
         log_level=log_level,
         access_log=False,
         server_header=False,

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 LEAST_SECRET_CHARS = 32
+LOCK_WAIT_S = 5
 
 
 def words(name: str, *, default: str = "") -> list[str]:
@@ -36,8 +37,15 @@ def target_urls() -> dict[str, str]:
 def data_dir(base: Path) -> Path:
     """The folder that holds everything an embedded install writes."""
     folder = Path(os.environ.get("DIR_DATA") or base / "var").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    # Sessions stand in its database: who reads that is signed in as everybody.
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def list_readable_by_others(folder: Path) -> list[Path]:
+    """The folder and what lies directly in it, where other users of this machine may read it."""
+    found = [folder, *sorted(path for path in folder.iterdir() if path.is_file())]
+    return [path for path in found if path.stat().st_mode & 0o077]
 
 
 def keep_secret_file(path: Path, content: str) -> str:
@@ -88,6 +96,16 @@ def signing_key(folder: Path) -> str:
     return keep_secret_file(folder / "signing_key", base64.b64encode(secrets.token_bytes(32)).decode())
 
 
+def mark(folder: Path) -> str:
+    """Where the mark of the ledger lies: DIR_MARK, else beside the data folder, or in it on PostgreSQL.
+
+    Never with the database: whoever restores that must not restore the mark as well.
+    """
+    if os.environ.get("DATABASE_URL", "").startswith("postgres"):
+        return os.environ.get("DIR_MARK", str(folder / "ledger.mark"))
+    return os.environ.get("DIR_MARK", str(folder.with_name(f"{folder.name}.mark")))
+
+
 def _is_production() -> bool:
     """Several processes on several hosts share one database: nothing may be made up locally."""
     return os.environ.get("DATABASE_URL", "").startswith("postgres") and bool(os.environ.get("REDIS_URL"))
@@ -103,7 +121,7 @@ def database(folder: Path) -> dict[str, Any]:
         raise ImproperlyConfigured(
             f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name, or none for SQLite."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return _sqlite(Path(unquote(parts.path)) if url else folder / "console.sqlite3")
 
 
@@ -112,9 +130,10 @@ def _sqlite(path: Path) -> dict[str, Any]:
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
         "OPTIONS": {
-            "timeout": 20,
+            # Another process (a copy, a command) may have the file for so long; then the caller gets a 503.
+            "timeout": LOCK_WAIT_S,
             "transaction_mode": "IMMEDIATE",  # DEFERRED fails with "database is locked"
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=20000;",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
         },
         # One file per process: several test runs may share a data folder.
         "TEST": {"NAME": str(path.with_name(f"test-{os.getpid()}.sqlite3"))},
@@ -135,6 +154,8 @@ def _postgres(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,  # the pool keeps connections; a positive age leaks them under ASGI
         "OPTIONS": {
+            # Rows are held for milliseconds; who waits for longer waits for something that has gone wrong.
+            "options": f"-c lock_timeout={2 * LOCK_WAIT_S}s",
             **dict(parse_qsl(parts.query)),
             "pool": {"min_size": 1, "max_size": number("DIR_DB_POOL", default=16, least=2), "timeout": 10},
         },

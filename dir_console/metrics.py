@@ -14,12 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from audit.permissions import public
+from dir_console import health
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.contracts.guard import ReviewState
-from runtime.models import Agent, GuardRun, Intent, Review, Stop, Verdict
-from runtime.queries import clock
+from runtime.models import Agent, Attempt, GuardRun, Intent, Review, Stop, Verdict
+from runtime.queries import clock, doubts, watching
 
 
 class Rows:
@@ -41,6 +42,11 @@ class Rows:
         yield _by("dir_escalations_open", "Escalations that wait for a person, by family", "family", dict(
             Escalation.objects.filter(state=contracts.State.OPEN).values_list("family").annotate(Count("pk"))
         ))  # fmt: skip
+        yield GaugeMetricFamily(
+            "dir_calls_in_doubt",
+            "Calls of which nobody knows whether they took effect, and that nothing has settled",
+            value=Attempt.objects.filter(doubts.IN_DOUBT).count(),
+        )
         yield _by("dir_verdicts_last_hour", "Verdicts of the last hour, by decision", "decision", dict(
             Verdict.objects.filter(judged_at__gt=now - timedelta(hours=1))
             .values_list("decision").annotate(Count("pk"))
@@ -62,6 +68,18 @@ class Rows:
         yield _by("dir_guard_runs", "Looks of soft guards, by state", "state", dict(
             GuardRun.objects.values_list("state").annotate(Count("pk"))
         ))  # fmt: skip
+        yield _by("dir_ready", "1 for each part of /readyz that does its work", "part", {
+            part: int(not why) for part, why in health.examine().items()
+        })  # fmt: skip
+        beaten_at = watching.last_round_at()
+        yield GaugeMetricFamily(
+            "dir_sweeper_age_seconds",
+            "Since when the sweeper has written nothing; -1 before its first round",
+            value=-1 if beaten_at is None else (now - beaten_at).total_seconds(),
+        )
+        free = health.free_bytes()
+        if free is not None:
+            yield GaugeMetricFamily("dir_disk_free_bytes", "Room beside the database's file", value=free)
         yield GaugeMetricFamily(
             "dir_stopped", "1 while everything is stopped", value=Stop.objects.filter(lifted_at=None).count()
         )

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
+from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
@@ -165,7 +166,12 @@ class ProblemMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Bad bodies and bugs under /api/; pages keep Django's own error pages."""
+        """Bad bodies and bugs under /api/; pages keep Django's own error pages, but for a busy database."""
         if request.path.startswith(API_PREFIX):
             return respond(for_exception(error))
+        if isinstance(error, OperationalError | InterfaceError | races.BusyError):
+            log.warning("the database did not answer a page: %s", error)
+            answer = render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+            answer["Retry-After"] = "1"
+            return answer
         return None

@@ -15,7 +15,10 @@ SECRET_KEY = env.secret_key(DATA_DIR)
 DEBUG = False
 ALLOWED_HOSTS = env.words("DIR_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
-if os.environ.get("DIR_TRUST_PROXY") == "1":
+# Who trusts a proxy's X-Forwarded-Proto has one that adds to X-Forwarded-For as well, unless told otherwise.
+TRUSTS_PROXY = os.environ.get("DIR_TRUST_PROXY") == "1"
+DIR_PROXY_DEPTH = env.number("DIR_PROXY_DEPTH", default=int(TRUSTS_PROXY), least=0)
+if TRUSTS_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     USE_X_FORWARDED_HOST = True
 
@@ -46,6 +49,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "dir_console.middleware.ReadableRequestMiddleware",
 ]
 
 ROOT_URLCONF = "dir_console.urls"
@@ -85,7 +89,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-ACCOUNT_ADAPTER = "dir_console.auth.ClosedSignupAdapter"
+ACCOUNT_ADAPTER = "dir_console.auth.ConsoleAccountAdapter"
+# By name and address, or by known browser: `dir_console.auth` makes the key. None by address alone, which
+# everybody behind one proxy shares: a stranger would close it for all of them.
+ACCOUNT_RATE_LIMITS = {"login": "", "login_failed": "5/5m/key"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -96,8 +103,19 @@ LOGIN_URL = "/accounts/login/"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("DIR_HTTPS") == "1"
-X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS = os.environ.get("DIR_HTTPS") == "1"
+SECURE_HSTS_SECONDS = 30 * 24 * 3600 if IS_HTTPS else 0
+# Without the proxy's word every request looks like plain HTTP, and would be sent round for ever.
+SECURE_SSL_REDIRECT = IS_HTTPS and TRUSTS_PROXY
+# Health is asked from beside the process, and agents may call inside the network.
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$", r"^api/"]
+SILENCED_SYSTEM_CHECKS = [
+    "security.W002",  # `SecurityHeadersMiddleware` says it of every answer
+    "security.W005",  # other hosts under the same domain are not ours to move to HTTPS
+    "security.W021",  # nor is the browsers' own list, which cannot be left again
+]
+if IS_HTTPS and not TRUSTS_PROXY:
+    SILENCED_SYSTEM_CHECKS.append("security.W008")  # the proxy that ends TLS has to redirect, see above
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -116,9 +134,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
 CHANNEL_LAYERS: dict[str, dict[str, Any]]
 CACHES: dict[str, dict[str, Any]]
+# Counters of wrong passwords. Past this many a third is forgotten, so a guesser must not reach it easily.
+COUNTERS = 50_000
 if EMBEDDED:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+            "OPTIONS": {"MAX_ENTRIES": COUNTERS},
+        }
+    }
 else:
     # redis-py's own 5 s timeout kills an idle receive, and its pool refuses the hundredth socket.
     CHANNEL_LAYERS = {
@@ -132,6 +157,7 @@ else:
         "default": {
             "BACKEND": "django.core.cache.backends.db.DatabaseCache",
             "LOCATION": "dir_console_cache",
+            "OPTIONS": {"MAX_ENTRIES": COUNTERS},
         }
     }
 
@@ -164,6 +190,13 @@ DIR_PORTS = {
     "ring_guards": "runtime.tasks.guards.ring" if EMBEDDED else "runtime.tasks.jobs.ring_guards",
 }
 DIR_HEADS = ["runtime.queries.heads.flow_heads"]
+# What compares rows with the entries about them, for verify_ledger.
+DIR_ROW_CHECKS = [
+    "runtime.queries.flow_rows.FlowRowCheck",
+    "runtime.queries.registry_rows.RegistryRowCheck",
+    "runtime.queries.people_rows.PeopleRowCheck",
+    "escalations.row_checks.EscalationRowCheck",
+]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
 DIR_TARGET_URLS = env.target_urls()
@@ -180,6 +213,7 @@ DIR_CONTEXT_TOKENS = env.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
 DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
 DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
 DIR_QUESTION_S = env.number("DIR_QUESTION_S", default=900, least=1)
+DIR_MARK = env.mark(DATA_DIR)
 DIR_METRICS_ALLOW = env.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
 DIR_TENANT = "default"
 

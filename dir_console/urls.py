@@ -7,6 +7,7 @@ from audit.permissions import public, signed_in
 from dir_console import metrics, views
 from dir_console.api import api
 
+handler403 = "dir_console.views.forbidden"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.overview, name="overview"),
     path("api/v1/", api.urls),

@@ -1,23 +1,28 @@
 """The frame around every page, the overview, and the two addresses that monitors ask."""
 
+import shlex
+import sys
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError, connection
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
+from django.views.defaults import permission_denied
 
 from audit.events import Kind
-from audit.models import LedgerEntry
-from audit.permissions import Role, public, roles_of, signed_in, tenant_of
+from audit.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
+from dir_console import health
 from escalations import presenters as escalation_presenters
 from escalations import queries as escalation_queries
 from runtime.contracts import states
-from runtime.queries import clock
+from runtime.queries import clock, epochs, kinds
 from runtime.queries.pages import activity, agents, people, reviews, stops
+from runtime.services.agents import record_refusal
 from runtime.views import charts, presenters, timeline
 
 STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
@@ -76,12 +81,14 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
     return {
         "groups": [{"title": title, "items": _items(items, request.path)} for title, items in SECTIONS],
         "stop": shown,
+        "is_recovering": epochs.is_recovering(),
         "to_review": reviews.count_open(tenant=tenant),
         "open": counts.total,
         "high": counts.high,
         "open_tone": "danger" if counts.high else "idle",
         "may_stop": bool(roles & STOPPERS),
         "may_resume": bool(roles & RESUMERS),
+        "waiting": stops.count_waiting(tenant=tenant) if stop else 0,
         "roles_text": ", ".join(sorted(roles)) or "no role",
     }
 
@@ -106,10 +113,19 @@ def overview(request: HttpRequest) -> HttpResponse:
     """What waits, what flows, what is refused, and whether the ledger grows."""
     tenant, now = tenant_of(request.user), clock.now()
     if not agents.any_agent(tenant=tenant):
-        return render(request, "console/first_run.html")
+        return render(request, "console/first_run.html", {"command": _command()})
     context = _overview(tenant=tenant, now=now, user_pk=request.user.pk or 0)
     swapped = "HX-Request" in request.headers
     return render(request, "console/_overview.html" if swapped else "console/overview.html", context)
+
+
+def _command() -> str:
+    """How `manage.py` of this server is called: its Python, and its data folder where that is not ./var."""
+    root = settings.BASE_DIR
+    python = Path(sys.executable)
+    shown = python.relative_to(root) if python.is_relative_to(root) else python
+    folder = "" if root / "var" == settings.DATA_DIR else f"DIR_DATA={shlex.quote(str(settings.DATA_DIR))} "
+    return f"{folder}{shlex.quote(str(shown))} manage.py"
 
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
@@ -117,14 +133,14 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
     urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)
-    latest = activity.list_latest_entries(
-        tenant=tenant, before=None, stream="", kind="", size=8, besides=NOISE
-    )
+    latest = activity.list_latest_besides(tenant=tenant, besides=NOISE, size=8)
     newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
     return {
         "counts": escalation_queries.count_open(tenant=tenant),
+        "in_doubt": escalation_queries.count_left(tenant=tenant),
         "stop": stops.get_stop(tenant=tenant),
+        "refusable": kinds.list_refusable(tenant=tenant),
         "to_review": reviews.count_open(tenant=tenant),
         "oldest_review_at": reviews.oldest_open_at(tenant=tenant),
         "urgent": escalation_presenters.rows(
@@ -171,10 +187,22 @@ def livez(request: HttpRequest) -> HttpResponse:
 @require_safe
 @public
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The database answers and its ledger can be read; 503 while it cannot."""
-    try:
-        LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first()
-    except DatabaseError:
-        connection.close()
-        return JsonResponse({"status": "unavailable", "why": "the database does not answer"}, status=503)
+    """Everything that the work needs does its part; 503 with what does not."""
+    failing = {part: why for part, why in health.examine().items() if why}
+    if failing:
+        why = "; ".join(failing.values())
+        return JsonResponse({"status": "unavailable", "why": why, "failing": failing}, status=503)
     return JsonResponse({"status": "ok"})
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The page for who may not be here; a person who is signed in is recorded."""
+    if request.user.is_authenticated:
+        record_refusal(
+            tenant=tenant_of(request.user),
+            stream=actor_of(request.user),
+            code="ROLE_MISSING",
+            path=request.path,
+            detail="This page is for other roles.",
+        )
+    return permission_denied(request, exception)

@@ -102,6 +102,17 @@ class Book:
                 ).fetchone()[0]
             )
 
+    def moved(self, *, account: str) -> int:
+        """Cents that came into an account less those that left it. Inside `fill` too."""
+        with self._lock:
+            return int(
+                self._db.execute(
+                    "SELECT coalesce(sum(moved.value), 0)"
+                    " FROM effects, json_each(receipt, '$.moves') AS moved WHERE moved.key = ?",
+                    (account,),
+                ).fetchone()[0]
+            )
+
     def effects(self, *, after: int, limit: int) -> list[dict[str, Any]]:
         """Stored effects in the order they were done, past the row ``after``."""
         return self._rows("WHERE effects.id > ? ORDER BY effects.id LIMIT ?", (after, limit))

@@ -11,7 +11,16 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from dir_console.demo.book import Book, Filed
 from dir_console.demo.faults import Switch
-from dir_console.demo.market import HELD, Schedule, Walk, in_care, market_state, shut_symbol
+from dir_console.demo.market import (
+    CASH,
+    HELD,
+    TRADING_ACCOUNT,
+    Schedule,
+    Walk,
+    in_care,
+    market_state,
+    shut_symbol,
+)
 
 
 class DeclinedError(Exception):
@@ -71,15 +80,16 @@ class Exchange:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         shown = {name: value for name, value in params.items() if name not in {"dfid", "intent_id"}}
         if path == "/transfers":
-            return {**shown, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
+            moved = self._transfer(params)
+            return {**shown, **moved, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
         if path == "/watchlist":
             return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
         if path == "/baskets/buy":
             self._take(str(params.get("symbol")))
-        shown |= self._position(params)
+        price = self.prices().get(str(params.get("symbol")))
+        shown |= self._position(params, price)
         if path == "/baskets/undo":
             return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
-        price = self.prices().get(str(params.get("symbol")))
         return {
             **shown,
             "order_id": f"ord_{key[:16]}",
@@ -88,13 +98,26 @@ class Exchange:
             "filled_at": at,
         }
 
-    def _position(self, params: Mapping[str, Any]) -> dict[str, float]:
-        """The position after this order; nothing for an order that names no known symbol or no quantity."""
+    def _position(self, params: Mapping[str, Any], price: int | None) -> dict[str, Any]:
+        """Position and cash after this order; nothing for one that names no known symbol or no quantity."""
         symbol, quantity = str(params.get("symbol")), params.get("quantity")
-        if symbol not in HELD or not isinstance(quantity, int | float):
+        if symbol not in HELD or price is None or not isinstance(quantity, int | float):
             return {}
         change = quantity if params.get("action") == "BUY" else -quantity
-        return {"position": HELD[symbol] + self.book.net(symbol=symbol) + change}
+        position = HELD[symbol] + self.book.net(symbol=symbol) + change
+        return {"position": position, **self._cash({TRADING_ACCOUNT: -round(change * price)})}
+
+    def _transfer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The accounts after this transfer; nothing for one without two known accounts and an amount."""
+        accounts, cents = [params.get("from_account"), params.get("to_account")], params.get("amount_cents")
+        if not isinstance(cents, int) or any(name not in CASH for name in accounts):
+            return {}
+        return self._cash({str(accounts[0]): -cents, str(accounts[1]): cents})
+
+    def _cash(self, moves: Mapping[str, int]) -> dict[str, Any]:
+        """What this call moves, and what each account holds after it, in cents."""
+        after = {name: CASH[name] + self.book.moved(account=name) + cents for name, cents in moves.items()}
+        return {"moves": dict(moves), "cash": after}
 
     def _take(self, symbol: str) -> None:
         if symbol == shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s()):

@@ -24,6 +24,10 @@ HELD: Final[Mapping[str, int]] = {
     "AMZN": 80,
     "BTC-USD": 2,
 }
+# Cents in the desk's accounts when the broker opens; the pack starts its world with the same.
+CASH: Final[Mapping[str, int]] = {"operations": 25_000_000, "settlement": 8_000_000, "reserve": 40_000_000}
+# The account that orders are paid from and into.
+TRADING_ACCOUNT: Final = "operations"
 TICK_S: Final = 3.0
 CYCLE_S: Final = 300.0
 CLOSED_S: Final = 20.0

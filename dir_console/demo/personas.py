@@ -69,12 +69,17 @@ class Unsure(Persona):
 
     def turn(self) -> None:
         """A modest step, with more or less conviction; now and then its story tells the opposite."""
+        self.listen()
         dfid, context = self.begin(trigger="news: analyst note")
         confident = self.rng.random() < _CONFIDENT_SHARE or not self.may_escalate(dfid)
         body = proposals.doubtful(context=context, rng=self.rng, confident=confident)
         if self.turns % _CONTRARY_EVERY == _CONTRARY_FROM:
             body = proposals.contrary(body, rng=self.thoughts)
         self.settle(self.propose(dfid, body))
+
+    def reply(self, proposal: Mapping[str, Any]) -> str | None:
+        """The proposal once more, as figures."""
+        return proposals.account(proposal) if proposal else None
 
 
 class Confused(Persona):

@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from dir_console.management import passwords
@@ -18,7 +19,12 @@ class Command(BaseCommand):
         parser.add_argument("--password-stdin", action="store_true", required=True, help="read it from stdin")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        changed = users.set_password(name=options["name"], password=passwords.from_stdin())
+        changed = users.set_password(
+            tenant=settings.DIR_TENANT,
+            name=options["name"],
+            password=passwords.from_stdin(),
+            actor="system",
+        )
         if isinstance(changed, Problem):
             raise CommandError(changed.detail)
         self.stderr.write(f"The password of {changed.get_username()} is changed.")

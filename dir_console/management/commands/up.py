@@ -15,9 +15,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit import triggers
 from audit.permissions import Role
-from dir_console import embedded, embedded_demo
+from dir_console import embedded, embedded_demo, environment
 from runtime.contracts.problem import Problem
-from runtime.services import sweeping, users
+from runtime.services import boots, epochs, sweeping, users
 
 OPERATOR = "operator"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -46,12 +46,21 @@ class Command(BaseCommand):
         if options["data"] and Path(options["data"]).resolve() != folder:
             raise CommandError("--data is read before Django starts: run this as `manage.py up --data DIR`.")
         try:
-            with embedded.folder_lock(folder):
+            with embedded.folder_lock(folder), boots.ended():
+                self._warn_of_readers(folder)
                 self._run(folder, **options)
         except embedded.FolderBusyError as error:
             raise CommandError(
                 f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
             ) from error
+
+    def _warn_of_readers(self, folder: Path) -> None:
+        open_to_others = environment.list_readable_by_others(folder)
+        if open_to_others:
+            self._say(
+                f"Other users of this machine can read {open_to_others[0]}, and so sign in as anybody. "
+                f"Close it with: chmod -R go-rwx {folder}"
+            )
 
     def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
         try:
@@ -68,7 +77,13 @@ class Command(BaseCommand):
         _migrate()
         is_new = not get_user_model().objects.exists()
         wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
+        # Its agents would need keys, which nobody gets before an admin has looked.
+        if epochs.look():
+            self._say_what_is_missing()
+            wants_demo = False
         prepared = embedded_demo.prepare(folder) if wants_demo else None
+        # Nobody else is alive to hold a claim: all leases end here, and later ones are this server's own.
+        boots.begin()
         rescued = sweeping.expire_all_leases()
         if host not in LOOPBACK | ANY_ADDRESS and host not in settings.ALLOWED_HOSTS:
             settings.ALLOWED_HOSTS.append(host)
@@ -86,6 +101,12 @@ class Command(BaseCommand):
             self._greet(url, folder, host=host, is_new=is_new, rescued=rescued, has_demo=has_demo)
 
         embedded.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
+
+    def _say_what_is_missing(self) -> None:
+        self._say(
+            "This database is older than its mark: a backup was restored. Nothing is executed and no "
+            "proposal is taken until an admin says how to go on: manage.py leave_recovery"
+        )
 
     def _greet(
         self, url: str, folder: Path, *, host: str, is_new: bool, rescued: int, has_demo: bool

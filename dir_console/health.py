@@ -1,0 +1,97 @@
+"""Whether this installation does its work, told without hoping: what `/readyz` and `/metrics` say.
+
+The heartbeat is a write: the sweeper commits one every few seconds. So a database that is full, locked or
+gone, a beat that has died and a worker that is stuck all show in its age, wherever the sweeper runs.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from audit.models import LedgerEntry
+from runtime.queries import clock, epochs, watching
+from runtime.services import boots
+from runtime.tasks import drain
+
+# The heartbeat is at most five seconds apart; a sweep of a busy house takes a few more.
+LATE_S: Final = 20.0
+# A server that has just begun waits so long for the first heartbeat before it misses it.
+STARTING_S: Final = 30.0
+LEAST_FREE_BYTES: Final = 8_000_000
+REDIS_WAIT_S: Final = 1.0
+
+_began_s = time.monotonic()
+
+
+def examine() -> dict[str, str]:
+    """Each part with what is wrong with it; an empty text where it is well."""
+    try:
+        LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first()
+        beaten_at = watching.last_round_at()
+        superseded = boots.is_superseded()
+        recovering = epochs.is_recovering()
+        now = clock.now()
+    except DatabaseError:
+        connection.close()
+        return {"database": "the database does not answer", **_without_database()}
+    return {
+        "database": "another server has taken the database" if superseded else "",
+        "sweeper": _why_late(beaten_at, now=now),
+        "recovery": "a backup was restored: see manage.py leave_recovery" if recovering else "",
+        **_without_database(),
+    }
+
+
+def free_bytes() -> int | None:
+    """Room left beside the database's file; None where the database is not a file."""
+    if connection.vendor != "sqlite":
+        return None
+    found = os.statvfs(settings.DATA_DIR)
+    return found.f_bavail * found.f_frsize
+
+
+def _without_database() -> dict[str, str]:
+    checks: dict[str, Callable[[], str]] = {"disk": _why_full, "threads": _why_dead}
+    if settings.REDIS_URL:
+        checks["redis"] = _why_unreachable
+    return {name: check() for name, check in checks.items()}
+
+
+def _why_late(beaten_at: datetime | None, *, now: datetime) -> str:
+    if time.monotonic() - _began_s < STARTING_S:
+        return ""
+    if beaten_at is None:
+        return "the sweeper has never run"
+    late = now - beaten_at
+    if late <= timedelta(seconds=LATE_S):
+        return ""
+    return f"the sweeper has written nothing for {late.total_seconds():.0f} s"
+
+
+def _why_full() -> str:
+    free = free_bytes()
+    if free is None or free >= LEAST_FREE_BYTES:
+        return ""
+    return f"{free // 1_000_000} MB are left on the disk of the data folder"
+
+
+def _why_dead() -> str:
+    dead = drain.list_dead_threads()
+    return f"a thread has died: {', '.join(dead)}" if dead else ""
+
+
+def _why_unreachable() -> str:
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=REDIS_WAIT_S, socket_timeout=REDIS_WAIT_S
+        ) as client:
+            client.ping()
+    except redis.RedisError:
+        return "Redis does not answer: nothing is executed until it does"
+    return ""

@@ -1,0 +1,38 @@
+"""`manage.py erase_payload COMMITMENT --reason TEXT`: erase a text that the ledger keeps beside its chain."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from runtime.services import payloads, races
+
+LONGEST_REASON = 500
+
+
+class Command(BaseCommand):
+    """Exit 0 when it is erased now; 1 where nothing is kept under the commitment."""
+
+    help = (
+        "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary. The"
+        " chain stays whole. The rows of proposals and outcomes are not touched."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("commitment", help="as an entry has it: 64 hexadecimal digits")
+        parser.add_argument("--reason", required=True, help="why; it is kept in the ledger")
+
+    def handle(self, *, commitment: str, reason: str, **options: Any) -> None:
+        said = reason.strip()
+        if not 0 < len(said) <= LONGEST_REASON or "\x00" in said:
+            raise CommandError(f"Give a reason of at most {LONGEST_REASON} characters.")
+        try:
+            erased = payloads.erase(
+                tenant=settings.DIR_TENANT, commitment=commitment, reason=said, actor="system"
+            )
+        except races.BusyError as error:
+            raise CommandError("The database is busy; nothing was erased. Run the command again.") from error
+        if not erased:
+            raise CommandError("Nothing is kept under this commitment, or it was erased before.")
+        self.stdout.write("erased")

@@ -1,0 +1,61 @@
+"""`leave_recovery`: what a restored backup does not know, and an admin's signed word on how to go on."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from audit import canonical
+from audit.permissions import Role, actor_of, roles_of
+from dir_console.management import passwords
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import IntentState
+from runtime.models import Intent
+from runtime.queries import epochs as queries
+from runtime.services import epochs
+
+
+class Command(BaseCommand):
+    help = "Say what a restored backup is missing. With NAME: begin a new epoch, as that admin."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", nargs="?", help="the admin who says how to go on")
+        parser.add_argument("--reason", default="", help="why, in a sentence; it stands in the ledger")
+        parser.add_argument(
+            "--password-stdin", action="store_true", help="read the admin's password from stdin"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        epoch = queries.in_force()
+        if epoch.restored_at is None:
+            raise CommandError("The database was not restored: there is nothing to leave.")
+        missing = canonical.decode(bytes(epoch.missing))
+        in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT).count()
+        self.stderr.write(
+            f"In recovery since {epoch.restored_at:%Y-%m-%d %H:%M} UTC. The mark names entry "
+            f"{missing['entry_id']} with the hash {missing['hash'] or '(unreadable)'}, which is not in this "
+            "database. What was written up to it is missing, and what ran then is not known here. "
+            f"{in_doubt} intent(s) are in doubt."
+        )
+        if not options["name"]:
+            self.stderr.write("To go on: manage.py leave_recovery NAME --reason TEXT --password-stdin")
+            return
+        if not options["reason"].strip() or not options["password_stdin"]:
+            raise CommandError("Give --reason TEXT and --password-stdin: this is signed in your name.")
+        user = get_user_model().objects.filter(username=options["name"], is_active=True).first()
+        if (
+            user is None
+            or not user.check_password(passwords.from_stdin())
+            or Role.ADMIN not in roles_of(user)
+        ):
+            raise CommandError("That is no admin with this password.")
+        begun = epochs.begin_next(
+            tenant=settings.DIR_TENANT, actor=actor_of(user), reason=options["reason"].strip()[:500]
+        )
+        if isinstance(begun, Problem):
+            raise CommandError(begun.detail)
+        self.stderr.write(
+            f"Epoch {begun.number} has begun. All sessions have ended: sign in again, shake hands again."
+        )

@@ -18,6 +18,9 @@
     STOP_AGENT: "Stop the agent",
   };
   const STOPS = ["ABORT", "STOP_AGENT"];
+  // Whoever says what became of a call in doubt does more than stop: that needs a reason.
+  const knows = () => ["HAPPENED", "NOT_HAPPENED"].includes(form.querySelector("[name=effect]:checked")?.value);
+  const onlyStops = () => STOPS.includes(chosen()) && !knows();
   const chosen = () => form.querySelector("[name=action]:checked")?.value;
 
   const name = () => {
@@ -40,13 +43,38 @@
     row.append(part(`${label}:`, "label"), part(field.dataset.proposed || "not given", "from"), part("→", "arrow"), part(field.value || "not given", "yours"));
     return row;
   };
+  const unchanged = (field) => {
+    const row = document.createElement("p");
+    const label = field.closest(".field").querySelector("label").textContent;
+    row.textContent = `${label} stays ${field.value}. The gate works it out anew: ask it, or change it too.`;
+    return row;
+  };
   const compare = () => {
     if (!diff) return;
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
-    diff.replaceChildren(...changed.map(line));
+    // An amount that follows from the others is named too when it alone stays as it was.
+    const left = changed.length ? fields.filter((field) => "figure" in field.dataset && field.value && !changed.includes(field)) : [];
+    diff.replaceChildren(...changed.map(line), ...left.map(unchanged));
     diff.hidden = changed.length === 0;
   };
+
+  const complain = (text, words) => {
+    const field = text.closest(".field");
+    const said = field.querySelector(".wrong") ?? field.appendChild(document.createElement("span"));
+    said.className = "wrong";
+    said.id = `${text.id}-wrong`;
+    said.textContent = words;
+    text.setAttribute("aria-invalid", "true");
+    text.setAttribute("aria-describedby", said.id);
+    text.focus();
+    said.scrollIntoView({ block: "nearest" });
+    window.dirConsole?.announce(words);
+  };
+  // The answer of the gate opens inside a part that scrolls by itself, under a footer that stays.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.target.id === "dry-run") event.target.scrollIntoView({ block: "center" });
+  });
 
   form.addEventListener("change", () => {
     name();
@@ -61,11 +89,9 @@
     const asks = chosen() === "REQUEST_INFO";
     const text = asks ? form.elements.question : reason;
     const least = asks ? 1 : Number(reason.dataset.least);
-    if (!STOPS.includes(chosen()) && text.value.trim().length < least) {
+    if (!onlyStops() && text.value.trim().length < least) {
       event.preventDefault();
-      text.setAttribute("aria-invalid", "true");
-      text.focus();
-      window.dirConsole?.announce(asks ? "Write the question" : `Write a reason of at least ${least} characters`);
+      complain(text, asks ? "Write the question." : least > 1 ? `Write a reason of at least ${least} characters.` : "Write a reason.");
       return;
     }
     submit.disabled = true;

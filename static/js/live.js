@@ -26,8 +26,21 @@
     banner.hidden = !on;
     banner.querySelector("[data-stale-since]").textContent = new Date(lastGood).toLocaleTimeString();
   };
+  /* The server cannot be reached: what is sent now would be lost, so what decides cannot be pressed meanwhile. */
+  const lost = (on) => {
+    if (on) status("danger", "Not connected");
+    else if (socket?.readyState !== WebSocket.OPEN) status("warn", "Polling");
+    for (const button of document.querySelectorAll("[data-decision] button, [data-claim] button")) {
+      if (on && !button.disabled) button.dataset.lost = "";
+      if (!("lost" in button.dataset)) continue;
+      button.disabled = on;
+      if (!on) delete button.dataset.lost;
+    }
+    if (on) stale(true);
+  };
   const fresh = () => {
     lastGood = Date.now();
+    lost(false);
     stale(false);
     document.dispatchEvent(new CustomEvent("dir:fresh"));
   };
@@ -47,7 +60,8 @@
     holder.innerHTML = html.trim();
     return holder.content;
   };
-  const normal = (node) => node.innerHTML.replace(/>[^<]*<\/time>/g, "></time>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "");
+  // What page.js writes into a time (words, title, tone) is no change of what the server sent.
+  const normal = (node) => node.innerHTML.replace(/<time\b[^>]*?datetime="([^"]*)"[^>]*>[^<]*<\/time>/g, "<time $1>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "");
 
   const replace = (region, content) => {
     const next = document.createElement(region.tagName);
@@ -106,8 +120,9 @@
       if (!answer.ok) throw new Error(String(answer.status));
       MODES[region.dataset.liveMode](region, parse(await answer.text()));
       fresh();
-    } catch {
-      if (Date.now() - lastGood > STALE_MS) stale(true);
+    } catch (error) {
+      if (error instanceof TypeError) lost(true); // no answer at all
+      else if (Date.now() - lastGood > STALE_MS) stale(true);
     } finally {
       busy.delete(region);
       if (pending.delete(region)) soon(region);
@@ -155,6 +170,7 @@
     socket.addEventListener("close", () => {
       failures += 1;
       status("warn", "Polling");
+      refreshAll(); // says at once whether the server still answers
       setTimeout(connect, Math.min(LONGEST_WAIT_MS, 500 * 2 ** Math.min(failures, 6)) * (0.75 + Math.random() / 2));
     });
   };

@@ -1,0 +1,55 @@
+/* What is typed into the decision form stays in this tab until it was accepted: over a new revision, a password
+   asked for in between, a server that is away. Actions, statements and what is typed again are never kept. */
+(() => {
+  "use strict";
+  const page = document.querySelector("[data-escalation]");
+  if (!page) return;
+  const key = `draft:${page.dataset.user}:${page.dataset.escalation}`;
+  const form = document.querySelector("[data-decision]");
+  const store = (value) => {
+    try {
+      if (value) sessionStorage.setItem(key, JSON.stringify(value));
+      else sessionStorage.removeItem(key);
+    } catch {
+      /* no storage in this browser: the server still gives back what it was sent */
+    }
+  };
+  const stored = () => {
+    try {
+      return JSON.parse(sessionStorage.getItem(key));
+    } catch {
+      return null;
+    }
+  };
+  if (!form) return store(null); // it is decided
+
+  const fields = [...form.querySelectorAll("textarea[name], [data-param]")];
+  const initial = (field) => field.dataset.proposed ?? "";
+  const save = () => {
+    const typed = fields.filter((field) => field.value !== initial(field)).map((field) => [field.name, field.value]);
+    store(typed.length ? { asked: page.dataset.asked, revision: page.dataset.revision, typed: Object.fromEntries(typed) } : null);
+  };
+  const restore = (draft) => {
+    let restored = false;
+    for (const field of fields) {
+      const text = draft.typed?.[field.name];
+      const isSent = field.name === "question" && draft.asked !== page.dataset.asked;
+      if (typeof text !== "string" || isSent || field.value !== initial(field)) continue;
+      field.value = text;
+      field.closest("details")?.setAttribute("open", "");
+      restored = true;
+    }
+    const note = form.querySelector("[data-draft-note]");
+    if (restored && note && draft.revision !== page.dataset.revision) {
+      note.textContent = `You wrote this for revision ${draft.revision}. Revision ${page.dataset.revision} is shown now.`;
+      note.hidden = false;
+    }
+    if (restored) form.dispatchEvent(new Event("change"));
+  };
+
+  const draft = stored();
+  if (draft) restore(draft);
+  form.addEventListener("input", save);
+  form.addEventListener("change", save);
+  form.addEventListener("submit", save);
+})();

@@ -197,7 +197,7 @@ def case(**fields: Any) -> Case:
 def judge(**fields: Any) -> Verdict:
     """The verdict on `case(**fields)`."""
     asked = case(**fields)
-    return pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms)
+    return pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms, asked.gate)
 
 
 def judgement(asked: Case) -> tuple[bytes, bytes]:
@@ -208,6 +208,7 @@ def judgement(asked: Case) -> tuple[bytes, bytes]:
         facts=asked.facts,
         now_ms=asked.now_ms,
         rules_digest=canonical.digest(in_force),
+        gate_version=asked.gate,
     )
     return stored.to_bytes(), in_force
 

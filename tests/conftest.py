@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.conf import settings
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 
@@ -20,6 +21,10 @@ hypothesis.settings.register_profile("gate", derandomize=True)
 hypothesis.settings.register_profile("long", max_examples=2_000)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("gate")
+
+# Test runs beside each other share one Redis: none may hear the hints of another.
+if not settings.EMBEDDED:
+    settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = f"test-{os.getpid()}"
 
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
@@ -36,6 +41,12 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
         real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture(autouse=True)
+def _no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The databases of tests come and go: no mark of one may be compared with another."""
+    monkeypatch.setattr(settings, "DIR_MARK", "")
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group, User
+from django.db import transaction
 
-from audit import canonical
+from audit import canonical, events, ledger
 from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Escalation
@@ -23,10 +24,11 @@ from runtime.contracts import policy_kind as kind_contract
 from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
-from runtime.kernel import moments
-from runtime.models import Agent, Flow, Key, Manifest, PolicyKind, Session
+from runtime.contracts.states import AgentRole
+from runtime.kernel import moments, versions
+from runtime.models import Agent, Flow, Key, PolicyKind, Session
 from runtime.queries import clock
-from runtime.services import contexts, facts, flows, intake
+from runtime.services import contexts, facts, flows, intake, kinds, manifests, registration
 from tests import builders
 
 TENANT = "default"
@@ -122,22 +124,12 @@ def read(answer: intake.Answered | Problem) -> dict[str, Any]:
 
 def policy_kind(contract: kind_contract.PolicyKind) -> PolicyKind:
     """Put a version of a kind in force, in place of the one before."""
-    PolicyKind.objects.filter(tenant=TENANT, kind=contract.kind, active=True).update(active=False)
     at = clock.now()
-    return PolicyKind.objects.create(
-        tenant=TENANT,
-        kind=contract.kind,
-        version=contract.version,
-        title=contract.title,
-        risk_tier=contract.risk_tier,
-        body=contract.to_bytes(),
-        digest=contract.digest,
-        active=True,
-        created_at=at,
-        created_by="system",
-        activated_at=at,
-        activated_by="system",
-    )
+    with transaction.atomic():
+        row, registered = kinds.register(tenant=TENANT, contract=contract, actor="system", at=at)
+        activated = kinds.put_in_force(row=row, actor="system", at=at)
+        record("system", registered, activated, actor="system", at=at)
+    return row
 
 
 def activate(
@@ -145,17 +137,24 @@ def activate(
 ) -> None:
     """Put a version of an agent's manifest in force."""
     activated_at = at or clock.now()
-    row = Manifest.objects.create(
-        agent=agent,
-        version=contract.version,
-        body=contract.to_bytes(),
-        digest=contract.digest,
-        created_at=activated_at,
-        created_by=by,
-        activated_at=activated_at,
-        activated_by=by,
-    )
-    Agent.objects.filter(pk=agent.pk).update(active_manifest=row)
+    with transaction.atomic():
+        row, registered = manifests.register(agent=agent, contract=contract, actor=by, at=activated_at)
+        activated = manifests.put_in_force(agent=agent, row=row, actor=by, at=activated_at)
+        record(f"agent:{agent.agent_id}", registered, activated, actor=by, at=activated_at)
+
+
+def change_manifest(agent_id: str, **fields: Any) -> None:
+    """Put the next version of an agent's manifest in force, with these fields changed."""
+    agent = Agent.objects.select_related("active_manifest").get(tenant=TENANT, agent_id=agent_id)
+    assert agent.active_manifest is not None
+    held = canonical.decode(bytes(agent.active_manifest.body))
+    changed = held | fields | {"version": versions.next_minor(held["version"])}
+    activate(agent, manifest_contract.Manifest.from_bytes(canonical.encode(changed)))
+
+
+def record(stream: str, *added: events.Event, actor: str, at: datetime) -> None:
+    """Append entries to a stream that is not a flow, in the caller's transaction."""
+    ledger.append_to(tenant=TENANT, stream=stream, actor=actor, at=at, events=added)
 
 
 def desk(
@@ -171,13 +170,16 @@ def desk(
         for path, value in builders.WORLD.items():
             write(path, value)
     at = clock.now()
-    agent = Agent.objects.create(
-        tenant=TENANT, agent_id=agent_id, role="EXECUTOR", owner=owner, mission="Trade.", created_at=at
-    )
+    profile = registration.Profile(owner=owner, mission="Trade.", review_on=None)
+    key_id = f"agk_{uuid.uuid4().hex[:16]}"
+    with transaction.atomic():
+        agent, registered = registration.create(
+            tenant=TENANT, agent_id=agent_id, role=AgentRole.EXECUTOR, profile=profile, at=at
+        )
+        issued = events.KeyIssued(key_id=key_id, subject=f"agent:{agent_id}")
+        record(f"agent:{agent_id}", registered, issued, actor="system", at=at)
     activate(agent, manifest or builders.manifest())
-    key = Key.objects.create(
-        tenant=TENANT, key_id=f"agk_{uuid.uuid4().hex[:16]}", secret_hash="0" * 64, agent=agent, created_at=at
-    )
+    key = Key.objects.create(tenant=TENANT, key_id=key_id, secret_hash="0" * 64, agent=agent, created_at=at)
     session = Session.objects.create(
         token_id=f"ses_{uuid.uuid4().hex[:16]}",
         secret_hash="0" * 64,

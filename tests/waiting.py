@@ -1,4 +1,7 @@
-"""Waiting for what another thread or process does: a poll with a deadline, never a bare sleep."""
+"""Waiting for what another thread or process does: a poll with a deadline, never a bare sleep.
+
+A deadline ends a test that hangs; it measures nothing. So it is long: a busy machine is slow, not wrong.
+"""
 
 import asyncio
 import time
@@ -6,9 +9,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE_S = 60.0
 
 
-def until(condition: Callable[[], T], *, timeout_s: float = 5.0, interval_s: float = 0.01) -> T:
+def until(condition: Callable[[], T], *, timeout_s: float = PATIENCE_S, interval_s: float = 0.01) -> T:
     """Call `condition` until it answers something true, and return that; AssertionError at the deadline."""
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
@@ -18,7 +22,9 @@ def until(condition: Callable[[], T], *, timeout_s: float = 5.0, interval_s: flo
     return answer
 
 
-async def until_async(condition: Callable[[], T], *, timeout_s: float = 5.0, interval_s: float = 0.01) -> T:
+async def until_async(
+    condition: Callable[[], T], *, timeout_s: float = PATIENCE_S, interval_s: float = 0.01
+) -> T:
     """`until` on an event loop, which goes on running meanwhile."""
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):

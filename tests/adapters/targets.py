@@ -81,6 +81,7 @@ def stand_in(answering: Answering, *, is_held: bool = False) -> Iterator[StandIn
 
     class Request(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are two packets: the second must not wait for an ACK
 
         def _treat(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -29,8 +29,21 @@ policy_kinds:
                    notional_cents: {type: integer, minimum: 1}}
       required: [symbol, action, quantity]
       additionalProperties: false
-    constraints_schema: {type: object}
-    depends_on: ["price.${params.symbol}", market.state]
+    constraints_schema:
+      type: object
+      properties:
+        validity_window_sec: {type: number}
+        max_slippage_bps: {type: integer, minimum: 0}
+        requires_market_state: {type: string}
+    depends_on:
+      - fact: "price.${params.symbol}"
+        unless: "has(constraints.max_slippage_bps)
+          && current * 10000 <= seen * (10000 + constraints.max_slippage_bps)"
+      - market.state
+    constraints:
+      - id: market_state
+        require: "!has(constraints.requires_market_state)
+          || context.facts.market.state == constraints.requires_market_state"
     impact: "'LOW_IMPACT'"
     limits:
       - {id: max_notional, value: "has(params.notional_cents) ? params.notional_cents : 1",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.api import ijson
 from runtime.contracts.problem import ProblemError
+from runtime.kernel import ijson
 from tests.api import ground
 
 NOT_JSON: list[tuple[str, bytes]] = [

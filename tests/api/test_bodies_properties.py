@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audit import canonical
-from runtime.api import ijson
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.kernel import ijson
 
 SAFE = canonical.MAX_SAFE_INTEGER
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20).filter(

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from audit.models import LedgerEntry
-from runtime.contracts.states import AgentStatus, FlowState, IntentState
+from runtime.contracts.states import AgentRole, AgentStatus, FlowState, IntentState
 from runtime.kernel import hierarchy
-from runtime.models import Agent, Flow, Intent, Manifest
+from runtime.models import Agent, Flow, Intent
 from runtime.queries import schemas
-from tests import builders
+from tests import builders, factories
 from tests.api import ground
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -20,8 +20,8 @@ def delegate(*names: str, agent_id: str = ground.TRADER) -> None:
     agent = Agent.objects.select_related("active_manifest").get(agent_id=agent_id)
     held = schemas.manifest_of(agent)
     assert held is not None
-    contract = held.model_copy(update={"may_delegate_to": names})
-    Manifest.objects.filter(agent=agent).update(body=contract.to_bytes(), digest=contract.digest)
+    Agent.objects.filter(pk=agent.pk).update(role=AgentRole.STRATEGIST)
+    factories.activate(agent, held.model_copy(update={"may_delegate_to": names, "version": "1.5.0"}))
 
 
 def open_child(caller: ground.Caller, parent: str, **headers: str) -> str:

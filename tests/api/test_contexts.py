@@ -8,18 +8,15 @@ import pytest
 
 from audit import canonical
 from audit.models import LedgerEntry
-from runtime.models import Agent, Manifest, Snapshot
+from runtime.models import Agent, Snapshot
 from runtime.services import facts
+from tests import factories
 from tests.api import ground
 
 
 def subscribe(*selectors: str) -> None:
-    """Give the trader's active manifest subscriptions, in place."""
-    manifest = Manifest.objects.get(agent__agent_id="trader")
-    body = canonical.decode(bytes(manifest.body)) | {"subscribes": list(selectors)}
-    manifest.body = canonical.encode(body)
-    manifest.digest = canonical.digest(manifest.body)
-    manifest.save()
+    """Give the trader a manifest with subscriptions."""
+    factories.change_manifest("trader", subscribes=list(selectors))
 
 
 def test_freezes_what_the_agent_may_see(trader: ground.Caller) -> None:

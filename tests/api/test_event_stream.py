@@ -32,7 +32,7 @@ def test_a_changed_fact_wakes_who_subscribes_to_it(site: Site) -> None:
     waiting = poll(site, wait_s=15)
     await_listener()
     facts.write(tenant="default", path="price.AAPL", value=1, writer="system", expected_version=None)
-    status, body, took_s = waiting.result(timeout=20)
+    status, body, took_s = waiting.result(timeout=60)
     assert status == 200
     assert [event["data"] for event in body["events"]] == [{"path": "price.AAPL", "version": 2}]
     assert (body["next"], body["gap"]) == (1, False)
@@ -43,13 +43,13 @@ def test_a_stop_wakes_the_agent(site: Site) -> None:
     waiting = poll(site, wait_s=15)
     await_listener()
     stops.stop_all(tenant="default", actor="user:1", reason="drill")
-    _, body, took_s = waiting.result(timeout=20)
+    _, body, took_s = waiting.result(timeout=60)
     assert [event["event_type"] for event in body["events"]] == ["STOPPED"]
     assert took_s < PROMPT_S
 
 
 def test_patience_ends_without_news(site: Site) -> None:
-    status, body, took_s = poll(site, wait_s=1, after=7).result(timeout=20)
+    status, body, took_s = poll(site, wait_s=1, after=7).result(timeout=60)
     assert (status, body) == (200, {"events": [], "next": 7, "gap": False})
     assert 1.0 <= took_s < 1.0 + PROMPT_S
 

@@ -111,13 +111,16 @@ def test_reaches_nothing_outside_its_prefix(feed: ground.Caller, path: str) -> N
         "Price.A",
         "price.A%20B",
         "price.%C3%A9",
-        "price.A%00",
         "price.A%0A",
         "price." + "A" * 195,
     ],
 )
 def test_a_path_of_another_form_is_refused(feed: ground.Caller, path: str) -> None:
     feed.put(f"/state/facts/{path}", {"value": 1}).problem(422, "INVALID_REQUEST")
+
+
+def test_no_address_holds_a_nul(feed: ground.Caller) -> None:
+    feed.put("/state/facts/price.A%00", {"value": 1}).problem(404, "NOT_FOUND")
 
 
 def test_takes_long_and_odd_names_within_bounds(feed: ground.Caller) -> None:

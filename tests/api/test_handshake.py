@@ -28,8 +28,10 @@ def test_gives_a_session_and_says_what_was_agreed(door: ground.Caller) -> None:
         "protocol_version",
         "runtime_version",
         "agent_status",
+        "epoch",
         "policy_kinds",
     }
+    assert body["epoch"] == 1
     assert body["protocol_version"] == "1.0.0"
     assert body["agent_status"] == "ACTIVE"
     assert body["expires_at"].endswith("Z")

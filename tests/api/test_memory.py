@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Artifact, Manifest, MemoryItem
+from runtime.models import Agent, Artifact, MemoryItem
 from runtime.queries import clock
 from runtime.services import artifacts, memory
+from tests import factories
 from tests.api import ground
 
 NOTES = "/memory/desk-notes/opening"
@@ -25,13 +25,8 @@ ARTIFACT = {
 
 
 def grant(access: str, agent_id: str = ground.TRADER) -> None:
-    """Give an agent's active manifest access to the scope `desk-notes`, in place."""
-    row = Manifest.objects.get(agent__agent_id=agent_id)
-    body = canonical.decode(bytes(row.body))
-    body["memory_scopes"] = [{"scope": "desk-notes", "access": access}]
-    row.body = canonical.encode(body)
-    row.digest = canonical.digest(row.body)
-    row.save()
+    """Give an agent a manifest with access to the scope `desk-notes`."""
+    factories.change_manifest(agent_id, memory_scopes=[{"scope": "desk-notes", "access": access}])
 
 
 def remembered(caller: ground.Caller) -> list[dict[str, Any]]:

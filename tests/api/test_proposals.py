@@ -6,7 +6,7 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.models import Answer, Proposal
-from runtime.services import intake, races
+from runtime.services import facts, intake, races
 from tests.api import ground
 
 # The example of the DIR paper, 5.2, but for its dfid and agent.
@@ -26,8 +26,38 @@ def test_takes_the_papers_own_example(trader: ground.Caller) -> None:
     dfid = trader.open_flow()
     verdict = trader.propose(dfid, PAPER | {"dfid": dfid, "agent_id": "trader"}).ok()
     assert verdict["verdict"] == "REJECT"
-    assert "CONTEXT_UNKNOWN" in {reason["code"] for reason in verdict["reasons"]}
+    assert [reason["code"] for reason in verdict["reasons"]] == ["CONTEXT_UNKNOWN"]
     assert verdict["attempts_left"] == 2
+
+
+@pytest.fixture
+def priced(desk: None) -> None:
+    """The paper's symbol has a price."""
+    written = facts.write(
+        tenant="default", path="price.BTC-USD", value=6_500_000, writer="feed:x", expected_version=None
+    )
+    assert isinstance(written, facts.Written)
+
+
+@pytest.mark.usefixtures("priced")
+def test_accepts_the_papers_own_example_on_a_context_of_the_flow(trader: ground.Caller) -> None:
+    dfid = trader.open_flow()
+    trader.propose(dfid, PAPER | {"context_ref": trader.context(dfid)}).ok()
+    flow = trader.get(f"/flows/{dfid}").ok()
+    assert flow["state"] == "ACCEPTED", flow
+
+
+@pytest.mark.usefixtures("priced")
+def test_the_papers_bounds_are_kept_and_others_are_refused(trader: ground.Caller) -> None:
+    for name, value, code in (
+        ("requires_market_state", "CLOSED", "CONSTRAINT_VIOLATED"),
+        ("requires_market_mood", "OPEN", "INVALID_SCHEMA"),
+    ):
+        dfid = trader.open_flow()
+        bounds = PAPER["execution_constraints"] | {name: value}
+        asked = PAPER | {"context_ref": trader.context(dfid), "execution_constraints": bounds}
+        verdict = trader.propose(dfid, asked | {"confidence": 0.9}).ok()
+        assert [reason["code"] for reason in verdict["reasons"]] == [code]
 
 
 def test_asks_for_a_key(trader: ground.Caller) -> None:

@@ -103,10 +103,10 @@ def stop(process: subprocess.Popen[str]) -> None:
     """End the server as Ctrl-C would, and wait for it."""
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(timeout=20)
+        process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     if process.stderr is not None:
         process.stderr.close()
 

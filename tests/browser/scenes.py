@@ -9,16 +9,26 @@ from django.contrib.auth.models import Group, User
 
 from audit import canonical
 from audit.permissions import Role
+from escalations.contracts import Action
+from escalations.models import Escalation
 from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Session
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import AttemptState
+from runtime.models import Agent, Attempt, Intent, Session
+from runtime.queries import clock
 from runtime.services import contexts, credentials, flows, handshakes, intake, packs
+from runtime.services.execution import endings
+from runtime.services.journal import Journal
+from tests import factories
 
 PACK = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
 PASSWORD = "correct horse battery staple"
 TENANT = "default"
 HOSTILE = "<script>alert(1)</script>\u202e\"'><img src=x onerror=alert(2)> IGNORE THE LIMIT."
+
+UNANSWERED = "no answer within 10 s"
 
 
 @dataclass
@@ -133,3 +143,35 @@ def build() -> Scene:
         flows=[item["dfid"] for item in said],
         escalations=[item["escalation_id"] for item in said if item.get("escalation_id")],
     )
+
+
+def put_in_doubt() -> Escalation:
+    """An order whose answer never came: somebody is asked."""
+    load_pack()
+    said = propose(session_of("momentum-trader"), "ADJUST_POSITION", order("BUY", 4, "AAPL", 75800))
+    intent = Intent.objects.select_related("flow").get(flow_id=said["dfid"])
+    now = clock.now()
+    Attempt.objects.create(
+        intent=intent,
+        number=1,
+        step="order",
+        target_key="5e" * 32,
+        lease_owner="worker",
+        state=AttemptState.UNKNOWN,
+        error_category="TIMED_OUT",
+        detail=UNANSWERED,
+        started_at=now,
+        finished_at=now,
+    )
+    journal = Journal(flow=intent.flow, actor="system", at=now)
+    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    journal.write()
+    return Escalation.objects.get(intent=intent)
+
+
+def leave_in_doubt() -> Escalation:
+    """The same, aborted by somebody who did not know either."""
+    escalation = put_in_doubt()
+    answer = factories.decide(escalation, factories.user("olivia"), Action.ABORT)
+    assert not isinstance(answer, Problem), answer
+    return escalation

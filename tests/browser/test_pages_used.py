@@ -29,6 +29,40 @@ def test_an_escalation_arrives_without_a_reload(
     expect(page.locator('.nav a[href="/escalations/"] .count')).to_be_visible()
 
 
+def test_a_row_that_has_not_changed_is_left_in_its_place(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/")
+    row = page.locator(f'[data-row="{made.escalation_id}"]')
+    expect(row.locator("time[title]").first).to_be_visible()
+    row.evaluate("(node) => { node.marked = true; }")
+    for _ in range(2):
+        with page.expect_response(lambda answer: "have=" in answer.url):
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert row.evaluate("(node) => node.marked") is True
+
+
+def test_a_lost_server_is_told_at_once_and_nothing_is_sent_into_the_void(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Abort").check()
+    submit = page.get_by_role("button", name="Abort: run nothing")
+    expect(submit).to_be_enabled()
+    page.context.set_offline(True)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("[data-live-word]")).to_have_text("Not connected", timeout=SLOW_MS)
+    expect(page.locator("[data-stale]")).to_be_visible()
+    expect(submit).to_be_disabled()
+    page.context.set_offline(False)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(submit).to_be_enabled(timeout=SLOW_MS)
+
+
 def test_modify_runs_what_the_person_changed_and_the_receipt_appears(
     page_of_operator: Page, console: Console, agent: Client
 ) -> None:
@@ -156,6 +190,8 @@ def test_stop_all_is_two_steps_from_any_page(page_of_operator: Page, console: Co
     assert page.url == f"{console.url}/kinds/"
     expect(other.get_by_text("Everything is stopped")).to_be_visible(timeout=SLOW_MS)
     page.get_by_role("button", name="Resume").first.click()
+    expect(page.locator("#resume-all")).to_contain_text("Waiting intents:")
+    page.locator("#resume-all").get_by_label("Reason").fill("The drill is over")
     page.get_by_role("button", name="Resume everything").click()
     expect(page.get_by_text("Everything runs again.")).to_be_visible()
 
@@ -171,3 +207,73 @@ def test_old_data_is_said_to_be_old(page_of_operator: Page, console: Console) ->
     for _ in range(6):
         page.clock.run_for(15_000)
     expect(page.get_by_text("This data is old.")).to_be_visible(timeout=SLOW_MS)
+
+
+def test_what_was_typed_survives_a_detour_and_goes_with_the_decision(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="GOOG", cents=150_000)
+    address = f"{console.url}/escalations/{made.escalation_id}/"
+    page.goto(address)
+    page.get_by_role("radio", name="Override").check()
+    page.fill("[name=justification]", "Typed before a detour")
+    page.goto(f"{console.url}/escalations/")
+    page.goto(address)
+    expect(page.locator("[name=justification]")).to_have_value("Typed before a detour")
+    expect(page.locator("[name=action]:checked")).to_have_count(0)
+    page.get_by_role("radio", name="Abort").check()
+    page.get_by_role("button", name="Abort: run nothing").click()
+    page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
+    page.goto(address)
+    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('draft:')).length") == 0
+
+
+def test_an_empty_reason_is_said_where_it_is_missing(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="GOOG", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Override").check()
+    page.get_by_role("button", name="Override: run it as proposed").click()
+    expect(page.locator("#justification-wrong")).to_have_text("Write a reason.")
+    expect(page.locator("#justification-wrong")).to_be_in_viewport()
+
+
+def test_the_gates_answer_is_in_sight_and_names_the_amount_that_stayed(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    page.set_viewport_size({"width": 1440, "height": 900})
+    made = conftest.escalate(agent, symbol="AAPL", cents=200_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Modify").check()
+    page.fill("[name='param:quantity']", "2")
+    expect(page.locator("[data-param-diff]")).to_contain_text("Amount in cents stays")
+    page.get_by_role("button", name="Ask the gate").click()
+    expect(page.locator("#dry-run .words")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#dry-run")).to_contain_text("live facts give")
+
+
+def test_between_phone_and_desk_a_bar_leads_to_the_decision(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=150_000)
+    for width, is_there in ((390, True), (1024, True), (1440, False)):
+        page.set_viewport_size({"width": width, "height": 768})
+        page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+        expect(page.locator(".to-decide")).to_be_visible(visible=is_there)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_print_uses_the_whole_width(page_of_operator: Page, console: Console, agent: Client) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=150_000)
+    page.set_viewport_size({"width": 800, "height": 1100})
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.emulate_media(media="print")
+    width = page.evaluate("document.querySelector('.case-head').getBoundingClientRect().width")
+    assert width > 700
+    page.emulate_media(media="screen")

@@ -23,7 +23,7 @@ def race(count: int, work: Callable[[int], T]) -> list[T]:
 
     def one(number: int) -> T:
         try:
-            start.wait(timeout=20)
+            start.wait(timeout=60)
             return work(number)
         finally:
             connection.close()

@@ -39,7 +39,7 @@ def test_fifty_appenders_of_one_new_stream_leave_fifty_consecutive_entries(real_
 
     def race(number: int) -> int:
         if number < start.parties:
-            start.wait(timeout=10)  # the first ones meet where the stream has no head yet
+            start.wait(timeout=60)  # the first ones meet where the stream has no head yet
         return append_once(number)
 
     with ThreadPoolExecutor(max_workers=10) as pool:

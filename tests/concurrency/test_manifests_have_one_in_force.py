@@ -32,6 +32,7 @@ def test_two_admins_activate_two_drafts_and_one_is_in_force(real_db: str) -> Non
     desk = factories.desk()
     drafted("1.5.0")
     drafted("1.6.0")
+    before = LedgerEntry.objects.filter(kind="manifest:activated").count()
 
     answers = racing.race(
         2, lambda number: activated(("1.5.0", "1.6.0")[number], seen="1.4.0", by=f"user:{number + 2}")
@@ -42,12 +43,13 @@ def test_two_admins_activate_two_drafts_and_one_is_in_force(real_db: str) -> Non
     assert (lost.status, lost.code) in {(409, "MANIFEST_MOVED"), (409, "MANIFEST_OVERTAKEN")}
     assert desk.again().active_manifest_id == won.pk
     assert Manifest.objects.filter(activated_at__isnull=False).count() == 2
-    assert LedgerEntry.objects.filter(kind="manifest:activated").count() == 1
+    assert LedgerEntry.objects.filter(kind="manifest:activated").count() == before + 1
 
 
 def test_two_admins_draft_the_same_version_and_one_row_is_stored(real_db: str) -> None:
     factories.desk()
     text = builders.manifest(version="1.5.0").to_bytes().decode()
+    before = LedgerEntry.objects.filter(kind="manifest:registered").count()
 
     answers = racing.race(
         4,
@@ -58,7 +60,7 @@ def test_two_admins_draft_the_same_version_and_one_row_is_stored(real_db: str) -
 
     assert sum(isinstance(answer, Manifest) for answer in answers) == 1
     assert all(answer.code == "MANIFEST_UNSOUND" for answer in answers if isinstance(answer, Problem))
-    assert LedgerEntry.objects.filter(kind="manifest:registered").count() == 1
+    assert LedgerEntry.objects.filter(kind="manifest:registered").count() == before + 1
 
 
 def test_one_admin_discards_what_another_activates(real_db: str) -> None:
@@ -113,6 +115,26 @@ def test_handshakes_beside_activations_move_neither_budget_nor_status(real_db: s
     active = desk.again().active_manifest
     assert active is not None
     assert active.version == f"1.{4 + ROUNDS}.0"
+
+
+def test_no_proposal_beside_activations_meets_an_agent_without_a_manifest(real_db: str) -> None:
+    desk = factories.desk()
+    for number in range(ROUNDS):
+        drafted(f"1.{5 + number}.0")
+    opened = [desk.open() for _ in range(ROUNDS)]
+
+    def work(number: int) -> object:
+        if number < ROUNDS:
+            return racing.propose(desk, opened[number])["verdict"]
+        return [
+            racing.patiently(partial(activated, f"1.{5 + at}.0", seen=f"1.{4 + at}.0"))
+            for at in range(ROUNDS)
+        ]
+
+    *verdicts, done = racing.race(ROUNDS + 1, work)
+
+    assert isinstance(done, list)
+    assert verdicts == ["ACCEPT"] * ROUNDS
 
 
 @pytest.mark.parametrize("flows", [6])

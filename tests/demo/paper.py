@@ -18,7 +18,7 @@ from dir_console.demo.faults import Switch
 from dir_console.demo.market import Schedule, Walk
 from dir_console.demo.wire import Answer, Wire
 
-START_S = 20.0
+START_S = 60.0
 
 
 class Paper:
@@ -92,10 +92,10 @@ class PaperBroker(Paper):
     def _reap(self) -> int:
         assert self._process is not None
         try:
-            return self._process.wait(timeout=10)
+            return self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            return self._process.wait(timeout=10)
+            return self._process.wait(timeout=60)
         finally:
             if self._process.stderr is not None:
                 self._process.stderr.close()
@@ -118,7 +118,7 @@ class ThreadBroker(Paper):
         """End it; calls that are being slowed end at once."""
         self.exchange.stopping.set()
         self._server.shutdown()
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
         self._server.server_close()
         self.exchange.book.close()
 

@@ -168,7 +168,7 @@ def test_the_strategist_lets_others_act_under_its_flow(console: Stack) -> None:
         desk.person_s = 0.5  # type: ignore[misc]
     with ThreadPoolExecutor(max_workers=1) as pool:
         plan = pool.submit(strategist.turn)
-        until(lambda: plan.done() or all(not desk.orders.empty() for desk in strategist.desks), timeout_s=30)
+        until(lambda: plan.done() or all(not desk.orders.empty() for desk in strategist.desks), timeout_s=90)
         for desk in strategist.desks:
             desk.turn()
         plan.result(timeout=60)

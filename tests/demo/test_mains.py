@@ -35,7 +35,7 @@ def _end_when(true: Callable[[], object]) -> threading.Thread:
         return signal.getsignal(signal.SIGTERM) is not former
 
     def wait() -> None:
-        until(lambda: taken_over() and true(), timeout_s=10)
+        until(lambda: taken_over() and true(), timeout_s=90)
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=wait)
@@ -61,7 +61,7 @@ def test_the_broker_serves_until_it_is_told_to_end(
 
     assert broker.main(["--port", str(port), "--db", str(tmp_path / "b.sqlite3"), "--market", "closed"]) == 0
 
-    ender.join(timeout=10)
+    ender.join(timeout=60)
     assert capsys.readouterr().err == f"broker ready on {port}\n"
 
 
@@ -79,7 +79,7 @@ def test_the_feed_ends_while_it_waits_for_the_console(
     ender = _end_when(asked.is_set)
 
     assert feed.main(["--base", NOWHERE, "--broker", broker.base_url]) == 0
-    ender.join(timeout=10)
+    ender.join(timeout=60)
 
 
 def test_the_feed_goes_on_when_the_broker_cannot_be_reached(
@@ -101,7 +101,7 @@ def test_the_feed_goes_on_when_the_broker_cannot_be_reached(
 
     until(told_twice)
     stop.set()
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     nowhere.close()
     assert not thread.is_alive()
 
@@ -113,7 +113,7 @@ def test_the_agents_end_while_they_wait_for_the_console(tmp_path: Path) -> None:
     ender = _end_when(lambda: threading.active_count() > len(agents.CAST))
 
     assert agents.main(["--base", NOWHERE, "--keys", str(keys)]) == 0
-    ender.join(timeout=10)
+    ender.join(timeout=60)
 
 
 @pytest.mark.parametrize("program", [feed, agents])

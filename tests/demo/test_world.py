@@ -38,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     server = Process(name="server", argv=argv, env=env, log=folder / "server.log")
     server.start()
     try:
-        until(lambda: "The demo runs" in server.tail() or server.ended(), timeout_s=40)
+        until(lambda: "The demo runs" in server.tail() or server.ended(), timeout_s=90)
         yield server
     finally:
         print(server.tail())
@@ -82,8 +82,8 @@ def test_serves_the_agent_of_the_quick_start(world: Process) -> None:
 def test_ends_with_a_killed_server(world: Process) -> None:
     assert world.running is not None
     server = world.running.pid
-    children = until(lambda: found if len(found := _children(server)) == 3 else [], timeout_s=10)
+    children = until(lambda: found if len(found := _children(server)) == 3 else [], timeout_s=90)
 
     os.kill(server, signal.SIGKILL)
 
-    until(lambda: all(gone(pid) for pid in children), timeout_s=10)
+    until(lambda: all(gone(pid) for pid in children), timeout_s=90)

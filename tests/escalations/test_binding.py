@@ -242,3 +242,138 @@ def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
     shown = revising.get_shown(Escalation.objects.get(pk=escalation.pk))
     assert shown["agent"]["status"] == "PASSIVE"
     assert shown["decision"] == "ESCALATE"
+
+
+# what the effect is expected to change
+
+
+def predicting(**prediction: Any) -> factories.Desk:
+    """A desk whose kind predicts a position that it does not depend on; somebody else trades as well."""
+    value = "context.facts.position[params.symbol] + params.quantity"
+    kind = builders.kind(predicts=[{"fact": "position.${params.symbol}", "value": value, **prediction}])
+    desk = factories.desk(kind=kind)
+    factories.write("position.AAPL", 94)
+    return desk
+
+
+def expects(escalation: Escalation) -> list[tuple[Any, Any]]:
+    shown = revising.get_shown(Escalation.objects.get(pk=escalation.pk))
+    return [(item["current"], item["proposed"]) for item in shown["difference"]]
+
+
+def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
+    escalation = predicting().escalate()
+    wish = factories.wish(escalation)
+    assert expects(escalation) == [(94, 99)]
+    factories.write("position.AAPL", 112)
+    assert ground.refused(send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert revisions(escalation)[-1] == "position.AAPL moved"
+    assert expects(escalation) == [(112, 117)]
+    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+
+
+def test_an_open_page_hears_of_it_without_a_decision(olivia: User) -> None:
+    escalation = predicting().escalate()
+    assert drifting.revise_open() == 0
+    factories.write("position.AAPL", 112)
+    assert drifting.revise_open() == 1
+    assert drifting.revise_open() == 0
+    assert expects(escalation) == [(112, 117)]
+
+
+def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision_stand(olivia: User) -> None:
+    escalation = predicting(unless="current * 10 >= seen * 9 && current * 10 <= seen * 11").escalate()
+    wish = factories.wish(escalation)
+    factories.write("position.AAPL", 96)
+    assert drifting.revise_open() == 0
+    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+
+
+def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(olivia: User) -> None:
+    value = "context.facts.cash.desk - params.quantity * context.facts.price[params.symbol]"
+    desk = factories.desk(kind=builders.kind(predicts=[{"fact": "cash.desk", "value": value}]))
+    factories.write("cash.desk", 1_000_000)
+    escalation = desk.escalate()
+    wish = factories.wish(escalation)
+    for price in (18_951, 18_960, 18_940):
+        factories.write("price.AAPL", price)
+        assert drifting.revise_open() == 0
+    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+
+
+def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
+    kind = builders.kind(predicts=[{"fact": "order.${params.symbol}", "value": "'placed'"}])
+    escalation = factories.desk(kind=kind).escalate()
+    assert expects(escalation) == [(None, "placed")]
+    assert drifting.revise_open() == 0
+    factories.write("order.AAPL", "placed")
+    assert drifting.revise_open() == 1
+    assert expects(escalation) == [("placed", "placed")]
+
+
+# an abort
+
+
+@pytest.mark.parametrize("is_revised", [False, True])
+def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
+    desk: factories.Desk, olivia: User, is_revised: bool
+) -> None:
+    escalation = desk.escalate()
+    seen = factories.wish(escalation, Action.ABORT)
+    factories.write("price.AAPL", 25_000)
+    if is_revised:
+        assert drifting.revise_open() == 1
+    assert isinstance(send(escalation, olivia, seen), deciding.Decided)
+    decision = Decision.objects.get()
+    said = canonical.decode(bytes(decision.statement))
+    assert (decision.revision, decision.evidence_hash) == (1, seen.evidence_hash)
+    assert (said["revision"], said["evidence_hash"]) == (1, seen.evidence_hash)
+    assert said.get("revision_in_force") == (2 if is_revised else None)
+    assert Escalation.objects.get().flow.state == "ABORTED"
+
+
+def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) -> None:
+    kind = builders.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate()
+    seen = factories.wish(escalation, Action.ABORT)
+    factories.write("price.AAPL", 19_010)
+    assert drifting.revise_open() == 1
+    wrong = replace(seen, impact="HIGH_IMPACT")
+    assert ground.refused(send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
+    assert isinstance(send(escalation, olivia, seen), deciding.Decided)
+    assert canonical.decode(bytes(Decision.objects.get().statement))["impact"] == "LOW_IMPACT"
+
+
+def test_an_abort_of_evidence_that_was_never_shown_is_refused(desk: factories.Desk, olivia: User) -> None:
+    mine, other = desk.escalate(), desk.escalate()
+    wish = factories.wish(mine, Action.ABORT)
+    for made, code in (
+        (replace(wish, evidence_hash=other.evidence_hash), "EVIDENCE_CHANGED"),
+        (replace(wish, version=2), "VERSION_CHANGED"),
+    ):
+        assert ground.refused(send(mine, olivia, made)) == (409, code)
+    short = replace(wish, evidence_hash=wish.evidence_hash[:-1])
+    assert ground.refused(send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
+    assert not Decision.objects.exists()
+
+
+# the queue
+
+
+def test_the_queue_shows_the_figures_of_the_revision_in_force(olivia: User) -> None:
+    bound = {
+        "id": "max_notional",
+        "value": builders.LIVE_NOTIONAL,
+        "limit": "manifest.limits.max_notional_cents",
+    }
+    desk = factories.desk(kind=builders.kind(limits=[bound]))
+    escalation = desk.escalate(params={**builders.PARAMS, "quantity": 10})
+    assert (escalation.proposed_value, escalation.limit) == ("189500", "100000")
+    factories.write("price.AAPL", 25_000)
+    assert drifting.revise_open() == 1
+    row = Escalation.objects.get()
+    assert (row.revision, row.proposed_value, row.limit) == (2, "250000", "100000")
+    factories.write("price.AAPL", 1)
+    assert drifting.revise_open() == 1
+    row = Escalation.objects.get()
+    assert (row.revision, row.proposed_value, row.limit) == (3, "", "")

@@ -45,7 +45,7 @@ def test_a_claim_changes_neither_version_nor_evidence(escalation: Escalation, ol
     assert (row().version, row().evidence_hash) == (escalation.version, escalation.evidence_hash)
 
 
-def test_a_renewed_claim_lives_longer_and_is_recorded_once(
+def test_a_renewed_claim_lives_longer_and_is_recorded_as_such(
     escalation: Escalation, olivia: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim(escalation, olivia)
@@ -54,7 +54,8 @@ def test_a_renewed_claim_lives_longer_and_is_recorded_once(
     monkeypatch.setattr(clock, "now", lambda: before - timedelta(minutes=1))
     assert claim(escalation, olivia) is None
     assert row().claimed_until == before + timedelta(minutes=9)
-    assert [kind for kind, _ in ground.recorded(escalation)].count("escalation:claimed") == 1
+    assert [kind for kind, _ in ground.recorded(escalation)].count("escalation:claimed") == 2
+    assert ground.last_payload(escalation)["renewed"] is True
 
 
 def test_a_live_claim_of_a_colleague_is_a_conflict_and_no_bar_to_deciding(

@@ -11,7 +11,7 @@ from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deciding
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Feedback, Intent, Proposal
+from runtime.models import Agent, Epoch, Feedback, Intent, Proposal
 from runtime.queries import clock
 from runtime.services import flows
 from tests import builders, factories
@@ -361,3 +361,11 @@ def test_an_escalation_of_a_flow_that_its_agent_withdrew_is_closed(
     held_back(escalation, olivia, Action.ABORT, expected=(409, "ALREADY_DECIDED"))
     assert Proposal.objects.count() == 1
     assert clock.now() >= Escalation.objects.get().opened_at
+
+
+def test_after_a_restore_only_an_abort_is_taken(desk: factories.Desk, olivia: User) -> None:
+    escalation = desk.escalate()
+    Epoch.objects.update(restored_at=clock.now(), missing=b"{}")
+    held_back(escalation, olivia, expected=(503, "RECOVERY"))
+    answer = factories.decide(escalation, olivia, Action.ABORT)
+    assert answer == deciding.Decided(action=Action.ABORT, dfid=escalation.flow_id)

@@ -10,6 +10,7 @@ from escalations import forms
 from escalations.contracts import Action
 from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
+from runtime.contracts.states import Effect
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -152,3 +153,21 @@ def test_texts_are_cut_to_what_is_stored() -> None:
     assert {len(long.justification), len(long.typed_again)} == {forms.LONGEST_TEXT}
     assert long.receipt is not None
     assert len(long.receipt["reference"]) == forms.LONGEST_TEXT
+
+
+@pytest.mark.parametrize("text", ["", *Effect.values()])
+def test_what_became_of_a_call_is_one_of_three_or_left_open(text: str) -> None:
+    assert wish(effect=text).effect == (Effect(text) if text else None)
+
+
+@pytest.mark.parametrize("text", ["happened", "PROBABLY", " HAPPENED", "on"])
+def test_another_effect_is_refused_with_those_that_may_be_said(text: str) -> None:
+    found = read(effect=text)
+    assert isinstance(found, Problem)
+    assert (found.status, found.code) == (400, "EFFECT_UNREADABLE")
+    assert "HAPPENED, NOT_HAPPENED, UNKNOWN" in found.detail
+
+
+def test_conditions_are_taken_whole_or_not_at_all() -> None:
+    # Cut at the limit, `params.n < 100` could become `params.n < 10`.
+    assert problem(conditions="1 == 1\n" * 1_000).code == "TEXT_TOO_LONG"

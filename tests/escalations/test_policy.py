@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from escalations import policy
 from escalations.contracts import ACTIONS, Action, Family, State
-from escalations.policy import Allowed, Denied, Person, Situation
-from runtime.contracts.states import AgentStatus, Impact
+from escalations.policy import Allowed, Denied, OwnerLeft, Person, Situation
+from runtime.contracts.states import AgentStatus, Effect, Impact
+from runtime.kernel import separation
 
 NOW_MS = 1_767_323_045_000
 LOW, HIGH = Impact.LOW_IMPACT, Impact.HIGH_IMPACT
-WEEK_MS = 7 * policy.DAY_MS
+WEEK_MS = separation.ends_ms(0)
 
 
 def person(**fields: Any) -> Person:
@@ -130,8 +131,21 @@ OWNER = {"agent_owner": "olivia"}
 OWNER_BY_GROUP = {"agent_owner": "operator"}
 ACTIVATED = {"manifest_activated_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS + 1}
 WRITTEN = {"manifest_written_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS + 1}
+JUST_RECENT = NOW_MS - WEEK_MS + 1
+
+
+def left(owner: str = "nobody", *changed_by: str, at_ms: int = JUST_RECENT) -> OwnerLeft:
+    """An owner that the agent has no more."""
+    return OwnerLeft(owner=owner, changed_by=changed_by, at_ms=at_ms)
+
+
+OWNED = {"owners_left": (left("olivia"),)}
+OWNED_BY_GROUP = {"owners_left": (left("operator"),)}
+CHANGED = {"owners_left": (left("nobody", "user:2", "user:1"),)}
 CONFLICTS = pytest.mark.parametrize(
-    "conflict", [OWNER, OWNER_BY_GROUP, ACTIVATED, WRITTEN], ids=["owner", "group", "activated", "written"]
+    "conflict",
+    [OWNER, OWNER_BY_GROUP, ACTIVATED, WRITTEN, OWNED, OWNED_BY_GROUP, CHANGED],
+    ids=["owner", "group", "activated", "written", "owned", "owned by a group", "changed the owner"],
 )
 
 
@@ -152,11 +166,21 @@ def test_the_only_person_of_an_installation_decides_and_the_record_says_so(confl
 
 
 def test_the_sentence_says_what_the_person_did() -> None:
-    said = [may(Action.OVERRIDE, what=situation(**conflict)) for conflict in (ACTIVATED, WRITTEN)]
+    conflicts = (ACTIVATED, WRITTEN, OWNED, CHANGED)
+    said = [may(Action.OVERRIDE, what=situation(**conflict)) for conflict in conflicts]
     assert [answer.why.split(" this ")[0] for answer in said if isinstance(answer, Denied)] == [
         "You activated",
         "You wrote",
+        "You owned",
+        "You changed who owns",
     ]
+
+
+def test_what_binds_a_person_comes_with_its_end_and_what_lasts_longest_first() -> None:
+    bound = {**OWNER, **ACTIVATED, "owners_left": (left("olivia", at_ms=NOW_MS), left("olivia", at_ms=5))}
+    found = policy.ties(person(), situation(**bound), now_ms=NOW_MS)
+    assert [tie.until_ms for tie in found] == [None, NOW_MS + WEEK_MS, NOW_MS + 1]
+    assert policy.ties(person(), situation(), now_ms=NOW_MS) == ()
 
 
 @pytest.mark.parametrize(
@@ -167,6 +191,8 @@ def test_the_sentence_says_what_the_person_did() -> None:
         {"manifest_activated_by": "user:10"},
         {"manifest_written_by": "user:1", "manifest_activated_at_ms": NOW_MS - WEEK_MS},
         {"agent_owner": "olivia2"},
+        {"owners_left": (left("olivia", "user:1", at_ms=NOW_MS - WEEK_MS),)},
+        {"owners_left": (left("olivia2", "user:10"),)},
         {"agent_owner": ""},
     ],
 )
@@ -281,21 +307,57 @@ def test_nothing_else_runs_in_place_of_a_step_that_has_taken_effect(action: Acti
         assert answer == Allowed()
 
 
-@pytest.mark.parametrize("is_stated", [True, False])
+@pytest.mark.parametrize("stated", [None, *Effect])
 @pytest.mark.parametrize("in_doubt", [True, False])
 @pytest.mark.parametrize("action", list(Action))
 def test_a_call_in_doubt_is_replaced_only_with_a_statement(
-    action: Action, in_doubt: bool, is_stated: bool
+    action: Action, in_doubt: bool, stated: Effect | None
 ) -> None:
-    missing = policy.statement_missing(action, situation(in_doubt=in_doubt), is_stated=is_stated)
-    assert (missing is not None) is (action is Action.MODIFY and in_doubt and not is_stated)
+    what = situation(in_doubt=in_doubt)
+    missing = policy.statement_missing(action, what, stated=stated)
+    is_free = stated is Effect.NOT_HAPPENED
+    assert (missing is not None) is (action is Action.MODIFY and in_doubt and not is_free)
 
 
+@pytest.mark.parametrize("stated", [None, *Effect])
+@pytest.mark.parametrize("in_doubt", [True, False])
+@pytest.mark.parametrize("action", list(Action))
+def test_what_ends_a_call_in_doubt_says_what_became_of_it(
+    action: Action, in_doubt: bool, stated: Effect | None
+) -> None:
+    said = policy.effect_of(action, situation(in_doubt=in_doubt), stated=stated)
+    if in_doubt and action in {Action.MODIFY, Action.ABORT}:
+        assert said is (stated or Effect.UNKNOWN)
+    else:
+        assert said is None
+
+
+def test_to_state_that_a_replaced_call_took_effect_names_the_way_out() -> None:
+    words = policy.statement_missing(Action.MODIFY, situation(in_doubt=True), stated=Effect.HAPPENED)
+    assert words is not None
+    assert "Mark it done" in words
+
+
+@pytest.mark.parametrize("effect", [None, *Effect])
+def test_to_know_what_became_of_a_call_weighs_more_than_to_stop(effect: Effect | None) -> None:
+    knows = effect in {Effect.HAPPENED, Effect.NOT_HAPPENED}
+    what = situation(family=Family.OPERATIONAL, impact=HIGH, in_doubt=True, agent_owner="olivia")
+    mine = policy.may(Action.ABORT, person(), what, now_ms=NOW_MS, effect=effect)
+    assert mine == Allowed() if not knows else denied(mine) == ("SEPARATION_OF_DUTY", 403)
+    other = situation(family=Family.OPERATIONAL, impact=HIGH, in_doubt=True)
+    stale = policy.may(Action.ABORT, person(confirmed_at_ms=None), other, now_ms=NOW_MS, effect=effect)
+    assert stale == Allowed() if not knows else denied(stale) == ("STEP_UP", 401)
+    unsaid = policy.reason_missing(Action.ABORT, HIGH, "", effect=effect)
+    assert (unsaid is not None) is knows
+
+
+@pytest.mark.parametrize("crosses", [True, False])
 @pytest.mark.parametrize("impact", [LOW, HIGH])
 @pytest.mark.parametrize("action", list(Action))
-def test_what_is_to_run_is_typed_again_where_it_weighs(action: Action, impact: Impact) -> None:
-    says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
-    assert policy.is_typed_again(action, impact) is (impact is HIGH and says_what_runs)
+def test_what_is_to_run_is_typed_again_where_it_weighs(action: Action, impact: Impact, crosses: bool) -> None:
+    asked = situation(impact=impact, crosses_limit=crosses)
+    says_what_runs = action in {Action.OVERRIDE, Action.MODIFY} or (action is Action.RESUME and crosses)
+    assert policy.is_typed_again(action, asked) is (impact is HIGH and says_what_runs)
 
 
 @given(term_ms=st.integers(-1, 10**10), longest_ms=st.integers(0, 10**8))

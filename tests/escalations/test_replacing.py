@@ -14,6 +14,7 @@ from escalations.services import deciding, dry_running, revising
 from runtime.contracts.outcome import Rendered
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Effect
 from runtime.contracts.verdict import Verdict
 from runtime.models import Attempt, Feedback, Intent, Outcome, Reservation, Resource
 from runtime.queries import clock
@@ -80,7 +81,7 @@ def give_to_person(intent: Intent, state: str, reason: Reason) -> Escalation:
 def modify(escalation: Escalation, account: User, **fields: Any) -> deciding.Decided | Problem:
     """MODIFY to a smaller order, with the statement where one is needed."""
     return factories.decide(
-        escalation, account, Action.MODIFY, **{"params": SMALLER, "no_effect": True, **fields}
+        escalation, account, Action.MODIFY, **{"params": SMALLER, "effect": Effect.NOT_HAPPENED, **fields}
     )
 
 
@@ -139,13 +140,13 @@ def test_what_the_gate_refuses_leaves_the_old_intent_and_what_it_holds(
 
 def test_a_call_in_doubt_needs_a_statement_that_it_had_no_effect(in_doubt: Escalation, olivia: User) -> None:
     before = ground.state_of(in_doubt)
-    assert ground.refused(modify(in_doubt, olivia, no_effect=False)) == (400, "STATEMENT_MISSING")
+    assert ground.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
     assert ground.state_of(in_doubt) == before
     old, new = replaced(modify(in_doubt, olivia))
     assert (old.state, new.state) == ("CANCELLED", "PENDING")
     said = canonical.decode(bytes(Decision.objects.get().statement))
     assert (said["action"], said["params"]) == ("MODIFY", SMALLER)
-    assert said["earlier_call_without_effect"] is True
+    assert said["effect"] == "NOT_HAPPENED"
     assert said["superseded_intent_id"] == str(old.pk)
     entry = LedgerEntry.objects.get(kind="intent:superseded")
     assert entry.payload == {
@@ -157,13 +158,13 @@ def test_a_call_in_doubt_needs_a_statement_that_it_had_no_effect(in_doubt: Escal
 
 def test_an_older_attempt_in_doubt_counts_too(in_doubt: Escalation, olivia: User) -> None:
     Intent.objects.update(state="WITH_PERSON")
-    assert ground.refused(modify(in_doubt, olivia, no_effect=False)) == (400, "STATEMENT_MISSING")
+    assert ground.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
 
 
 def test_a_plain_failure_needs_no_statement(failed: Escalation, olivia: User) -> None:
-    replaced(modify(failed, olivia, no_effect=False))
+    replaced(modify(failed, olivia, effect=None))
     said = canonical.decode(bytes(Decision.objects.get().statement))
-    assert said["earlier_call_without_effect"] is False
+    assert "effect" not in said
 
 
 def test_nothing_runs_in_place_of_what_has_taken_effect(failed: Escalation, olivia: User) -> None:
@@ -255,4 +256,4 @@ def test_only_an_intent_that_is_with_people_is_superseded(failed: Escalation) ->
     intent.state = "DONE"
     journal = Journal(flow=intent.flow, actor="user:1", at=clock.now())
     with pytest.raises(ValueError, match="is not with a person"):
-        recovery.supersede(journal=journal, intent=intent, by_intent_id="x", stated_without_effect=True)
+        recovery.supersede(journal=journal, intent=intent, by_intent_id="x", effect=None)

@@ -16,6 +16,13 @@ answer = Intent.objects.filter(state="PENDING").count()
 
 _WITH_PEOPLE = {"IN_DOUBT", "WITH_PERSON"}
 _SETTLED = {"DONE", "FAILED", "EXPIRED", "CANCELLED"} | _WITH_PEOPLE
+_CALLS = """
+from runtime.models import Attempt
+answer = {}
+rows = Attempt.objects.filter(intent__state__in=("IN_DOUBT", "WITH_PERSON")).exclude(state="HELD")
+for intent, state in rows.order_by("number").values_list("intent_id", "state"):
+    answer.setdefault(str(intent), []).append(state)
+"""
 _STATES = """
 from escalations.models import Escalation
 from runtime.models import Intent
@@ -43,7 +50,7 @@ def wait_settled(stack: Stack, done: Done, *, timeout_s: float) -> Mapping[str, 
     return seen
 
 
-def check_exactly_once(stack: Stack, done: Done, *, timeout_s: float = 25) -> Counter[str]:
+def check_exactly_once(stack: Stack, done: Done, *, timeout_s: float = 90) -> Counter[str]:
     """Each accepted intent has its one effect, or is with a person; counts: done, with a person."""
     seen = wait_settled(stack, done, timeout_s=timeout_s)
     rows = broker_count.effects(broker_url=stack.broker.base_url)
@@ -57,6 +64,12 @@ def check_exactly_once(stack: Stack, done: Done, *, timeout_s: float = 25) -> Co
     assert set(states.values()) <= {"DONE"} | _WITH_PEOPLE, Counter(states.values())
     assert {seen["with_person"].get(intent) for intent in in_doubt} <= {"IN_DOUBT", "REPEATED_FAILURE"}
     return Counter("with a person" if intent in in_doubt else "done" for intent in states)
+
+
+def calls_of_those_in_doubt(stack: Stack, done: Done) -> dict[str, list[str]]:
+    """States of the calls of each intent of the burst that is with a person."""
+    found: dict[str, list[str]] = stack.ask(_CALLS)
+    return {intent: found[intent] for intent in done.intents.values() if intent in found}
 
 
 def check_burst(done: Done) -> None:

@@ -23,7 +23,7 @@ class Burst:
     _process: subprocess.Popen[str]
     _intents: Path
 
-    def finish(self, *, timeout_s: float = 50 * PATIENCE) -> "Done":
+    def finish(self, *, timeout_s: float = 150 * PATIENCE) -> "Done":
         """Wait for the end and read what came of it."""
         out, err = self._process.communicate(timeout=timeout_s)
         assert out.startswith("{"), f"the burst broke down:\n{err}"
@@ -37,7 +37,7 @@ class Burst:
         """End it; safe after its end."""
         if self.running():
             self._process.kill()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
 
 @dataclass(frozen=True)

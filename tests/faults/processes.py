@@ -77,9 +77,9 @@ class Process:
             self.running.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(self.running.pid, signal.SIGKILL)
-            self.running.wait(timeout=10)
+            self.running.wait(timeout=60)
         except ProcessLookupError:
-            self.running.wait(timeout=10)
+            self.running.wait(timeout=60)
         self.running = None
 
 

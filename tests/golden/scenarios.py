@@ -123,6 +123,7 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-requested": lambda: _asked(human_review_required=True),
     "escalate-rule": lambda: _params(action="SELL"),
     "escalate-tier": lambda: _kind(risk_tier="T3"),
+    "reject-unsafe": lambda: {"facts": builders.facts(unsafe="rules.0.require: it takes too long", world={})},
     "reject-budget": lambda: {**_asked(confidence=0.1), "facts": builders.facts(escalation_tokens=0)},
     "reject-claim-unreadable": lambda: _claims("-1"),
     "reject-compute": lambda: {
@@ -149,6 +150,11 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
         **_manifest(proposals_per_minute=2),
         "facts": builders.facts(history={"proposals_1m": 2}),
     },
+    # The last attempt of the flow: at the second gate a wait costs none.
+    "reject-rate-costs-no-attempt": lambda: {
+        **_manifest(proposals_per_minute=2),
+        "facts": builders.facts(history={"proposals_1m": 2}, attempts_used=2),
+    },
     "reject-rendering": lambda: _kind(
         steps=[{"id": "order", "target": "broker", "request": {"path": "/${params.nothing}"}}]
     ),
@@ -165,6 +171,10 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "reject-shortage": lambda: _claims("60", reserved=5, committed=41),
     "reject-stale": lambda: {"facts": builders.facts(world={**builders.WORLD, "price.AAPL": 25_000})},
     "reject-suspended": lambda: _status(AgentStatus.SUSPENDED),
+    "reject-undeclared-constraint": lambda: {
+        **_kind(constraints_schema={"type": "object"}, depends_on=[], constraints=[]),
+        **_asked(execution_constraints={"validity_window_sec": 30, "requires_market_state": "OPEN"}),
+    },
     "reject-version": lambda: _asked(policy_version="2.0.0"),
     "reject-everything": lambda: {
         "proposal": builders.proposal(

@@ -16,6 +16,7 @@ from tests.golden import history, record, scenarios
 # Given after the gate: by the worker, the sweeper, or a person.
 ELSEWHERE = {
     Reason.LEASE_ENDED,
+    Reason.TAMPERED,
     Reason.PARENT_ENDED,
     Reason.IN_DOUBT,
     Reason.REPEATED_FAILURE,
@@ -85,7 +86,9 @@ def test_recording_adds_what_is_new_and_names_what_has_changed(
     assert record.main() == 0
     assert capsys.readouterr().out == "recorded reject-rule\n"
     assert history.path("accept").read_bytes() == before
-    monkeypatch.setattr(pipeline, "GATE_VERSION", "9.9.9")
+    monkeypatch.setattr(
+        pipeline, "STAGES", [stage for stage in pipeline.STAGES if stage.name != "confidence"]
+    )
     assert record.main() == 1
     assert "CHANGED accept:" in capsys.readouterr().err
     with pytest.raises(FileExistsError):

@@ -6,6 +6,7 @@ import pytest
 
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import FindingOutcome
+from runtime.kernel.gate.case import GateVersion
 from runtime.kernel.gate.checks import (
     authority,
     conditions,
@@ -81,6 +82,47 @@ def test_params_and_constraints_are_named_with_their_pointer() -> None:
         "/params/quantity must be at least 1",
         "/execution_constraints/validity_window_sec must be number",
     ]
+
+
+UNDECLARED = {**builders.CONSTRAINTS, "requires_market_state": "OPEN"}
+OPEN_SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object"},
+    {"type": "object", "additionalProperties": True},
+    {"type": "object", "properties": {"max_slippage_bps": {}}, "patternProperties": {".*": {}}},
+]
+
+
+@pytest.mark.parametrize("json_schema", OPEN_SCHEMAS)
+def test_a_bound_that_the_kind_does_not_declare_is_refused(json_schema: dict[str, Any]) -> None:
+    """Whatever the schema lets pass: no expression reads it, so nothing would keep it."""
+    kind = builders.kind(constraints_schema=json_schema)
+    asked = builders.proposal(execution_constraints=UNDECLARED)
+    answers = schema.check(builders.case(proposal=asked, rules=builders.rules(kind=kind)))
+    assert "/execution_constraints/requires_market_state is not a known field" in {
+        item.message for item in answers if item.code == "INVALID_SCHEMA"
+    }
+
+
+def test_a_field_that_is_refused_twice_is_told_once() -> None:
+    (finding,) = schema.check(builders.case(proposal=builders.proposal(execution_constraints=UNDECLARED)))
+    assert finding.message == "/execution_constraints/requires_market_state is not a known field"
+
+
+def test_the_window_needs_no_declaration() -> None:
+    kind = builders.kind(constraints_schema={"type": "object"})
+    asked = builders.proposal(execution_constraints={"validity_window_sec": 30})
+    assert found(schema, proposal=asked, rules=builders.rules(kind=kind)) == []
+
+
+def test_many_undeclared_bounds_are_told_up_to_a_bound() -> None:
+    asked = builders.proposal(execution_constraints={f"bound_{at:03}": 1 for at in range(500)})
+    assert len(found(schema, proposal=asked)) == 20
+
+
+def test_what_the_first_gate_judged_it_judges_as_it_did() -> None:
+    kind = builders.kind(constraints_schema={"type": "object"})
+    asked = builders.proposal(execution_constraints=UNDECLARED)
+    assert found(schema, proposal=asked, rules=builders.rules(kind=kind), gate=GateVersion.V1_0) == []
 
 
 # authority

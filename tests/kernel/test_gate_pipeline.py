@@ -8,7 +8,7 @@ from audit import canonical
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.case import FIRST, NEWEST, GateVersion, Rules
 from runtime.kernel.rules import names
 from tests import builders
 
@@ -26,7 +26,7 @@ def test_the_plain_case_passes_every_stage_in_order() -> None:
     assert verdict.decision is Decision.ACCEPT
     assert [item.check for item in verdict.findings] == NAMES
     assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}
-    assert verdict.gate_version == pipeline.GATE_VERSION
+    assert verdict.gate_version == NEWEST
     assert verdict.attempts_left == 3
     assert not verdict.exhausted
 
@@ -102,6 +102,36 @@ def test_one_attempt_too_many_is_exhaustion_said_once() -> None:
     assert builders.codes(verdict) == ["REASONING_EXHAUSTION"]
 
 
+def waiting(**changes: Any) -> dict[str, Any]:
+    """A case that comes too soon for its manifest, and is good otherwise but for `changes`."""
+    return {
+        "rules": builders.rules(manifest=builders.manifest(proposals_per_minute=2)),
+        "facts": builders.facts(history={"proposals_1m": 2}, attempts_used=2),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "costs"),
+    [
+        ({}, False),
+        ({"confidence": 0.1}, False),  # who asks for a person would have got one
+        ({"params": {}}, True),
+        ({"execution_constraints": {**builders.CONSTRAINTS, "max_price_cents": 1}}, True),
+    ],
+)
+def test_waiting_for_the_rate_limit_alone_costs_no_attempt(asked: dict[str, Any], costs: bool) -> None:
+    verdict = builders.judge(**waiting(proposal=builders.proposal(**asked)))
+    assert verdict.decision is Decision.REJECT
+    assert (verdict.attempts_left, verdict.exhausted) == ((0, True) if costs else (1, False))
+
+
+def test_at_the_first_gate_it_cost_one() -> None:
+    verdict = builders.judge(**waiting(gate=GateVersion.V1_0))
+    assert (verdict.attempts_left, verdict.exhausted) == (0, True)
+    assert verdict.gate_version == "1.0.0"
+
+
 def test_a_person_spends_no_attempt_and_is_never_exhausted() -> None:
     verdict = builders.judge(
         proposal=builders.proposal(by_person=True, params={}), facts=builders.facts(attempts_used=3)
@@ -130,6 +160,27 @@ def test_what_is_stored_is_judged_to_the_same_bytes_as_what_is_held() -> None:
         held = pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms).to_bytes()
         assert pipeline.judge_bytes(stored, in_force) == held
         assert Verdict.from_bytes(held).to_bytes() == held
+
+
+def test_a_stored_judgement_without_a_gate_is_of_the_first() -> None:
+    asked = builders.case(gate=FIRST)
+    stored, in_force = builders.judgement(asked)
+    assert b"gate_version" not in stored
+    assert Verdict.from_bytes(pipeline.judge_bytes(stored, in_force)).gate_version == FIRST
+    assert b'"gate_version":"1.1.0"' in builders.judgement(builders.case())[0]
+
+
+def test_a_gate_of_the_future_is_refused() -> None:
+    stored, in_force = builders.judgement(builders.case())
+    with pytest.raises(ValueError, match="gate_version"):
+        pipeline.judge_bytes(stored.replace(b'"1.1.0"', b'"7.0.0"'), in_force)
+
+
+def test_a_gate_has_what_came_before_it() -> None:
+    known = list(GateVersion)
+    assert (known[0], known[-1]) == (FIRST, NEWEST)
+    for at, version in enumerate(known):
+        assert [version.has(feature) for feature in known] == [number <= at for number in range(len(known))]
 
 
 def test_other_rules_than_those_in_force_are_refused() -> None:

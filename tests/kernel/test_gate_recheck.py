@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from runtime.contracts.states import AgentStatus
+from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate import recheck
+from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.gate.recheck import Withdrawn
 from tests import builders
 
 
@@ -68,3 +72,130 @@ def test_everything_that_no_longer_holds_is_said_at_once() -> None:
 
 def test_a_verdict_without_a_snapshot_has_nothing_to_compare() -> None:
     assert looked(facts=builders.facts(snapshot=None), world={"price.AAPL": 1}) == []
+
+
+def asked_again(
+    in_force: Rules, *, lifted: tuple[Finding, ...] = (), known: dict[str, Any] | None = None, **fields: Any
+) -> Withdrawn:
+    """What the rules in force withdraw of an accepted case."""
+    stored, _ = builders.judgement(builders.case(**fields))
+    return recheck.withdrawn(
+        Judgement.from_bytes(stored),
+        in_force,
+        known=builders.facts(**(known or {})),
+        lifted=lifted,
+        now_ms=builders.NOW_MS,
+    )
+
+
+def limited(cents: int, **fields: Any) -> Rules:
+    """Rules in force with another limit."""
+    return builders.rules(manifest=builders.manifest(limits={"max_notional_cents": cents}, **fields))
+
+
+def seen(value: str | None = "94750", limit: str | None = "100", **fields: Any) -> Finding:
+    """The finding on a tightened limit, as a person saw it."""
+    return Finding(
+        **{
+            "check": "limits",
+            "outcome": FindingOutcome.REFER,
+            "code": "RISK_LIMIT_EXCEEDED",
+            "subject": "max_notional",
+            "proposed_value": value,
+            "limit": limit,
+            **fields,
+        }
+    )
+
+
+def test_other_rules_that_grant_as_much_withdraw_nothing() -> None:
+    assert asked_again(limited(94_750, version="1.5.0")).findings == ()
+
+
+def test_a_tightened_limit_is_for_a_person() -> None:
+    found = asked_again(limited(100))
+    assert (found.code, found.is_final) == ("RISK_LIMIT_EXCEEDED", False)
+    assert (found.findings[0].proposed_value, found.findings[0].limit) == ("94750", "100")
+
+
+def test_a_hard_limit_is_final() -> None:
+    hard = {"id": "most", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}
+    soft = {"id": "soft", "value": "params.quantity", "limit": "2"}
+    found = asked_again(builders.rules(kind=builders.kind(limits=[soft, hard])))
+    assert builders.codes(found.findings) == ["RISK_LIMIT_EXCEEDED", "RISK_LIMIT_EXCEEDED"]
+    assert found.is_final
+
+
+def test_the_worst_finding_names_the_reason() -> None:
+    found = Withdrawn(
+        findings=(seen(), seen(outcome=FindingOutcome.FAIL, code="UNAUTHORIZED")), rules=limited(100)
+    )
+    assert (found.code, found.is_final) == ("UNAUTHORIZED", True)
+
+
+@pytest.mark.parametrize(
+    ("in_force", "code"),
+    [
+        (builders.rules(kind=None), "CAPABILITY_NOT_FOUND"),
+        (builders.rules(manifest=None), "UNAUTHORIZED"),
+        (builders.rules(manifest=builders.manifest(policy_kinds=["OTHER"])), "UNAUTHORIZED"),
+        (builders.rules(manifest=builders.manifest(scope={"symbol": ["MSFT"]})), "UNAUTHORIZED"),
+    ],
+)
+def test_a_right_that_is_gone_is_final(in_force: Rules, code: str) -> None:
+    found = asked_again(in_force)
+    assert (builders.codes(found.findings), found.is_final) == ([code], True)
+
+
+def test_a_new_version_of_the_kind_asks_for_no_other_parameters() -> None:
+    changed = builders.kind(version="2.0.0", params_schema={"type": "object", "required": ["desk"]})
+    assert asked_again(builders.rules(kind=changed)).findings == ()
+
+
+def test_neither_the_status_nor_an_ended_session_is_a_right() -> None:
+    known = {"status": AgentStatus.PASSIVE, "session_valid": False}
+    assert asked_again(limited(94_750), known=known).findings == ()
+
+
+def test_facts_count_as_the_gate_saw_them_and_others_as_they_are() -> None:
+    priced = [{"id": "most", "value": "context.facts.price.AAPL", "limit": "context.facts.cap.price"}]
+    in_force = builders.rules(kind=builders.kind(limits=priced))
+    moved = {**builders.WORLD, "price.AAPL": 99_999, "cap.price": 18_950}
+    assert asked_again(in_force, known={"world": moved}).findings == ()
+
+
+@pytest.mark.parametrize(("then", "now"), [({"accepted_1h": 1}, None), (None, {"accepted_1h": 1})])
+def test_counts_are_those_of_then_where_they_were_kept(then: Any, now: Any) -> None:
+    counted = [{"id": "most", "value": "history.accepted_1h", "limit": "1"}]
+    in_force = builders.rules(kind=builders.kind(limits=counted))
+    found = asked_again(in_force, facts=builders.facts(history=then), known={"history": now})
+    assert found.findings == ()
+
+
+@pytest.mark.parametrize(
+    "lifted", [seen(), seen(outcome=FindingOutcome.LIFTED), seen(value="200000"), seen(limit="99")]
+)
+def test_what_a_person_saw_stays_lifted(lifted: Finding) -> None:
+    assert asked_again(limited(100), lifted=(lifted,)).findings == ()
+
+
+@pytest.mark.parametrize(
+    "lifted",
+    [
+        seen(limit="101"),
+        seen(value="94749"),
+        seen(value=None),
+        seen(limit=None),
+        seen(subject="max_orders"),
+        seen(check="rules"),
+        seen(code="LOW_CONFIDENCE"),
+    ],
+)
+def test_what_a_person_did_not_see_is_asked(lifted: Finding) -> None:
+    assert builders.codes(asked_again(limited(100), lifted=(lifted,)).findings) == ["RISK_LIMIT_EXCEEDED"]
+
+
+def test_a_refusal_is_never_lifted() -> None:
+    hard = [{"id": "max_notional", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}]
+    in_force = builders.rules(kind=builders.kind(limits=hard))
+    assert asked_again(in_force, lifted=(seen(value="5", limit="1"),)).is_final

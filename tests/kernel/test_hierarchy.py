@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.kernel import hierarchy
 from runtime.kernel.hierarchy import Delegation, Refusal
 
@@ -13,6 +13,7 @@ def delegation(**changes: Any) -> Delegation:
     return Delegation(
         **{
             "parent_agent": "strategist",
+            "parent_role": AgentRole.STRATEGIST,
             "parent_status": AgentStatus.ACTIVE,
             "may_delegate_to": ("trader",),
             "child_agent": "trader",
@@ -30,6 +31,7 @@ def delegation(**changes: Any) -> Delegation:
     [
         {},
         {"child_agent": "strategist", "may_delegate_to": ()},
+        {"child_agent": "strategist", "parent_role": AgentRole.EXECUTOR},
         {"parent_status": AgentStatus.PASSIVE},
         {"parent_depth": hierarchy.MAX_DEPTH - 1},
         {"open_children": hierarchy.MAX_OPEN_CHILDREN - 1},
@@ -45,6 +47,8 @@ def test_a_child_may_be_opened(changes: dict[str, Any]) -> None:
     [
         ({"child_agent": "stranger"}, Refusal.NOT_DELEGATED),
         ({"may_delegate_to": ()}, Refusal.NOT_DELEGATED),
+        ({"parent_role": AgentRole.EXECUTOR}, Refusal.NOT_DELEGATED),
+        ({"parent_role": AgentRole.MONITOR}, Refusal.NOT_DELEGATED),
         ({"ancestors_open": False}, Refusal.PARENT_ENDED),
         ({"parent_status": AgentStatus.LOCKED}, Refusal.DELEGATOR_HELD),
         ({"parent_status": AgentStatus.SUSPENDED}, Refusal.DELEGATOR_HELD),

@@ -14,7 +14,14 @@ PARAMS: dict[str, Any] = {
         "legs": {
             "type": "array",
             "maxItems": 20,
-            "items": {"type": "object", "properties": {"tags": {"type": "array", "maxItems": 60}, "id": {}}},
+            "items": {
+                "type": "object",
+                "properties": {
+                    "tags": {"type": "array", "maxItems": 60, "items": {"type": "string", "maxLength": 20}},
+                    "id": {"type": "integer"},
+                },
+                "additionalProperties": False,
+            },
         },
         "long": {"type": "array", "maxItems": 1000},
         "free": {"type": "array"},
@@ -27,7 +34,11 @@ PARAMS: dict[str, Any] = {
     "allOf": [{"properties": {"from_all_of": {}}}],
     "$ref": "#/$defs/more",
     "$defs": {
-        "deep": {"type": "array", "maxItems": 4, "items": {"type": "array", "maxItems": 4}},
+        "deep": {
+            "type": "array",
+            "maxItems": 4,
+            "items": {"type": "array", "maxItems": 4, "items": {"type": "integer"}},
+        },
         "more": {"properties": {"from_reference": {}}},
     },
 }
@@ -186,5 +197,17 @@ def test_a_loop_of_references_ends() -> None:
 
 
 def test_every_name_has_its_fields_in_the_table() -> None:
-    assert set(names.FIELDS) - {"intent", "outcome"} == names.JUDGED - {"params", "constraints"}
+    assert set(names.FIELDS) - {"intent", "outcome"} == names.JUDGED - {
+        "params",
+        "constraints",
+        "figures",
+    }
     assert names.FIELDS["time"] == {"epoch_ms", "iso", "hour", "minute", "weekday"}
+
+
+def test_a_figure_is_one_that_the_kind_works_out() -> None:
+    known = frozenset({"cents"})
+    assert linter.lint_expression("figures.cents > 1", names=names.JUDGED, figures=known) == []
+    found = linter.lint_expression("figures.dollars > 1", names=names.JUDGED, figures=known)
+    assert found == ["figures.dollars is not a field of the figures schema"]
+    assert linter.lint_expression("figures.cents > 1", names=names.WORKED_OUT) != []

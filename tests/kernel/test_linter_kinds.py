@@ -27,8 +27,15 @@ GOOD: dict[str, Any] = {
     "limits": [{"id": "most", "value": "params.n", "limit": "manifest.limits.most"}],
     "rules": [{"id": "R_OPEN", "require": "context.facts.market.state == 'OPEN'"}],
     "constraints": [{"id": "cheap", "require": "context.facts.price[params.symbol] < 10"}],
-    "predicts": [{"fact": "position.${params.symbol}", "value": "context.facts.position[params.symbol] + 1"}],
+    "predicts": [
+        {
+            "fact": "position.${params.symbol}",
+            "value": "context.facts.position[params.symbol] + 1",
+            "unless": "current <= seen + 1",
+        }
+    ],
     "claims": [{"resource": "cash", "amount": "params.n"}],
+    "figures": [{"param": "n", "value": "context.facts.price[params.symbol]"}],
     "effect": "Trade {n} {symbol}",
     "subjects": ["symbol:${params.symbol}"],
     "steps": [
@@ -105,6 +112,10 @@ def test_a_good_kind_passes() -> None:
             "the name time",
         ),
         ({"predicts": [{"fact": "a.b", "value": "no"}]}, "predicts.0.value", "the name no "),
+        ({"figures": [{"param": "m", "value": "1"}]}, "figures.0.param", "m is not a parameter of the kind"),
+        ({"figures": [{"param": "n", "value": "1"}] * 2}, "figures.1.param", "the figure n is given twice"),
+        ({"figures": [{"param": "n", "value": "figures.n"}]}, "figures.0.value", "the name figures"),
+        ({"figures": [], "impact": "figures.n"}, "impact", "figures.n is not a field of the figures"),
         ({"predicts": [{"fact": "a", "value": "1"}]}, "predicts.0.fact", "a fact has two segments"),
         ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
         ({"effect": "{who}"}, "effect", "names who"),
@@ -167,8 +178,65 @@ def test_only_what_can_be_asked_needs_a_probe() -> None:
     assert lint(steps=steps, routes=[], on_unknown="probe") == []
 
 
+BOUNDS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"bps": {"type": "integer"}, "state": {"type": "string"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "unread"),
+    [
+        ({}, ["state"]),
+        ({"rules": [{"id": "R", "require": "constraints.state == 'OPEN'"}]}, []),
+        ({"rules": [{"id": "R", "require": "constraints['state'] == 'OPEN'"}]}, []),
+        ({"rules": [{"id": "R", "require": "!has(constraints.state)"}]}, []),
+        ({"impact": "params.symbol == 'constraints.state' ? 'HIGH_IMPACT' : 'LOW_IMPACT'"}, ["state"]),
+        ({"depends_on": ["price.${params.symbol}", "market.state"]}, ["bps", "state"]),
+        ({"steps": [{"id": "a", "target": "b", "request": {"path": "/${constraints.state}"}}]}, []),
+        (
+            {
+                "steps": [
+                    {"id": "a", "target": "b", "request": {"path": "/", "body": "{'all': constraints}"}}
+                ],
+            },
+            [],
+        ),
+        ({"subjects": ["${constraints.state}"]}, ["state"]),
+    ],
+)
+def test_a_bound_that_no_expression_reads_is_refused(changes: dict[str, Any], unread: list[str]) -> None:
+    found = lint(**{"constraints_schema": BOUNDS, "routes": [], **changes})
+    assert [place for place, _ in found if place.startswith("constraints_schema")] == [
+        f"constraints_schema.properties.{name}" for name in unread
+    ]
+
+
+def test_the_window_is_kept_by_the_gate_itself() -> None:
+    window = {"validity_window_sec": {"type": "number"}, **BOUNDS["properties"]}
+    rules = [{"id": "R", "require": "constraints.state == 'OPEN'"}]
+    assert lint(constraints_schema={"type": "object", "properties": window}, rules=rules) == []
+
+
+def test_what_says_less_than_it_seems_to_is_no_danger_to_the_house() -> None:
+    kind = PolicyKind.from_bytes(canonical.encode({**GOOD, "constraints_schema": BOUNDS}))
+    (problem,) = kind_linter.lint_kind(kind)
+    assert problem.gravity is kind_linter.Gravity.UNSOUND
+    assert problem.message == (
+        "no expression reads constraints.state: agents would set this bound and nothing would keep it"
+    )
+
+
 def test_broken_schemas_are_told_alone() -> None:
     assert [place for place, _ in lint(params_schema={"type": "thing"})] == ["params_schema", "params_schema"]
+
+
+def test_a_list_of_many_forms_needs_a_bound() -> None:
+    forms = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}
+    properties = {**GOOD["params_schema"]["properties"], "forms": forms}
+    (found,) = lint(params_schema={"type": "object", "properties": properties})
+    assert found[0] == "params_schema"
+    assert "add maxItems" in found[1]
 
 
 def test_everything_is_told_at_once_in_order() -> None:
@@ -190,3 +258,19 @@ def test_knows_which_limits_are_read_without_asking() -> None:
     )
     assert kind_linter.limits_read(kind) == {"most", "list"}
     assert kind_linter.fact_namespaces(kind) == {"price", "market", "position"}
+
+
+def test_all_expressions_of_a_kind_are_bounded_together() -> None:
+    numbers = {"type": "array", "maxItems": 130, "items": {"type": "integer"}}
+    schema = {
+        "type": "object",
+        "properties": {"symbol": {"enum": ["A"]}, "n": {"type": "integer"}, "numbers": numbers},
+    }
+    nested = "params.numbers.all(x, params.numbers.exists(y, x == y))"
+    changes: dict[str, Any] = {"params_schema": schema, "depends_on": ["price.x", "market.state"]}
+    few = [{"id": f"R{n}", "require": nested} for n in range(3)]
+    many = [{"id": f"R{n}", "require": nested} for n in range(40)]
+    assert not any(place.startswith("rules") for place, _ in lint(**changes, rules=few))
+    (said,) = [(place, words) for place, words in lint(**changes, rules=many) if place.startswith("rules")]
+    assert said[0] == "rules.0.require"
+    assert "the expressions of the kind together may take" in said[1]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contracts.manifest import Manifest
+from runtime.contracts.states import AgentRole
 from runtime.kernel import manifests
 from runtime.kernel.diffing import Change
 from tests import builders
@@ -37,6 +38,7 @@ def manifest(**fields: Any) -> Manifest:
 
 def registry(**fields: Any) -> manifests.Registry:
     given: dict[str, Any] = {
+        "role": AgentRole.STRATEGIST,
         "kinds": {"ADJUST_POSITION": builders.kind()},
         "inactive": (),
         "agents": {"other"},
@@ -156,6 +158,16 @@ def test_a_sound_draft_draws_no_remark() -> None:
             ("limits", "max_notional_cents"),
             "is not set, and ADJUST_POSITION reads it: its proposals would be refused",
         ),
+        *(
+            (
+                {"limits": {"max_notional_cents": value}},
+                {},
+                ("limits", "max_notional_cents"),
+                "is no number, and ADJUST_POSITION compares an amount with it: "
+                "its proposals would be refused",
+            )
+            for value in ("x", True, [1])
+        ),
         ({"subscribes": ["price.", "price."]}, {}, ("subscribes", 1), "price. is listed twice"),
         ({"memory_scopes": ["desk", "desk"]}, {}, ("memory_scopes", 1), "desk is listed twice"),
         ({"may_delegate_to": ["ghost"]}, {}, ("may_delegate_to", 0), "no agent is called ghost"),
@@ -166,6 +178,18 @@ def test_a_sound_draft_draws_no_remark() -> None:
             "no time zone is called Mars/Olympus; use one such as UTC or Europe/Berlin",
         ),
         ({"may_delegate_to": ["other", "other"]}, {}, ("may_delegate_to", 1), "other is listed twice"),
+        (
+            {},
+            {"role": AgentRole.EXECUTOR},
+            ("may_delegate_to",),
+            "only a STRATEGIST delegates; this agent is an EXECUTOR",
+        ),
+        (
+            {"may_delegate_to": []},
+            {"role": AgentRole.MONITOR},
+            ("policy_kinds", 0),
+            "ADJUST_POSITION has steps, which change the world: a MONITOR only watches",
+        ),
     ],
 )
 def test_refuses_what_cannot_work(draft: Any, known: Any, place: Any, message: str) -> None:

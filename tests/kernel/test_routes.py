@@ -24,6 +24,9 @@ REFUSED = Failure(
 BUSY = Failure(
     category=FailureCategory.TARGET_BUSY, failure_class=FailureClass.TRANSIENT, detail="busy", status_code=503
 )
+NOTHING_DONE = Failure(
+    category=FailureCategory.NOT_HAPPENED, failure_class=FailureClass.TERMINAL, detail="no", status_code=404
+)
 LOST = Failure(category=FailureCategory.TIMED_OUT, failure_class=FailureClass.UNKNOWN, detail="lost")
 A = RouteAction
 
@@ -112,6 +115,14 @@ def test_what_is_in_doubt_is_never_routed(on_unknown: OnUnknown) -> None:
     # A receipt settles the doubt.
     assert came_to(RECEIPT, in_doubt=True) is Result.SUCCEEDED
     assert came_to(RECEIPT, purpose=Purpose.PROBE) is Result.SUCCEEDED
+
+
+def test_a_probe_that_found_nothing_is_a_failure_like_any_other() -> None:
+    asked: dict[str, Any] = {"purpose": Purpose.PROBE, "in_doubt": True, "on_unknown": OnUnknown.PROBE}
+    assert came_to(NOTHING_DONE, **asked) is Result.FAILED_FOR_NOW
+    # Asked too early: the call may still arrive.
+    assert came_to(NOTHING_DONE, over_at=NOW + timedelta(seconds=1), **asked) is None
+    assert came_to(NOTHING_DONE, direction=Direction.COMPENSATE, **asked) is None
 
 
 @pytest.mark.parametrize("result", [RECEIPT, BUSY, REFUSED, LOST])

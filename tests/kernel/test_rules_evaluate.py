@@ -222,3 +222,35 @@ def test_a_body_that_is_no_map_is_not_sent(body: str) -> None:
 def test_a_simulated_step_needs_no_request() -> None:
     found = render(id="dry", executor="simulated")
     assert (found.executor, found.target, found.method, found.path) == ("simulated", "", "POST", "/dry")
+
+
+@pytest.mark.parametrize(
+    ("prediction", "seen", "current", "moves"),
+    [
+        ({"fact": "cash.x"}, {"cash.x": 1}, {"cash.x": 1}, [Move.SAME]),
+        ({"fact": "cash.x"}, {"cash.x": 1}, {"cash.x": 2}, [Move.MOVED]),
+        ({"fact": "cash.x"}, {}, {"cash.x": 2}, [Move.MISSING]),
+        ({"fact": "cash.x"}, {"cash.x": 1}, {}, [Move.MISSING]),
+        ({"fact": "cash.x"}, {}, {}, [Move.SAME]),
+        ({"fact": "cash.x", "unless": "current < 9"}, {"cash.x": 1}, {"cash.x": 2}, [Move.WITHIN_BOUNDS]),
+        ({"fact": "cash.${params.nothing}"}, {}, {}, []),
+        # The kind depends on it as well: that rule has the word, but for an `unless` of the prediction's own.
+        ({"fact": "price.${params.symbol}"}, {"price.AAPL": 1}, {"price.AAPL": 2}, []),
+        (
+            {"fact": "price.${params.symbol}", "unless": "false"},
+            {"price.AAPL": 1},
+            {"price.AAPL": 2},
+            [Move.MOVED],
+        ),
+    ],
+)
+def test_a_predicted_fact_moves_like_one_that_is_depended_on(
+    prediction: dict[str, str], seen: dict[str, Any], current: dict[str, Any], moves: list[Move]
+) -> None:
+    kind = make_kind(
+        depends_on=[{"fact": "price.AAPL", "unless": "true"}], predicts=[{**prediction, "value": "1"}]
+    )
+    judged = evaluate.judge_predicted(
+        kind, params={"symbol": "AAPL"}, constraints={}, seen=seen, current=current
+    )
+    assert [item.move for item in judged] == moves

@@ -100,3 +100,8 @@ def test_a_step_that_stands_in_for_another_waits_for_nothing() -> None:
         *(S.DONE, S.NOT_DONE),
         *(S.RUNNING, S.WAITING),
     )
+
+
+def test_a_walk_that_turns_back_names_the_first_step_that_was_not_done() -> None:
+    assert saga.first_not_done(at(1), progress("0")) == 1
+    assert saga.first_not_done(at(1), progress("01")) == 2

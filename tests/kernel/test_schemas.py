@@ -1,10 +1,11 @@
 """JSON Schema: our own codes, pointers and words, bounded and offline."""
 
+import time
 from typing import Any
 
 import pytest
 
-from runtime.kernel import schemas
+from runtime.kernel import schema_work, schemas
 
 EVERYTHING: dict[str, Any] = {
     "type": "object",
@@ -194,3 +195,80 @@ def test_a_pattern_takes_linear_time() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
     assert schemas.check_schema(schema) == ()
     assert schemas.violations(schema, "a" * 50_000 + "b") != ()
+
+
+FORMS = {"oneOf": [{"properties": {"k": {"const": n}}, "required": ["k"]} for n in range(10)]}
+CHOICES = {"anyOf": [{"const": n} for n in range(100)]}
+LONGEST_S = 0.5  # a tenth of a second on an idle machine
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": FORMS}, [{"k": 99}] * 9_000),
+        ({"type": "array", "items": FORMS}, [{"k": 3}] * 8_999 + [{"k": 99}]),
+        ({"type": "array", "items": CHOICES}, [-1] * 2_000),
+        ({"type": "array", "items": CHOICES}, [-1] * 180),
+        ({"type": "string", "pattern": "(?:a|b|ab){2000}c"}, "ab" * 250_000),
+        ({"type": "array", "items": {"pattern": "(?:a|b|ab){200}c"}}, ["ab" * 1_000] * 200),
+        ({"enum": [[n] for n in range(5_000)]}, [-1] * 100),
+        ({"type": "array", "uniqueItems": True}, [{"a": n} for n in range(9_000)] + [{"a": 1}]),
+    ],
+)
+def test_a_check_is_short_whatever_is_sent(schema: Any, value: Any) -> None:
+    schemas.compiled(schema)
+    began = time.process_time()
+    found = schemas.violations(schema, value)
+    assert time.process_time() - began < LONGEST_S
+    assert 1 <= len(found) <= schemas.MAX_VIOLATIONS
+
+
+def test_what_is_too_large_is_refused_before_it_is_checked() -> None:
+    (found,) = schemas.violations({"items": FORMS}, [{"k": 3}] * 20_000)
+    assert found.code == "size"
+    assert found.message == "is too large for its schema: 40001 values, 20000 characters; send less at once"
+    assert schemas.violations({"items": FORMS}, [{"k": 3}] * 900) == ()
+
+
+def test_what_is_large_is_not_told_where() -> None:
+    (found,) = schemas.violations({"items": FORMS}, [{"k": 99}] * 900)
+    assert found.message == "does not fit the schema; with 1801 values it is too large to say where"
+    named = schemas.violations({"items": FORMS}, [{"k": 99}] * 50)
+    assert {one.code for one in named} == {"oneOf"}
+    assert len(named) == schemas.MAX_VIOLATIONS
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"properties": {"legs": {"type": "array", "items": FORMS}}}, "add maxItems"),
+        ({"$defs": {"x": FORMS, "y": {"items": {"$ref": "#/$defs/x"}}}}, "add maxItems"),
+        ({"items": {"properties": {"deep": {"items": CHOICES, "maxItems": 2}}}}, "add maxItems"),
+        ({"items": FORMS, "maxItems": 100_000}, "lower maxItems"),
+    ],
+)
+def test_lists_of_several_forms_need_a_bound(schema: Any, words: str) -> None:
+    (said,) = schemas.advise(schema)
+    assert words in said
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": FORMS, "maxItems": 100},
+        {"items": {"type": "integer", "not": True}},
+        {"items": {"items": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"minimum": 1}}},
+        {"items": True, "$defs": 3, "anyOf": [{"$ref": "#/nowhere"}, True]},
+        {"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"not": {"$ref": "#/$defs/n"}}}},
+    ],
+)
+def test_other_lists_need_none(schema: Any) -> None:
+    assert schemas.advise(schema) == ()
+
+
+def test_the_size_of_a_schema_counts_what_it_refers_to_each_time() -> None:
+    schema = {"properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#/$defs/x"}}, "$defs": {"x": FORMS}}
+    once = schema_work.of_schema(FORMS, {})
+    assert schema_work.of_schema(schema, schema).parts == 3 + 2 * once.parts
+    patterned = {"patternProperties": {"^a{3}$": {"pattern": "(?=x)"}}}
+    assert schema_work.of_schema(patterned, patterned) == schema_work.Size(2, 5 + 10_000)

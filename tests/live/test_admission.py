@@ -157,15 +157,52 @@ def test_no_other_address_has_a_socket(operator: Client) -> None:
 
 
 def test_there_is_a_bound_on_open_sockets(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.consumers.MEMBER_LIMIT", 0)
+    monkeypatch.setattr("audit.room.MEMBER_LIMIT", 0)
     assert refusal(operator) == 4429
 
 
-def test_a_browser_that_goes_away_at_once_is_no_trouble(operator: Client) -> None:
+def test_one_person_cannot_take_the_sockets_of_all(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.room.PERSON_LIMIT", 2)
+    other = signed_in(person("bea", Role.AUDITOR))
+
     async def story() -> None:
-        live_socket = socket(operator)
-        live_socket.start()
-        await live_socket.disconnect()
+        first, second = await opened(operator), await opened(operator)
+        assert await socket(operator).connect() == 4429
+        others = await opened(other)
+        await first.disconnect()
+        third = await opened(operator)
+        for live_socket in (second, third, others):
+            await live_socket.disconnect()
+
+    on_a_loop(story)
+
+
+def test_few_files_mean_few_sockets(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.room._files", lambda: 9)
+
+    async def story() -> None:
+        only = await opened(operator)
+        assert await socket(operator).connect() == 4429
+        await only.disconnect()
+
+    on_a_loop(story)
+
+
+def test_a_browser_that_goes_away_at_once_is_no_trouble(operator: Client) -> None:
+    """It leaves no place taken, and the person's other page is told as ever."""
+
+    async def story() -> None:
+        staying = await opened(operator)
+        room = live.this_board().room
+        before = (set(room.members), set(room.arriving))
+        for _ in range(20):
+            live_socket = socket(operator)
+            live_socket.start()
+            await live_socket.disconnect()
+        assert (set(room.members), set(room.arriving)) == before
+        assert len(before[0]) == 1
+        await in_database(grow)
+        assert await next_frame(staying) == {"stream": "flow-1", "seq": 1}
 
     on_a_loop(story)
 

@@ -149,7 +149,7 @@ class Browser:
 @pytest.fixture
 def _everyone_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        admission, "examine", lambda session_keys: dict.fromkeys(session_keys, Admitted("default"))
+        admission, "examine", lambda session_keys: dict.fromkeys(session_keys, Admitted("default", person=1))
     )
 
 

@@ -25,7 +25,7 @@ def port(real_db: str) -> Iterator[int]:
     until(lambda: server.started)
     yield int(server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert not thread.is_alive()
 
 
@@ -42,13 +42,13 @@ def test_a_hint_reaches_the_browser_until_it_signs_out(port: int) -> None:
     client = signed_in(person("ada", Role.AUDITOR))
     with opened(port, cookie_of(client)) as browser:
         live.hint(tenant="default", stream="flow-1", seq=3)
-        assert json.loads(browser.recv(timeout=5)) == {"stream": "flow-1", "seq": 3}
+        assert json.loads(browser.recv(timeout=60)) == {"stream": "flow-1", "seq": 3}
         browser.send("ping")
-        assert browser.recv(timeout=5) == "pong"
+        assert browser.recv(timeout=60) == "pong"
         client.logout()
         live.hint(tenant="default", stream="flow-1", seq=4)
         with pytest.raises(ConnectionClosed) as closed:
-            browser.recv(timeout=5)
+            browser.recv(timeout=60)
     assert closed.value.rcvd is not None
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "sign in again")
 

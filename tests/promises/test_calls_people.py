@@ -29,7 +29,12 @@ def test_before_anything_runs(desk: Console, changes: dict[str, Any], reason: st
 
 @pytest.mark.parametrize(
     ("fate", "rounds", "reason"),
-    [(Fate.BUSY, 4, "REPEATED_FAILURE"), (Fate.LOSE_AFTER, 1, "IN_DOUBT"), (Fate.RUBBISH, 1, "IN_DOUBT")],
+    [
+        (Fate.BUSY, 4, "REPEATED_FAILURE"),
+        (Fate.LOSE_AFTER, 1, "IN_DOUBT"),
+        (Fate.RUBBISH, 1, "IN_DOUBT"),
+        (Fate.FAIL_AFTER, 1, "IN_DOUBT"),
+    ],
 )
 def test_when_a_call_has_failed(desk: Console, fate: Fate, rounds: int, reason: str) -> None:
     desk.propose()

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from audit.permissions import Role
-from runtime.models import Attempt, Intent, Stop
+from runtime.models import Agent, Attempt, Intent, Stop
 from runtime.queries import clock, intents
 from runtime.services import execution
 from runtime.services.execution import Status
@@ -32,7 +32,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
 
     def work(number: int) -> list[Status]:
         if number == 0:
-            until(lambda: racing_desk.broker.calls >= 2, timeout_s=30)
+            until(lambda: racing_desk.broker.calls >= 2, timeout_s=90)
             assert admin.browser.post(stop, {"reason": "trial"}).status_code == 302
             pressed.set()
             return []
@@ -61,8 +61,9 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
 
 def _check_claims(switch: str) -> None:
     """What was claimed after the moment of the stop has left no call: it was held."""
-    stopped_at = Stop.objects.get().stopped_at if switch == "everything" else None
-    if stopped_at is not None:
-        late = Attempt.objects.filter(started_at__gt=stopped_at).exclude(state="HELD")
-        assert not late.exists()
+    stopped = Stop.objects.get() if switch == "everything" else Agent.objects.get(agent_id=AGENT)
+    assert stopped.stopped_at is not None
+    assert Attempt.objects.filter(started_at__lte=stopped.stopped_at).exists(), "nothing ran before the stop"
+    late = Attempt.objects.filter(started_at__gt=stopped.stopped_at).exclude(state="HELD")
+    assert not late.exists()
     assert not Intent.objects.filter(state="CLAIMED").exists()

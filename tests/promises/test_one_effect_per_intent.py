@@ -1,5 +1,7 @@
 """However often an intent is asked for, sent or attempted, the target does it once."""
 
+import pytest
+
 from audit.verification import Whole, verify_database
 from runtime.models import Attempt
 from runtime.services import execution
@@ -19,8 +21,9 @@ def test_eight_duplicate_intents_have_one_effect(racing_desk: Console) -> None:
     assert isinstance(verify_database(), Whole)
 
 
-def test_an_answer_that_was_lost_is_never_sent_for_again(racing_desk: Console) -> None:
-    racing_desk.broker.fate = Fate.LOSE_AFTER
+@pytest.mark.parametrize("fate", [Fate.LOSE_AFTER, Fate.FAIL_AFTER, Fate.RUBBISH])
+def test_a_call_that_may_have_taken_effect_is_never_made_again(racing_desk: Console, fate: Fate) -> None:
+    racing_desk.broker.fate = fate
     verdict = racing_desk.propose()
     racing_desk.work(rounds=5)
     assert (racing_desk.broker.calls, racing_desk.effects()) == (1, 1)

@@ -60,7 +60,7 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandI
         assert isinstance(refused, Problem)
         assert refused.code == "FLOW_NOT_OPEN"
         held.release.set()
-        assert called.result(timeout=20) is execution.Status.SUCCEEDED
+        assert called.result(timeout=60) is execution.Status.SUCCEEDED
     assert trade.states(running) == (IntentState.DONE, FlowState.CLOSED)
     assert attempt(waiting) is execution.Status.ENDED
     assert len(held.seen) == 1

@@ -17,9 +17,9 @@ def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: py
     working.start()
     try:
         dfids = [racing_desk.propose()["dfid"] for _ in range(3)]
-        until(lambda: Intent.objects.filter(state="DONE").count() == 3, timeout_s=30)
+        until(lambda: Intent.objects.filter(state="DONE").count() == 3, timeout_s=90)
     finally:
-        assert working.stop(timeout_s=10)
+        assert working.stop(timeout_s=60)
     assert {racing_desk.flow(dfid)["state"] for dfid in dfids} == {"CLOSED"}
     assert racing_desk.effects() == 3
 

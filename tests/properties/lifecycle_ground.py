@@ -61,7 +61,8 @@ _THREE = """
 _PROBE = ', probe: {path: "/by-key/${key}"}'
 
 
-def _kind(name: str, on_unknown: str, steps: str) -> str:
+def kind_text(name: str, on_unknown: str, steps: str) -> str:
+    """A kind of a pack, as YAML."""
     return _KIND.strip("\n").replace("NAME", name).replace("ON_UNKNOWN", on_unknown) + steps.rstrip()
 
 
@@ -73,13 +74,13 @@ version: 1.0.0
 resources: [{{name: units, capacity: 100, unit: units}}]
 facts: {{market: {{state: OPEN}}, price: {{ABC: 100}}}}
 policy_kinds:
-{_kind(KINDS[0], "person", _ONE)}
-{_kind(KINDS[1], "person", _THREE.replace("PROBE", ""))}
-{_kind(KINDS[2], "probe", _THREE.replace("PROBE", _PROBE))}
-targets: {{broker: {{base_url: "BASE_URL"}}}}
+{kind_text(KINDS[0], "person", _ONE)}
+{kind_text(KINDS[1], "person", _THREE.replace("PROBE", ""))}
+{kind_text(KINDS[2], "probe", _THREE.replace("PROBE", _PROBE))}
+targets: {{broker: {{base_url: "BASE_URL", refuses: [503]}}}}
 agents:
   - agent_id: {AGENT}
-    role: EXECUTOR
+    role: STRATEGIST
     owner: desk
     mission: Buy
     manifest:
@@ -88,7 +89,6 @@ agents:
       limits: {{max_quantity: 40}}
       escalations_per_hour: 4
       compute: {{tokens: 1000}}
-      may_delegate_to: [{AGENT}]
 """
 
 
@@ -111,16 +111,17 @@ class Fate(StrEnum):
     LOSE_AFTER = "lose the answer after the effect"
     LOSE_BEFORE = "lose the call before the effect"
     RUBBISH = "take effect and answer rubbish"
+    FAIL_AFTER = "take effect and answer that something failed"
 
 
-TAKES_EFFECT = (Fate.SUCCEED, Fate.LOSE_AFTER, Fate.RUBBISH)
+TAKES_EFFECT = (Fate.SUCCEED, Fate.LOSE_AFTER, Fate.RUBBISH, Fate.FAIL_AFTER)
 
 
 @dataclass
 class Broker:
     """A target that keeps no keys: each call that it takes is an effect more, whatever its key."""
 
-    fate: Fate = Fate.SUCCEED
+    fate: str = Fate.SUCCEED
     calls: int = 0
     effects: Counter[str] = field(default_factory=Counter)
 
@@ -143,6 +144,8 @@ class Broker:
                 targets.answer(503)(request)
             case Fate.RUBBISH:
                 targets.answer(200, b"<html>")(request)
+            case Fate.FAIL_AFTER:
+                targets.answer(502)(request)
             case Fate.LOSE_AFTER | Fate.LOSE_BEFORE:
                 targets.drop(request)
 
@@ -241,15 +244,17 @@ class Ground:
 
 
 @contextmanager
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+def made(
+    monkeypatch: pytest.MonkeyPatch, *, pack: str = PACK, broker: Broker | None = None
+) -> Iterator[Ground]:
     """Load the pack against a running target, and put the clock and the places between steps in force."""
-    time, broker, between = Clock(clock.now()), Broker(), Between()
+    time, broker, between = Clock(clock.now()), broker or Broker(), Between()
     monkeypatch.setattr(clock, "now", time.now)
     stopwatch = types.SimpleNamespace(monotonic=time.monotonic, sleep=time.move)
     monkeypatch.setattr(attempting, "time", stopwatch)
     _open_between(monkeypatch, between)
     with targets.stand_in(broker) as running:
-        text = PACK.replace("BASE_URL", running.base_url)
+        text = pack.replace("BASE_URL", running.base_url)
         loaded = packs.load(text=text, source="lifecycle.yaml", activate=True, actor="system")
         assert isinstance(loaded, packs.Loaded), loaded
         issued = credentials.issue_agent_key(tenant=factories.TENANT, agent_id=AGENT, actor="system")

@@ -33,7 +33,7 @@ from escalations.services import deciding
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import ENDED, AgentStatus, IntentState
+from runtime.contracts.states import ENDED, AgentStatus, Effect, IntentState
 from runtime.models import Attempt, Flow, Intent
 from runtime.services import agents, execution, facts, flows, intake, stops, sweeping, usage
 from tests import factories
@@ -85,7 +85,7 @@ class Lifecycle(RuleBasedStateMachine):
     opened = Bundle("opened")
     posted = Bundle("posted")
 
-    def __init__(self, ground: Ground, reached: Counter[str]) -> None:
+    def __init__(self, ground: Ground, reached: Counter[Any]) -> None:
         super().__init__()
         self.ground, self.reached = ground, reached
         self.watch = lifecycle_invariants.Watch()
@@ -198,7 +198,7 @@ class Lifecycle(RuleBasedStateMachine):
         asked = lifecycle_ground.Asked(kind=kind)
         return self.carry(asked, owner, [*[Fate.SUCCEED] * done, Fate.REFUSE, *undoing])
 
-    def carry(self, asked: lifecycle_ground.Asked, owner: str, fates: Iterable[Fate]) -> Any:
+    def carry(self, asked: lifecycle_ground.Asked, owner: str, fates: Iterable[str]) -> Any:
         """A proposal in a flow of its own, and a worker that attempts its intent, if there is one."""
         calls = self.ground.broker.calls
         post = self.propose(self.open(), asked)
@@ -213,7 +213,7 @@ class Lifecycle(RuleBasedStateMachine):
         """The intents that wait for a worker, in order."""
         return Intent.objects.filter(state=IntentState.PENDING).order_by("created_at", "pk")
 
-    def work(self, intent_id: UUID, owner: str, fate: Fate) -> None:
+    def work(self, intent_id: UUID, owner: str, fate: str) -> None:
         """Attempt an intent at a target in this mood, unless the worker dies of it."""
         self.ground.broker.fate = fate
         try:
@@ -306,7 +306,8 @@ class Lifecycle(RuleBasedStateMachine):
             action = Action.MARK_DONE
         named: dict[str, Any] = {}
         if action is Action.MODIFY:
-            named = {"params": {"quantity": quantity}, "no_effect": not (careful and happened)}
+            found = Effect.HAPPENED if careful and happened else Effect.NOT_HAPPENED
+            named = {"params": {"quantity": quantity}, "effect": found}
         elif action is Action.MARK_DONE:
             named = {"receipt": {"order_id": "found"}}
         answer = factories.decide(escalation, self.ground.olivia, action, **named)

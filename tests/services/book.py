@@ -25,7 +25,7 @@ STEPS = ("reserve", "pay", "ship")
 # In the order of their calls: what does a step, and what undoes it.
 FORWARD = ("/reserve", "/pay", "/ship")
 BACK = ("/reserve/undo", "/pay/undo")
-REFUSE, BUSY, HANG_UP, LOSE = "refuse", "busy", "hang up", "lose"
+REFUSE, BUSY, HANG_UP, LOSE, FAIL = "refuse", "busy", "hang up", "lose", "fail"
 _PLAIN = trade.PACK
 _STEP = "- {id: order, executor: BY_WHOM, target: broker, request: {method: POST, path: /orders}}"
 _WALK = """
@@ -40,7 +40,8 @@ class Book:
     """What the target has done. `faults` are the ways of its next answers by path; the last stays for ever.
 
     REFUSE is 422 and BUSY 503, both without an effect; HANG_UP answers nothing and does nothing; LOSE does it
-    and answers nothing. A target with `knows_keys` does once what is asked twice.
+    and answers nothing; FAIL does it and answers 502. A target with `knows_keys` does once what is asked
+    twice.
     """
 
     knows_keys: bool = True
@@ -80,7 +81,7 @@ class Book:
             self.effects[key] += 1
             self.order.append(path)
             self.receipts[key] = {"path": path, "number": len(self.order)}
-        return (0 if fault == LOSE else 200), self.receipts[key]
+        return {LOSE: 0, FAIL: 502}.get(fault, 200), self.receipts[key]
 
     def _fault(self, path: str) -> str:
         faults = self.faults[path]
@@ -108,6 +109,8 @@ def pack(*, on_unknown: str = "person") -> str:
     """The trial pack with three steps; with `probe` each can be asked for by its key."""
     probe = ', probe: {path: "/by-key/${key}"}' if on_unknown == "probe" else ""
     text = _PLAIN.replace(_STEP, _WALK.replace("PROBE", probe))
+    if on_unknown == "resend":
+        text = text.replace("refuses: [503]", "refuses: [503], honours_keys: true")
     return text.replace("    impact:", f"    on_unknown: {on_unknown}\n    impact:")
 
 

@@ -25,7 +25,12 @@ def failure(failure_class: FailureClass) -> Failure:
 
 def pack() -> str:
     """The trial pack with two claims: `quantity: 2` takes sixty of a hundred units, and one slot."""
-    text = _PLAIN.replace('    effect: "Buy', f'    {CLAIMS}\n    effect: "Buy')
+    return with_claims(_PLAIN)
+
+
+def with_claims(plain: str) -> str:
+    """A trial pack whose kind claims units and a slot."""
+    text = plain.replace('    effect: "Buy', f'    {CLAIMS}\n    effect: "Buy')
     text = text.replace("limits: {}, ", "limits: {}, compute: {tokens: 1000}, ")
     return text.replace("policy_kinds:\n  -", f"{RESOURCES}\npolicy_kinds:\n  -", 1)
 

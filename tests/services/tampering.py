@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 
-from audit import triggers
+from audit import canonical, chain, triggers
+from audit.models import LedgerEntry
+from runtime.models import Flow, Intent
 
 
 def execute(sql: str, params: Sequence[Any] = ()) -> None:
@@ -18,3 +21,41 @@ def execute(sql: str, params: Sequence[Any] = ()) -> None:
             for name in triggers.WANTED["sqlite"]:
                 cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         cursor.execute(sql, params)
+
+
+def quietly(sql: str, params: Sequence[Any] = ()) -> None:
+    """Change entries and put the triggers back, as somebody would who wants nothing to be seen."""
+    execute(sql, params)
+    put_triggers_back()
+
+
+def put_triggers_back() -> None:
+    """Leave no trace of `execute` but what it changed."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE audit_ledgerentry ENABLE TRIGGER USER")
+    triggers.install()
+
+
+def rewrite_requests(intent_id: UUID, requests: bytes) -> None:
+    """Give an intent other requests, and its entry their digest: what an older version may have rendered."""
+    row = Intent.objects.get(pk=intent_id)
+    entry = LedgerEntry.objects.get(stream=str(row.flow_id), kind="intent:created")
+    recorded = entry.payload["request_digest"].encode()
+    body = bytes(entry.body).replace(recorded, canonical.digest(requests).encode())
+    execute("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [body, entry.pk])
+    rechain(str(row.flow_id))
+    Intent.objects.filter(pk=intent_id).update(requests=requests)
+
+
+def rechain(stream: str) -> None:
+    """Make the hashes of a flow right again after a change of its entries, and its head with them."""
+    prev_hash, seq = chain.GENESIS_HASH, 0
+    for entry in LedgerEntry.objects.filter(stream=stream).order_by("seq"):
+        entry_hash, seq = chain.entry_hash(prev_hash, bytes(entry.body)), entry.seq
+        execute(
+            "UPDATE audit_ledgerentry SET prev_hash = %s, hash = %s WHERE id = %s",
+            [prev_hash, entry_hash, entry.pk],
+        )
+        prev_hash = entry_hash
+    Flow.objects.filter(dfid=stream).update(head_seq=seq, head_hash=prev_hash)

@@ -155,6 +155,8 @@ def test_what_waited_for_the_probe_is_due_once_it_has_succeeded(desk: trade.Desk
     for intent_id in (waiting, short):
         assert trade.intent(intent_id).next_at <= clock.now()
     breaking._wake(tenant=trade.TENANT, target="nobody", held_until=held_until)
+    (woken,) = LedgerEntry.objects.filter(kind="intent:woken")
+    assert woken.payload == {"target": "broker", "count": 2}
 
 
 def test_a_window_ends_while_the_circuit_is_open(desk: trade.Desk, moody: Moody) -> None:
@@ -189,7 +191,7 @@ def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
     probe = desk.accept()
     real = breaking.admit
 
-    def admit_then_stop(*args: Any, **kwargs: Any) -> bool:
+    def admit_then_stop(*args: Any, **kwargs: Any) -> breaking.Admitted:
         stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
         return real(*args, **kwargs)
 
@@ -242,7 +244,8 @@ def test_a_person_closes_it_with_a_reason(
     with django_capture_on_commit_callbacks(execute=True):
         assert close() is True
     assert circuit().state == C.CLOSED
-    assert entries()[-1] == ("circuit:closed", "user:1")
+    assert entries()[-2:] == [("circuit:closed", "user:1"), ("intent:woken", "system")]
+    assert LedgerEntry.objects.get(kind="intent:woken").payload == {"target": "broker", "count": 1}
     assert LedgerEntry.objects.get(kind="circuit:closed").payload["reason"] == "They say it is mended"
     assert trade.intent(waiting).next_at <= clock.now()
     assert close() is False

@@ -111,6 +111,9 @@ def test_revoking_what_is_not_there_is_a_problem() -> None:
 
 
 def test_a_refusal_is_recorded_in_its_stream() -> None:
-    assert agents.record_refusal(tenant="default", stream="agent:new", code="X", path="/" + "p" * 300)
+    assert agents.record_refusal(
+        tenant="default", stream="agent:new", code="X", path="/" + "p" * 300, detail="No such thing."
+    )
     entry = LedgerEntry.objects.get(stream="agent:new")
-    assert entry.payload == {"code": "X", "path": "/" + "p" * 199, "detail_digest": None}
+    digest = hashlib.sha256(b"No such thing.").hexdigest()
+    assert entry.payload == {"code": "X", "path": "/" + "p" * 199, "detail_digest": digest}

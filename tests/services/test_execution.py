@@ -16,11 +16,11 @@ from runtime.adapters.executors import registry
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState, OutcomeStatus
 from runtime.models import Agent, Attempt, Intent, Outcome, Target
-from runtime.queries import clock, intents
-from runtime.services import execution, races, stops, sweeping
+from runtime.queries import clock, doubts, intents
+from runtime.services import call_gate, execution, races, stops, sweeping
 from runtime.services.execution import Status, attempting, calling, claiming, recording
 from tests.adapters import targets
-from tests.services import trade
+from tests.services import tampering, trade
 
 pytestmark = pytest.mark.django_db
 FILLED = Receipt(status_code=200, body=b'{"order_id":"o1","status":"FILLED"}')
@@ -58,6 +58,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     results: list[Any] = [FILLED]
 
     def call(claim: Any, *, lease_left_s: float) -> Any:
+        with calling.gate(claim):
+            pass
         result = results.pop(0) if len(results) > 1 else results[0]
         return result(claim) if callable(result) else result
 
@@ -345,7 +347,7 @@ def test_an_executor_that_crashes_leaves_doubt(calls: list[Any]) -> None:
     assert Attempt.objects.get().error_category == "EXECUTOR_CRASHED"
 
 
-def test_an_answer_after_the_sweeper_is_noted_and_changes_nothing(calls: list[Any]) -> None:
+def test_an_answer_after_the_sweeper_settles_the_doubt_and_a_person_has_the_word(calls: list[Any]) -> None:
     intent_id = trade.open_desk().accept()
 
     def late(claim: Any) -> Receipt:
@@ -359,6 +361,10 @@ def test_an_answer_after_the_sweeper_is_noted_and_changes_nothing(calls: list[An
     assert trade.kinds(intent_id)[-1] == "attempt:reported_late"
     assert not Outcome.objects.exists()
     assert isinstance(verify_database(), Whole)
+    # Nothing may run in its place, and it is not sent again: it has happened.
+    intent = trade.intent(intent_id)
+    assert not doubts.is_in_doubt(intent=intent)
+    assert intents.has_taken_effect(intent=intent)
 
 
 def test_a_target_that_nobody_named_fails_the_intent() -> None:
@@ -387,7 +393,7 @@ def test_an_executor_that_nobody_knows_fails_the_intent(monkeypatch: pytest.Monk
 
 def test_requests_that_cannot_be_read_end_the_intent(calls: list[Any]) -> None:
     intent_id = trade.open_desk().accept()
-    Intent.objects.filter(pk=intent_id).update(requests=b'{"steps":[]}')
+    tampering.rewrite_requests(intent_id, b'{"steps":[]}')
     assert attempt(intent_id).detail == "RENDERING_FAILED"
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
 
@@ -472,15 +478,13 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
 
 def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     intent_id = trade.open_desk().accept()
-    looks: list[Any] = []
 
-    def look(*, agent_pk: int) -> intents.Standing:
-        looks.append(agent_pk)
-        if len(looks) == 1:
-            return intents.Standing(status=AgentStatus.ACTIVE, held_by=None)
+    def sweep_and_go(claim: claiming.Claimed) -> Any:
         sweeping.expire_all_leases()
-        return intents.Standing(status=AgentStatus.ACTIVE, held_by=intents.SYSTEM_STOPPED)
+        with calling.gate(claim):
+            pytest.fail("a call that was given up for lost must not go out")
 
-    monkeypatch.setattr(intents, "get_standing", look)
-    assert attempt(intent_id).status is Status.HELD
+    monkeypatch.setattr(calling, "call", lambda claim, **_: sweep_and_go(claim))
+    result = attempt(intent_id)
+    assert (result.status, result.called, result.detail) == (Status.HELD, False, call_gate.LEASE_LOST)
     assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)

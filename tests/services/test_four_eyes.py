@@ -1,12 +1,18 @@
 """Four eyes: another admin than the author, unless there is none."""
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.db.models import F
+
+from audit.permissions import Role
 from runtime.contracts.problem import Problem
-from runtime.services import four_eyes
+from runtime.models import Membership
+from runtime.services import four_eyes, users
 from tests import factories
 
 pytestmark = pytest.mark.django_db
+WEEK = timedelta(days=7)
 
 
 def test_another_than_the_author_may() -> None:
@@ -30,9 +36,15 @@ def test_the_author_may_not_where_another_admin_could() -> None:
     assert refused.detail == "You wrote TRADE 1.1.0: another admin must activate it."
 
 
-def test_an_admin_who_was_deactivated_does_not_count() -> None:
-    ada, gone = factories.user("ada", "admin"), factories.user("gone", "admin")
-    gone.is_active = False
-    gone.save()
+def test_whoever_was_an_admin_within_seven_days_still_counts() -> None:
+    ada = factories.user("ada", "admin")
+    users.add(
+        tenant="default", name="gone", password="correct horse battery", roles=[Role.ADMIN], actor="system"
+    )
+    users.deactivate(tenant="default", name="gone", actor=f"user:{ada.pk}")
     me = f"user:{ada.pk}"
+    refused = four_eyes.ask(author=me, actor=me, what="it")
+    assert isinstance(refused, Problem)
+    assert "The last one left within 7 days: you may from " in refused.detail
+    Membership.objects.update(since=F("since") - WEEK, until=F("until") - WEEK)
     assert four_eyes.ask(author=me, actor=me, what="it") == four_eyes.Agreed(solo=True)

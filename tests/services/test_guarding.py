@@ -10,7 +10,7 @@ from audit import canonical
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from runtime.contracts.guard import GuardResult, GuardRunState
-from runtime.models import Flow, Guard, GuardRun, PolicyKind, Review, Target, Verdict
+from runtime.models import Flow, Guard, GuardRun, Review, Target, Verdict
 from runtime.queries import clock, replaying
 from runtime.queries import guards as queries
 from runtime.services import guarding, guards, stops
@@ -122,7 +122,7 @@ def test_a_rejected_proposal_is_looked_at_too(desk: factories.Desk) -> None:
 def test_another_choice_of_the_schema_is_surer_than_a_symbol(desk: factories.Desk) -> None:
     schema = {**builders.KIND["params_schema"]["properties"], "symbol": {"enum": ["AAPL", "MSFT"]}}
     whole = {**builders.KIND["params_schema"], "properties": schema}
-    PolicyKind.objects.filter(active=True).update(body=builders.kind(params_schema=whole).to_bytes())
+    factories.policy_kind(builders.kind(version="1.3.0", params_schema=whole))
     watch.configure()
     watch.propose(desk, explain="MSFT is strong.")
     watch.run_all()

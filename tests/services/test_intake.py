@@ -197,7 +197,7 @@ def test_the_token_after_the_last_makes_the_agent_passive_and_aborts_its_own_flo
     assert Escalation.objects.get().state == "OPEN"
     assert granted.flow.state == "ESCALATED"
     stream = LedgerEntry.objects.filter(stream="agent:trader").values_list("kind", flat=True)
-    assert list(stream) == ["agent:status_changed"]
+    assert list(stream)[-1] == "agent:status_changed"
     reasons = desk.propose(desk.open())["reasons"]
     assert [one["code"] for one in reasons] == ["AGENT_PASSIVE"]
 

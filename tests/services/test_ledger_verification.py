@@ -11,8 +11,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from audit import chain, ledger, verification
-from audit.events import FlowMoved, SystemStopped
+from audit import findings, ledger, verification
+from audit.events import FlowMoved, FlowOpened, SystemStopped
 from audit.ledger import GENESIS, Head
 from audit.models import LedgerEntry, Payload, StreamHead
 from tests.services import tampering
@@ -32,14 +32,16 @@ def flow_heads() -> Iterable[tuple[str, str, int, bytes]]:
 def written(settings: Any) -> Head:
     """Two streams of three entries: a flow, whose head is kept elsewhere, and `system`."""
     settings.DIR_HEADS = [f"{__name__}.flow_heads"]
-    moves = [FlowMoved(from_state="A", to_state="B", reason=str(number)) for number in range(3)]
+    settings.DIR_ROW_CHECKS = []  # these streams are about no rows
+    kept = ledger.commit_payload(tenant="default", body=b'{"name":"someone"}')
+    opened = FlowOpened(agent_id="a", trigger_commitment=kept)
+    moves = [FlowMoved(from_state="A", to_state="B", reason=str(number)) for number in range(2)]
     head = ledger.append(
-        tenant="default", stream="flow-1", head=GENESIS, actor="agent:a", at=AT, events=moves
+        tenant="default", stream="flow-1", head=GENESIS, actor="agent:a", at=AT, events=[opened, *moves]
     )
     ledger.append_to(
         tenant="default", stream="system", actor="user:1", at=AT, events=[SystemStopped(reason="drill")] * 3
     )
-    ledger.commit_payload(tenant="default", body=b'{"name":"someone"}')
     FLOW_HEADS[:] = [("default", "flow-1", head.seq, head.hash)]
     return head
 
@@ -51,7 +53,9 @@ def verify(**options: Any) -> str:
 
 
 def test_a_whole_ledger_prints_what_was_checked() -> None:
-    assert verify() == "The ledger is whole: 6 entries in 2 streams, 2 heads and 1 payloads checked.\n"
+    printed = verify()
+    assert printed.startswith("The ledger is whole: 6 entries in 2 streams, 2 heads and 1 payloads checked")
+    assert printed.endswith(", and every row they are about.\n")
 
 
 @pytest.mark.parametrize(
@@ -154,12 +158,12 @@ def test_an_erased_payload_breaks_nothing() -> None:
 
 
 def test_a_bad_entry_that_came_while_verifying_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = chain.verify
+    real = findings._rows
 
-    def verify_before_the_last(rows: Any) -> Any:
-        return real([row for row in rows if (row.stream, row.seq) != ("system", 3)])
+    def all_but_the_last() -> Iterable[Any]:
+        return (row for row in real() if (row.stream, row.seq) != ("system", 3))  # type: ignore[union-attr]
 
-    monkeypatch.setattr(chain, "verify", verify_before_the_last)
+    monkeypatch.setattr(findings, "_rows", all_but_the_last)
     tampering.execute("UPDATE audit_ledgerentry SET actor = 'user:9' WHERE stream = 'system' AND seq = 3")
     with pytest.raises(CommandError, match="stream system, seq 3: COLUMN_MISMATCH"):
         verify()
@@ -191,7 +195,7 @@ def test_an_export_goes_to_standard_output_as_well() -> None:
     call_command("export_ledger", stream="flow-1", stdout=out)
     first = json.loads(out.getvalue().splitlines()[0])
     entry = LedgerEntry.objects.get(stream="flow-1", seq=1)
-    assert (first["type"], first["kind"], first["hash"]) == ("entry", "flow:moved", bytes(entry.hash).hex())
+    assert (first["type"], first["kind"], first["hash"]) == ("entry", "flow:opened", bytes(entry.hash).hex())
 
 
 def test_an_export_never_overwrites_a_file(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def in_force(desk: factories.Desk) -> str:
 
 
 def entry(kind: str) -> LedgerEntry:
-    return LedgerEntry.objects.get(kind=kind, stream="agent:trader")
+    return LedgerEntry.objects.filter(kind=kind, stream="agent:trader").latest("seq")
 
 
 def test_a_draft_is_stored_with_its_author_and_grants_nothing(desk: factories.Desk) -> None:
@@ -81,7 +81,7 @@ def test_a_draft_may_be_written_as_a_pack_is(desk: factories.Desk) -> None:
     ("text", "line", "field", "message"),
     [
         ("", 1, "", "the file is empty"),
-        ("{", 1, "", "this is not YAML: "),
+        ("{", 1, "", "this is not JSON: "),
         ("\x00", 1, "", "this is not YAML, or nested too deep"),
         (" " * 100_001, 1, "", "the text is longer than 100000 characters"),
         ('{"version": "1.5.0",\n "version": "1.6.0"}', 2, "version", "this field is given twice"),
@@ -111,6 +111,7 @@ def test_refuses_to_save_what_is_wrong_and_saves_nothing(desk: factories.Desk) -
         "version",
         "policy_kinds[0]",
         "may_delegate_to[0]",
+        "may_delegate_to",
     ]
     assert Manifest.objects.count() == 1
     unreadable = manifests.draft(tenant="default", agent_id="trader", text="{", actor="user:1")

@@ -67,7 +67,7 @@ def test_an_order_above_the_limit_goes_to_a_person_with_both_numbers(caller: gro
 def test_an_understated_amount_goes_to_a_person(caller: ground.Caller) -> None:
     answer = propose(caller, "ADJUST_POSITION", {**ORDER, "quantity": 100})
     assert verdict_of(answer) == ("ESCALATE", ["RISK_LIMIT_EXCEEDED", "R_AMOUNT_MATCHES"])
-    assert answer["reasons"][0]["proposed_value"] == 1895001  # quantity times live price, not what was stated
+    assert answer["reasons"][0]["proposed_value"] == 1895000  # quantity times live price, not what was stated
 
 
 def test_the_example_of_the_paper_is_judged_as_it_stands(caller: ground.Caller) -> None:
@@ -75,7 +75,7 @@ def test_the_example_of_the_paper_is_judged_as_it_stands(caller: ground.Caller) 
     bounds = {"max_slippage_bps": 50, "requires_market_state": "OPEN"}
     answer = propose(caller, "ADJUST_POSITION", params, **bounds)
     assert verdict_of(answer) == ("ESCALATE", ["RISK_LIMIT_EXCEEDED"])
-    assert answer["reasons"][0]["proposed_value"] == 3250001
+    assert answer["reasons"][0]["proposed_value"] == 3250000
 
 
 def test_a_closed_market_rejects(caller: ground.Caller) -> None:

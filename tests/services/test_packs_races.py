@@ -22,7 +22,7 @@ def test_a_pack_loaded_by_several_at_once_is_loaded_once() -> None:
 
     def one() -> None:
         try:
-            start.wait(timeout=10)
+            start.wait(timeout=60)
             found.append(packs.load(text=text, source="demo", activate=True, actor="system"))
         except Exception as error:  # shown by the assertion below
             found.append(error)

@@ -28,14 +28,15 @@ IDLE = """\
     routes: [{when: 'true', action: CLOSE}]
     claims: [{resource: x, amount: '1'}]
     on_unknown: resend
-    rules: [{id: R, require: 'true', mandatory: false, priority: 3}]
+    category: c
+    rules: [{id: R, require: 'true', version: 1.0.0, severity: LOW, mandatory: false, priority: 3}]
     limits: [{id: l, value: '1', limit: manifest.limits.most}]
     steps:
       - {id: a, executor: simulated, compensate: {path: /x}, writes: [{fact: a.b, value: '1'}]}
 resources: [{name: x, capacity: 1, unit: u}]
 agents:
   - agent_id: a
-    role: EXECUTOR
+    role: STRATEGIST
     owner: o
     mission: m
     manifest:
@@ -67,7 +68,7 @@ def refused(text: str) -> list[str]:
 
 def checked(text: str) -> list[str]:
     found = read(text)
-    return [found.source.words(one) for one in pack_checks.problems(found.pack, targets=(), kinds=())]
+    return [found.source.words(one) for one in pack_checks.problems(found.pack, targets={}, kinds=())]
 
 
 def test_reads_a_pack_and_where_its_fields_are() -> None:
@@ -158,7 +159,7 @@ version: 1.0
 facts: {price: 3}
 agents:
   - agent_id: a
-    role: EXECUTOR
+    role: STRATEGIST
     owner: o
     mission: ""
     manifest: {version: 1.0.0, policy_kinds: [], limits: {max: 1.5, odd name: {}}, max_intent_retries: x}
@@ -209,22 +210,21 @@ def test_checks_what_the_pack_refers_to() -> None:
 
 def test_what_exists_already_may_be_referred_to() -> None:
     text = f"pack: demo\nversion: 1.0.0\nagents:\n  - {agent('OLD')}\n"
-    found = pack_checks.problems(read(text).pack, targets=(), kinds=("OLD",))
+    found = pack_checks.problems(read(text).pack, targets={}, kinds=("OLD",))
     assert list(found) == []
 
 
 def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     text = SMALL + IDLE
     assert checked(text) == []
-    found = list(pack_checks.warnings(read(text).pack))
-    names = [
-        *("subjects", "outputs_schema", "allowed_outcomes", "required_evidence"),
-        *("approval_mode", "gate_id", "red_lines"),
-        *("rules[0].mandatory false", "rules[0].priority"),
-    ]
-    of_agent = ["model_profile"]
+    pack = read(text).pack
+    found = [*pack_checks.not_enforced(pack), *pack_checks.warnings(pack)]
+    of_kind = (
+        "outputs_schema, rules.version, rules.priority, rules.severity, rules.mandatory, subjects, category, "
+        "allowed_outcomes, required_evidence, approval_mode, gate_id, red_lines"
+    )
     assert found == [
-        *(f"TRADE: {name} is not enforced yet" for name in names),
-        *(f"a: {name} is not enforced yet" for name in [*of_agent, "prompt_bundle_hash", "evaluator_suite"]),
+        f"TRADE: recorded, not enforced: {of_kind}",
+        "a: recorded, not enforced: model_profile, prompt_bundle_hash, evaluator_suite",
         "a: TRADE reads manifest.limits.most, which is not set; its proposals will be refused",
     ]

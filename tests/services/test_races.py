@@ -46,7 +46,6 @@ LOST = [
     IntegrityError("UNIQUE constraint failed"),
     coded("40001"),
     coded("40P01"),
-    OperationalError("database is locked"),
     OperationalError("database table is locked: runtime_flow"),
 ]
 
@@ -64,7 +63,15 @@ def test_three_lost_races_are_busy(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [OperationalError("disk I/O error"), coded("57014"), ValueError("a bug")], ids=str
+    "error",
+    [
+        OperationalError("disk I/O error"),
+        OperationalError("database is locked"),
+        coded("57014"),
+        coded("55P03"),
+        ValueError("a bug"),
+    ],
+    ids=str,
 )
 def test_anything_else_is_raised_at_once(error: Exception) -> None:
     work = loses(1, error)

@@ -28,7 +28,8 @@ def intent(desk: factories.Desk) -> Intent:
 def codes(intent: Intent, *, late_s: int = 0) -> list[str]:
     """What a look at the intent finds, so many seconds from now."""
     at = clock.now() + timedelta(seconds=late_s)
-    return builders.codes(rechecking.recheck(flow=intent.flow, intent=intent, at=at))
+    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=at)
+    return builders.codes(seen.stale)
 
 
 def test_an_intent_in_an_unmoved_world_may_be_called(intent: Intent) -> None:

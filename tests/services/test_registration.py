@@ -4,6 +4,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
@@ -20,6 +21,11 @@ def _people() -> None:
     factories.user("ada", "admin")
 
 
+def ada() -> str:
+    """The only admin, as the ledger names her."""
+    return f"user:{User.objects.get(username='ada').pk}"
+
+
 def profile(**fields: Any) -> registration.Profile:
     return registration.Profile(**{**vars(PLAIN), **fields})
 
@@ -32,7 +38,7 @@ def registered(agent_id: str = "scout", role: str = "MONITOR", **fields: Any) ->
 
 def edited(seen: registration.Profile = PLAIN, agent_id: str = "scout", **fields: Any) -> Agent | Problem:
     return registration.edit(
-        tenant="default", agent_id=agent_id, seen=seen, wanted=profile(**fields), actor="user:2"
+        tenant="default", agent_id=agent_id, seen=seen, wanted=profile(**fields), actor=ada()
     )
 
 
@@ -106,7 +112,7 @@ def test_an_edit_records_what_was_before() -> None:
 
     assert isinstance(answer, Agent)
     entry = LedgerEntry.objects.get(kind="agent:edited")
-    assert entry.actor == "user:2"
+    assert entry.actor == ada()
     assert entry.payload == {
         "agent_id": "scout",
         "owner_before": "ada",

@@ -13,7 +13,7 @@ from audit.verification import Whole, verify_database
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureClass
-from runtime.contracts.states import FlowState, IntentState
+from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.models import Flow, Intent, Proposal, Reservation, Resource
 from runtime.queries import clock
@@ -164,12 +164,18 @@ def test_in_doubt_keeps_it_until_a_person_knows(desk: trade.Desk, monkeypatch: p
     stock.check()
 
 
-def test_giving_up_what_is_in_doubt_frees_it(desk: trade.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("effect", "used"),
+    [(Effect.NOT_HAPPENED, (0, 0)), (Effect.HAPPENED, (0, 60)), (Effect.UNKNOWN, (0, 60)), (None, (0, 60))],
+)
+def test_giving_up_what_is_in_doubt_frees_it_only_where_it_did_not_happen(
+    effect: Effect | None, used: tuple[int, int], desk: trade.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stock.answer_with(monkeypatch, stock.failure(FailureClass.UNKNOWN))
     intent_id = desk.accept()
     attempt(intent_id)
-    _decide(intent_id, done=False)
-    assert stock.used() == (0, 0)
+    _decide(intent_id, done=False, effect=effect)
+    assert stock.used() == used
     stock.check()
 
 
@@ -178,7 +184,7 @@ def test_a_worker_killed_between_claim_and_call_leaks_nothing(desk: trade.Desk) 
     races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
     assert sweeping.expire_all_leases() == 1
     assert stock.used() == (60, 0)
-    _decide(intent_id, done=False)
+    _decide(intent_id, done=False, effect=Effect.NOT_HAPPENED)
     assert stock.used() == (0, 0)
     stock.check()
 
@@ -269,7 +275,7 @@ def another_proposal(desk: trade.Desk, flow: Flow | None = None) -> Proposal:
     )
 
 
-def _decide(intent_id: UUID, *, done: bool) -> None:
+def _decide(intent_id: UUID, *, done: bool, effect: Effect | None = None) -> None:
     with transaction.atomic():
         found = locks.lock_intent(intent_id=intent_id)
         assert found is not None
@@ -286,5 +292,6 @@ def _decide(intent_id: UUID, *, done: bool) -> None:
                 reason=Reason.ABORTED_BY_PERSON,
                 actor="user:1",
                 at=journal.at,
+                effect=effect,
             )
         journal.write()

@@ -149,10 +149,11 @@ def test_the_same_guard_again_changes_nothing_and_another_keeps_its_switch() -> 
     guard = watch.configure()
     guards.switch(tenant="default", guard_id=guard.guard_id, enabled=False, reason="noisy", actor="user:1")
     watch.configure()
-    assert LedgerEntry.objects.filter(kind="guard:configured").count() == 0  # the loader writes it
+    assert LedgerEntry.objects.filter(kind="guard:configured").count() == 1
     changed = watch.configure(policy_kinds=["ADJUST_POSITION"])
     assert (changed.enabled, changed.digest == guard.digest) == (False, False)
     assert Guard.objects.count() == 1
+    assert LedgerEntry.objects.filter(kind="guard:configured").count() == 2
 
 
 def test_a_switch_is_recorded_once() -> None:

@@ -18,7 +18,7 @@ from runtime.queries import clock, intents
 from runtime.services import agents, stops
 from runtime.services.execution import Status
 from tests.services import book as books
-from tests.services import stock, trade
+from tests.services import stock, tampering, trade
 from tests.services.book import BACK, BUSY, FORWARD, REFUSE, Book, attempt, walk
 
 pytestmark = pytest.mark.django_db
@@ -306,7 +306,7 @@ def test_a_compensation_that_was_never_made_asks_a_person(book: Book, desk: trad
     intent_id = desk.accept()
     rendered: dict[str, Any] = canonical.decode(bytes(trade.intent(intent_id).requests))
     del rendered["steps"][0]["compensation"]
-    Intent.objects.filter(pk=intent_id).update(requests=canonical.encode(rendered))
+    tampering.rewrite_requests(intent_id, canonical.encode(rendered))
     assert walk(intent_id) == ["ADVANCED", "TURNED_BACK", "BLOCKED"]
     assert trade.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     assert Escalation.objects.get().reason == "COMPENSATION_FAILED"
@@ -315,7 +315,7 @@ def test_a_compensation_that_was_never_made_asks_a_person(book: Book, desk: trad
 def test_requests_that_can_no_longer_be_read_ask_a_person(book: Book, desk: trade.Desk) -> None:
     intent_id = desk.accept()
     attempt(intent_id)
-    Intent.objects.filter(pk=intent_id).update(requests=b"{}")
+    tampering.rewrite_requests(intent_id, b"{}")
     assert walk(intent_id) == ["TURNED_BACK", "BLOCKED"]
     assert Escalation.objects.get().reason == "COMPENSATION_FAILED"
 

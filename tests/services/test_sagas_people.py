@@ -13,14 +13,14 @@ from audit import canonical
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation, Evidence
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import AgentStatus, FlowState, IntentState
+from runtime.contracts.states import AgentStatus, Effect, FlowState, IntentState
 from runtime.models import Agent, Intent, Outcome, StepReceipt
 from runtime.queries import clock
 from runtime.services import locks, recovery
 from runtime.services.journal import Journal
 from tests.services import book as books
 from tests.services import stock, trade
-from tests.services.book import BUSY, HANG_UP, LOSE, REFUSE, Book, attempt, walk
+from tests.services.book import BUSY, FAIL, HANG_UP, LOSE, REFUSE, Book, attempt, walk
 
 pytestmark = pytest.mark.django_db
 PERSON = "user:1"
@@ -161,7 +161,12 @@ def test_resume_before_anything_was_done_starts_the_walk(book: Book, desk: trade
 
 @pytest.mark.parametrize(
     ("fault", "reason", "tries"),
-    [(REFUSE, "COMPENSATION_FAILED", 1), (BUSY, "COMPENSATION_FAILED", 4), (HANG_UP, "IN_DOUBT", 1)],
+    [
+        (REFUSE, "COMPENSATION_FAILED", 1),
+        (BUSY, "COMPENSATION_FAILED", 4),
+        (HANG_UP, "IN_DOUBT", 1),
+        (FAIL, "IN_DOUBT", 1),
+    ],
 )
 def test_a_compensation_that_fails_asks_a_person_and_says_what_stands(
     fault: str, reason: str, tries: int, book: Book, desk: trade.Desk
@@ -244,3 +249,74 @@ def test_what_was_compensated_in_doubt_and_refused_stays_in_doubt(book: Book, de
     book.faults["/pay/undo"] = [REFUSE]
     assert walk(intent_id) == ["WITH_PERSON"]
     assert shown(intent_id)["reason"] == "IN_DOUBT"
+
+
+@pytest.fixture
+def stocked(book: Book, monkeypatch: pytest.MonkeyPatch) -> trade.Desk:
+    """A desk whose walk of three steps holds sixty units."""
+    monkeypatch.setattr(stock, "_PLAIN", books.pack())
+    monkeypatch.setattr(trade, "PACK", stock.pack())
+    return trade.open_desk(base_url=book.base_url)
+
+
+def abort_saying(intent_id: UUID, effect: Effect | None) -> None:
+    decide(intent_id, recovery.give_up, reason=Reason.ABORTED_BY_PERSON, actor=PERSON, effect=effect)
+
+
+def test_a_step_that_a_person_says_was_done_is_undone_with_those_before_it(
+    book: Book, stocked: trade.Desk
+) -> None:
+    intent_id = stuck_forward(book, stocked, LOSE)
+    abort_saying(intent_id, Effect.HAPPENED)
+    assert walk(intent_id) == ["ADVANCED", "COMPENSATED"]
+    assert book.order == ["/reserve", "/pay", "/pay/undo", "/reserve/undo"]
+    assert (stock.states(intent_id), stock.used()) == ({"RELEASED"}, (0, 0))
+    assert isinstance(verify_database(), Whole)
+
+
+@pytest.mark.parametrize(
+    ("effect", "held"),
+    [
+        (None, {"COMMITTED"}),
+        (Effect.UNKNOWN, {"COMMITTED"}),
+        (Effect.NOT_HAPPENED, {"RELEASED"}),
+    ],
+)
+def test_a_step_left_in_doubt_uses_up_what_the_walk_held_though_the_rest_is_undone(
+    effect: Effect | None, held: set[str], book: Book, stocked: trade.Desk
+) -> None:
+    intent_id = stuck_forward(book, stocked, LOSE if effect is not Effect.NOT_HAPPENED else HANG_UP)
+    abort_saying(intent_id, effect)
+    assert walk(intent_id) == ["COMPENSATED"]
+    assert stock.states(intent_id) == held
+    stock.check()
+
+
+def test_the_last_step_has_nothing_that_undoes_it_and_stands(book: Book, stocked: trade.Desk) -> None:
+    book.faults["/ship"] = [LOSE]
+    intent_id = stocked.accept()
+    walk(intent_id)
+    abort_saying(intent_id, Effect.HAPPENED)
+    assert walk(intent_id) == ["ADVANCED", "COMPENSATED"]
+    assert book.order == ["/reserve", "/pay", "/ship", "/pay/undo", "/reserve/undo"]
+    assert stock.states(intent_id) == {"COMMITTED"}
+
+
+@pytest.mark.parametrize(
+    ("effect", "held"),
+    [
+        (Effect.UNKNOWN, {"COMMITTED"}),
+        (Effect.NOT_HAPPENED, {"COMMITTED"}),
+        (Effect.HAPPENED, {"RELEASED"}),
+    ],
+)
+def test_what_undoes_frees_what_was_held_only_where_it_is_known_to_have_happened(
+    effect: Effect, held: set[str], book: Book, stocked: trade.Desk
+) -> None:
+    book.faults["/pay"], book.faults["/reserve/undo"] = [REFUSE], [LOSE]
+    intent_id = stocked.accept()
+    assert walk(intent_id) == ["ADVANCED", "TURNED_BACK", "WITH_PERSON"]
+    abort_saying(intent_id, effect)
+    assert trade.states(intent_id)[1] == FlowState.ABORTED
+    assert stock.states(intent_id) == held
+    stock.check()

@@ -25,6 +25,10 @@ def add(
     return users.add(tenant="default", name=name, password=password, roles=roles, actor="system")
 
 
+def change(name: str, password: str) -> User | Problem:
+    return users.set_password(tenant="default", name=name, password=password, actor="system")
+
+
 def test_a_new_person_has_roles_and_an_entry() -> None:
     user = add(roles=(Role.ADMIN, Role.OPERATOR))
     assert isinstance(user, User)
@@ -60,12 +64,12 @@ def test_a_new_password_ends_the_sessions_of_the_old() -> None:
     assert isinstance(user, User)
     client = Client()
     client.force_login(user)
-    assert isinstance(users.set_password(name="ann", password="another long password"), User)
+    assert isinstance(change("ann", "another long password"), User)
     assert not client.session.exists(client.cookies["sessionid"].value)
     assert authenticate(username="ann", password="another long password") == user
     assert authenticate(username="ann", password=PASSWORD) is None
-    assert isinstance(users.set_password(name="ann", password="short"), Problem)
-    assert isinstance(users.set_password(name="nobody", password=PASSWORD), Problem)
+    assert isinstance(change("ann", "short"), Problem)
+    assert isinstance(change("nobody", PASSWORD), Problem)
 
 
 def test_a_person_is_locked_out_in_every_browser_and_others_stay() -> None:

@@ -159,6 +159,26 @@ def test_writes_of_several_steps_are_all_told_with_the_outcome(
     assert [item["fact"] for item in stored(intent_id, "deviations")] == ["order.fee"]
 
 
+def test_the_flow_page_shows_predicted_beside_actual_and_marks_what_deviates(
+    target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = """predicts: [{fact: order.status, value: "'FILLED'"}]"""
+    new = """predicts: [{fact: price.ABC, value: "120"}, {fact: order.ABC, value: "'o1'"},
+      {fact: order.fee, value: "1"}]"""
+    assert old in trade.PACK
+    monkeypatch.setattr(trade, "PACK", trade.PACK.replace(old, new))
+    office = desk(target, monkeypatch)
+    trade.write_fact("price.ABC", 100)
+    intent_id = office.accept()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    (missed,) = stored(intent_id, "deviations")
+    assert (missed["fact"], missed["expected"], missed["observed"]) == ("price.ABC", 120, 122)
+    page = text_of(sign_in(Role.AUDITOR), f"/flows/{trade.flow_of(intent_id).dfid}/")
+    table = page.split("Predicted and actual")[2].split("</table>")[0]
+    for words in ("Deviates", "As predicted", "Not observed", "120", "122"):
+        assert words in table
+
+
 def test_the_flow_page_shows_what_was_written_and_what_was_not(
     target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

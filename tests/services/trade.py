@@ -39,7 +39,7 @@ policy_kinds:
     effect: "Buy {quantity} {symbol}"
     steps:
       - {id: order, executor: BY_WHOM, target: broker, request: {method: POST, path: /orders}}
-targets: {broker: {base_url: "BASE_URL"}}
+targets: {broker: {base_url: "BASE_URL", refuses: [503]}}
 agents:
   - agent_id: trader
     role: EXECUTOR
@@ -170,12 +170,14 @@ def add_target(name: str, base_url: str) -> None:
     Target.objects.create(tenant=TENANT, name=name, base_url=base_url, configured_at=clock.now())
 
 
-def retarget(intent_id: UUID, name: str) -> None:
-    """Send the intent elsewhere, as a kind with another target would have."""
-    row = intent(intent_id)
-    rendered = canonical.decode(bytes(row.requests))
-    rendered["steps"][0]["target"] = name
-    Intent.objects.filter(pk=intent_id).update(target=name, requests=canonical.encode(rendered))
+def aim_elsewhere(name: str, base_url: str) -> None:
+    """Put a version of the kind in force that calls another target."""
+    text = pack(base_url=base_url).replace("target: broker", f"target: {name}")
+    text = text.replace("{broker:", f"{{{name}:").replace(
+        "version: 1.0.0\n    title", "version: 1.1.0\n    title"
+    )
+    loaded = packs.load(text=text, source="trial.yaml", activate=True, actor="system")
+    assert isinstance(loaded, packs.Loaded), loaded
 
 
 def place_target(base_url: str, *, secret_env: str = "") -> None:

@@ -20,7 +20,13 @@ OPPOSITE = "I am selling ABC, as planned."
 def configure(**fields: Any) -> Guard:
     """A guard, lexical where nothing else is said."""
     given = GuardContract.from_bytes(canonical.encode({**LEXICAL, **fields}))
-    races.run(lambda: guards.configure(tenant=factories.TENANT, given=given, at=clock.now()))
+
+    def work() -> None:
+        at = clock.now()
+        added = guards.configure(tenant=factories.TENANT, given=given, at=at)
+        factories.record("system", *added, actor="system", at=at)
+
+    races.run(work)
     return Guard.objects.get(guard_id=given.id)
 
 

@@ -214,8 +214,8 @@ def test_the_server_works_while_it_runs_and_ends_what_it_started(real_db: str, s
         assert ready.wait(20)
         with targets.stand_in(targets.answer(200)) as target:
             intent_id = trade.open_desk(base_url=target.base_url).accept()
-            until(lambda: trade.states(intent_id)[0] is IntentState.DONE, timeout_s=30)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=5) as answer:
+            until(lambda: trade.states(intent_id)[0] is IntentState.DONE, timeout_s=90)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=30) as answer:
             assert answer.status == 200
         assert not ended.is_set()
     finally:

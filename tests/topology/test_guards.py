@@ -25,9 +25,9 @@ def test_the_drain_lets_guards_look_by_themselves(real_db: str) -> None:
     working.start()
     try:
         watch.propose(desk)
-        until(lambda: Review.objects.exists(), timeout_s=30)
+        until(lambda: Review.objects.exists(), timeout_s=90)
         watch.propose(desk, explain="Buying AAPL.")
-        until(lambda: GuardRun.objects.filter(state=GuardRunState.CLEAR).exists(), timeout_s=30)
+        until(lambda: GuardRun.objects.filter(state=GuardRunState.CLEAR).exists(), timeout_s=90)
     finally:
         assert working.stop(timeout_s=30)
 
@@ -87,7 +87,7 @@ def test_in_production_the_ids_go_to_the_broker_and_come_back_as_a_task(
     monkeypatch.setattr(jobs.guard, "apply_async", lambda args, **_: sent.append(args[0]))
     monkeypatch.setattr(jobs, "_ringer", jobs.Ringer())
     jobs.ring_guards([7, 8])
-    until(lambda: sent == ["7", "8"], timeout_s=30)
+    until(lambda: sent == ["7", "8"], timeout_s=90)
     looked: list[int] = []
     monkeypatch.setattr(guarding, "run", looked.append)
     jobs.guard("7")

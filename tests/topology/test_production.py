@@ -183,7 +183,7 @@ def test_a_proposal_goes_all_the_way(
 ) -> None:
     flows = [propose(agent) for _ in range(5)]
     for dfid in flows:
-        until(lambda dfid=dfid: agent.flow(dfid)["state"] == "CLOSED", timeout_s=30)  # type: ignore[misc]
+        until(lambda dfid=dfid: agent.flow(dfid)["state"] == "CLOSED", timeout_s=90)  # type: ignore[misc]
     keys = [seen.headers["Idempotency-Key"] for seen in target.seen]
     assert len(keys) == len(set(keys)) == 5
     assert "cannot be rung" not in installation.processes["web"].log.read_text()
@@ -214,13 +214,13 @@ def test_a_worker_that_is_stopped_finishes_its_call(
         pack.write_text(trade.pack(base_url=slow.base_url))
         installation.manage("load_pack", str(pack), "--activate")
         dfid = propose(agent)
-        until(lambda: slow.seen, timeout_s=30)
+        until(lambda: slow.seen, timeout_s=90)
         worker = installation.processes["worker"].running
         assert worker is not None
         worker.send_signal(signal.SIGTERM)
         slow.release.set()
         assert worker.wait(timeout=30) == 0, installation.logs()
-        until(lambda: agent.flow(dfid)["state"] == "CLOSED", timeout_s=10)
+        until(lambda: agent.flow(dfid)["state"] == "CLOSED", timeout_s=90)
     installation.start("worker")
 
 
@@ -230,7 +230,7 @@ def test_the_health_checks_of_the_compose_file_pass(installation: Installation) 
         code = (
             words[-1].replace(":8000/", f":{installation.port}/").replace("/data/", f"{installation.folder}/")
         )
-        until(lambda code=code: passes(installation, code), timeout_s=30)  # type: ignore[misc]
+        until(lambda code=code: passes(installation, code), timeout_s=90)  # type: ignore[misc]
     assert installation.answers("/livez")
 
 

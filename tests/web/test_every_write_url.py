@@ -10,11 +10,27 @@ from django.test import Client
 from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from escalations.models import Decision, Escalation
-from runtime.models import Agent, Fact, Flow, Guard, Intent, Key, Manifest, PolicyKind, Review, Stop
+from escalations.contracts import Action
+from escalations.models import Decision, EffectStatement, Escalation
+from runtime.contracts.reasons import Reason
+from runtime.models import (
+    Agent,
+    Attempt,
+    Fact,
+    Flow,
+    Guard,
+    Intent,
+    Key,
+    Manifest,
+    OwnerChange,
+    PolicyKind,
+    Review,
+    Stop,
+)
 from runtime.queries import clock
 from runtime.services import credentials, kinds, manifests
 from tests import builders, factories
+from tests.escalations.test_replacing import called
 from tests.services import watch
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -52,7 +68,14 @@ def standing(db: None) -> dict[str, str]:
     )
     watch.configure()
     review = watch.flagged(desk)
+    left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
+    factories.decide(left, factories.user("who-aborted"), Action.ABORT)
+    change = OwnerChange.objects.create(
+        agent=desk.agent, owner_before="a", owner_after="b", asked_by="user:1", asked_at=clock.now()
+    )
     return {
+        "intent_id": str(left.intent_id),
+        "number": "1",
         "escalation_id": str(escalation.pk),
         "review_id": str(review.pk),
         "guard_id": review.guard.guard_id,
@@ -64,6 +87,7 @@ def standing(db: None) -> dict[str, str]:
         "version": "1.0.0",
         "name": "broker",
         "key_id": desk.session.key.key_id,
+        "change": str(change.pk),
     }
 
 
@@ -78,6 +102,7 @@ def snapshot() -> dict[str, object]:
         "flows": list(Flow.objects.order_by("pk").values_list("pk", "state", "version")),
         "intents": Intent.objects.count(),
         "decisions": Decision.objects.count(),
+        "owners": list(OwnerChange.objects.values_list("agreed_at", "dropped_at")),
         "escalations": list(Escalation.objects.values_list("pk", "state", "claimed_by")),
         "stops": Stop.objects.count(),
         "agents": list(
@@ -95,6 +120,8 @@ def snapshot() -> dict[str, object]:
         ),
         "users": User.objects.count(),
         "reviews": list(Review.objects.values_list("pk", "state")),
+        "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
+        "statements": EffectStatement.objects.count(),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
     }
 
@@ -104,7 +131,8 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
     body = {
         "action": "ABORT",
         "version": "1",
-        "evidence_hash": Escalation.objects.get().evidence_hash,
+        "evidence_hash": Escalation.objects.get(pk=standing["escalation_id"]).evidence_hash,
+        "effect": "NOT_HAPPENED",
         "impact": "LOW_IMPACT",
         "justification": "as an intruder",
         "reason": "as an intruder",

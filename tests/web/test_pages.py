@@ -1,14 +1,22 @@
 """Every page: who may see it, what it says, and that nothing an agent wrote gets out of its place."""
 
+import html
 import re
+import shlex
+import subprocess
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from audit.permissions import Role
 from escalations.models import Escalation
+from runtime.queries import clock
+from runtime.queries.pages import people
+from runtime.services import watchdog
 from tests.browser import scenes
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +80,22 @@ def text_of(client: Client, path: str, **headers: Any) -> str:
 @pytest.fixture
 def scene() -> scenes.Scene:
     return scenes.build()
+
+
+def test_the_first_page_names_commands_that_reach_this_server(settings: Settings) -> None:
+    page = html.unescape(text_of(sign_in(Role.ADMIN), "/"))
+    command = re.search(r"<code>(.*) load_pack (\S+) --activate</code>", page)
+    assert command is not None
+    done = subprocess.run(
+        [*shlex.split(f"env {command[1]}"), "load_pack", "--help"],
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"DIR_DATA={settings.DATA_DIR}" in command[1], "this run has a data folder of its own"
+    assert (settings.BASE_DIR / command[2]).is_file()
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -206,6 +230,9 @@ def test_a_flow_is_found_by_id_agent_kind_state_and_time(scene: scenes.Scene) ->
     assert client.get(f"/flows/?dfid={dfid}")["Location"] == f"/flows/{dfid}/"
     swapped = {"HX-Request": "true"}
     assert text_of(client, f"/flows/?dfid={dfid[:13]}", **swapped).count("data-row") >= 1
+    assert text_of(client, f"/flows/?dfid={dfid[-12:]}", **swapped).count("data-row") == 1
+    assert text_of(client, "/flows/?agent=AMBITIOUS", **swapped).count("data-row") >= 1
+    assert text_of(client, "/flows/?kind=adjust_position", **swapped).count("data-row") >= 1
     assert text_of(client, "/flows/?kind=TRANSFER_FUNDS", **swapped).count("data-row") == 1
     assert text_of(client, "/flows/?agent=unsure-analyst&state=ESCALATED", **swapped).count("data-row") == 2
     assert text_of(client, "/flows/?until=2020-01-01T00:00", **swapped).count("data-row") == 0
@@ -222,7 +249,7 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None
         "/escalations/?q=%00%ff",
         "/ledger/?before=-1&kind=none&stream=%00",
         "/agents/?status=NONE&after=%00",
-        "/kinds/ADJUST_POSITION/?version=1.1.0",
+        "/kinds/ADJUST_POSITION/?version=1.2.0",
     ):
         assert client.get(path).status_code == 200, path
     for path in (
@@ -263,5 +290,20 @@ def test_the_overview_counts_what_the_queue_lists(scene: scenes.Scene) -> None:
 
 
 def test_monitors_get_their_answers_without_signing_in() -> None:
+    watchdog.keep_round(at=clock.now())
     assert Client().get("/livez").json() == {"status": "ok"}
     assert Client().get("/readyz").json() == {"status": "ok"}
+
+
+def test_a_person_is_found_in_the_ledger_by_name(scene: scenes.Scene) -> None:
+    client = sign_in(Role.ADMIN, name="olga")
+    client.post("/accounts/logout/")
+    client = sign_in(Role.AUDITOR, name="reader")
+    found = text_of(client, "/ledger/?stream=user:OLGA")
+    assert 'value="user:OLGA"' in found
+    assert people.actor_of_name("user:OLGA") == f"user:{User.objects.get(username='olga').pk}"
+    assert [people.actor_of_name(text) for text in ("user:7", "user:nobody", "system")] == [
+        "user:7",
+        "user:nobody",
+        "system",
+    ]

@@ -3,11 +3,13 @@
 import re
 
 import pytest
+from django.test import Client
 
 from audit.permissions import Role
 from escalations import contracts
 from escalations.models import Escalation
 from escalations.presenters import RESOLUTIONS
+from escalations.services import drifting
 from escalations.views.detail import CHOICES
 from runtime.models import Agent
 from runtime.services import facts
@@ -93,13 +95,54 @@ def test_a_price_within_its_bounds_is_told_from_one_that_moved(case: Escalation)
     assert "moved to 15,000" in text_of(client, f"/escalations/{case.pk}/")
 
 
+def test_what_is_expected_to_change_has_its_source_and_tells_when_it_moved(case: Escalation) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/"
+    head = text_of(client, path).split("Which bound was crossed")[0]
+    for words in ("Expected change", "position.NVDA", "cash.operations", "Source", "v1"):
+        assert words in head
+    facts.write(tenant="default", path="position.NVDA", value=203, writer="feed:test", expected_version=None)
+    facts.write(tenant="default", path="cash.operations", value=9, writer="feed:test", expected_version=None)
+    head = text_of(client, path).split("Which bound was crossed")[0]
+    assert "now 203, within bounds" in head
+    assert "moved to 9" in head
+
+
+def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands_beside() -> None:
+    scenes.load_pack()
+    order = scenes.order("BUY", 5, "MSFT", 207_920)
+    said = scenes.propose(scenes.session_of("ambitious-trader"), "ADJUST_POSITION", order)
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{said['escalation_id']}/"
+    assert 'name="impact" value="LOW_IMPACT"' in text_of(client, path)
+    facts.write(tenant="default", path="price.MSFT", value=60_000, writer="feed:test", expected_version=None)
+    assert drifting.revise_open() == 1
+    page = text_of(client, path)
+    assert "<code>3,000.00</code>" in page.split("facts-line")[0]
+    assert re.search(r"the agent says <b><bdi>2,079\.20</bdi></b>, live facts give <b><bdi>3,000\.00<", page)
+    assert 'name="impact" value="HIGH_IMPACT"' in page
+    assert "Confirm your password first" in page
+    queue = text_of(client, "/escalations/")
+    assert "<b>300,000</b> against 100,000" in queue
+    assert "<code>3,000.00</code>" in queue
+
+
+def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: Escalation) -> None:
+    fields = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
+    params = {f"param:{name}": value for name, value in scenes.order("BUY", 2, "NVDA", 56_841).items()}
+    answer = sign_in(Role.OPERATOR).post(
+        f"/escalations/{case.pk}/dry-run/", {**fields, "action": "MODIFY", **params}
+    )
+    page = answer.content.decode()
+    assert "BUY 2 NVDA for 242.80" in page
+    assert "you say <b><bdi>568.41</bdi></b>, live facts give <b><bdi>242.80</bdi></b>" in page
+
+
 def test_after_a_conflict_the_page_shows_what_changed(case: Escalation) -> None:
     client = sign_in(Role.OPERATOR)
     facts.write(tenant="default", path="price.NVDA", value=15000, writer="feed:test", expected_version=None)
     answer = client.post(
         f"/escalations/{case.pk}/decision/",
         {
-            "action": "ABORT",
+            "action": "OVERRIDE",
             "evidence_hash": case.evidence_hash,
             "version": case.version,
             "impact": case.impact,
@@ -116,7 +159,7 @@ def test_after_a_conflict_the_page_shows_what_changed(case: Escalation) -> None:
     assert "fact price.NVDA: 15,000" in page
     assert f'value="{case.evidence_hash}"' in page
     assert "Too large for the desk today" in page
-    assert not re.search(r'value="ABORT"[^>]* checked', page)
+    assert not re.search(r'value="OVERRIDE"[^>]* checked', page)
 
 
 def test_a_refused_form_keeps_what_was_typed(case: Escalation) -> None:
@@ -193,3 +236,42 @@ def test_fields_follow_the_schema() -> None:
     kept = params.fields(schema, {"count": 3}, {"param:count": "8"})
     assert kept[0].value == "8"
     assert kept[0].proposed == "3"
+
+
+@pytest.mark.parametrize("act", ["decision", "dry-run", "claim", "release"])
+def test_an_address_that_takes_posts_links_to_the_page_when_opened(case: Escalation, act: str) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/"
+    answer = client.get(f"{path}{act}/")
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert f'href="{path}"' in answer.content.decode()
+    assert client.head(f"{path}{act}/").status_code == 405
+    assert client.put(f"{path}{act}/").status_code == 405
+    case.refresh_from_db()
+    assert case.state == "OPEN"
+    assert case.claimed_by is None
+
+
+def test_a_dry_run_that_cannot_be_judged_is_shown_by_script_too(case: Escalation) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
+    fields = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
+    body = {**fields, "action": "MODIFY", "params": "{"}
+    assert client.post(path, body).status_code == 400
+    swapped = client.post(path, body, headers={"HX-Request": "true"})
+    assert swapped.status_code == 200  # htmx leaves other answers out of the page
+    assert "params:" in swapped.content.decode()
+
+
+def test_a_form_of_an_ended_session_leads_back_to_its_page(case: Escalation) -> None:
+    client = Client(enforce_csrf_checks=True)
+    answer = client.post(f"/escalations/{case.pk}/decision/", {"action": "ABORT"})
+    assert answer.status_code == 403
+    assert f'href="/escalations/{case.pk}/decision/"' in answer.content.decode()
+
+
+def test_the_closed_list_says_when_it_was_decided(case: Escalation) -> None:
+    client = sign_in(Role.OPERATOR)
+    fields = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
+    client.post(f"/escalations/{case.pk}/decision/", {**fields, "action": "ABORT", "justification": ""})
+    row = text_of(client, "/escalations/?show=closed").split('data-open="0"')[1]
+    assert re.search(r"decided <time", row)
+    assert "opened <time" not in row

@@ -83,7 +83,7 @@ def test_a_check_says_everything_and_stores_nothing(desk: factories.Desk, ada: C
     assert status == 200
     for words in (
         "It may be saved",
-        "red_lines is not enforced yet",
+        "recorded, not enforced",
         "rules.R_FEW",
         "2 tightened",
         "Would have changed 1 verdict of the last 1.",

@@ -4,10 +4,8 @@ import pytest
 
 from audit.permissions import Role
 from escalations.models import Escalation
-from escalations.services import opening
 from runtime.contracts import states
-from runtime.models import Attempt, Flow, Intent
-from runtime.queries import clock
+from runtime.models import Attempt, Intent
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 
@@ -17,41 +15,14 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def in_doubt() -> Escalation:
     """A call whose answer never came."""
-    scenes.load_pack()
-    scenes.propose(
-        scenes.session_of("momentum-trader"), "ADJUST_POSITION", scenes.order("BUY", 4, "AAPL", 75800)
-    )
-    intent = Intent.objects.select_related("flow", "proposal__verdict").get()
-    now = clock.now()
-    Attempt.objects.create(
-        intent=intent,
-        number=1,
-        step="order",
-        target_key="k" * 64,
-        lease_owner="test",
-        state=states.AttemptState.UNKNOWN,
-        error_category="TIMEOUT",
-        detail="no answer within 10 s",
-        started_at=now,
-        finished_at=now,
-    )
-    opened = opening.open_escalation(
-        flow=intent.flow,
-        proposal=intent.proposal,
-        verdict=intent.proposal.verdict,
-        intent=intent,
-        family="OPERATIONAL",
-        reason="IN_DOUBT",
-        at=now,
-    )
-    return Escalation.objects.get(pk=opened.escalation_id)
+    return scenes.put_in_doubt()
 
 
 def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
     assert "It is not known whether the call took effect." in page
-    assert "no answer within 10 s" in page
-    assert "k" * 64 in page
+    assert scenes.UNANSWERED in page
+    assert Attempt.objects.get().target_key in page
     for action in ("RESUME", "MARK_DONE", "MODIFY", "ABORT"):
         assert f'name="action" value="{action}"' in page
     for action in ("OVERRIDE", "REQUEST_INFO"):
@@ -89,16 +60,14 @@ def form(case: Escalation, **fields: str) -> dict[str, str]:
 def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had_no_effect(
     in_doubt: Escalation,
 ) -> None:
-    Intent.objects.update(state=states.IntentState.IN_DOUBT)
-    Flow.objects.update(state=states.FlowState.ESCALATED)
     client, at = sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/decision/"
     page = text_of(client, f"/escalations/{in_doubt.pk}/")
-    assert 'name="no_effect"' in page
-    assert "I have looked at broker: the earlier call did not take effect, and it will not." in page
+    assert 'name="effect" value="UNKNOWN" checked' in page
+    assert "It did not take effect, and it will not: I have looked at broker" in page
     refused = client.post(at, form(in_doubt))
     assert refused.status_code == 400
     assert "STATEMENT_MISSING" in refused.content.decode()
-    taken = client.post(at, form(in_doubt, no_effect="on"))
+    taken = client.post(at, form(in_doubt, effect="NOT_HAPPENED"))
     assert (taken.status_code, taken["Location"]) == (302, f"/flows/{in_doubt.flow_id}/")
     assert sorted(Intent.objects.values_list("state", flat=True)) == ["CANCELLED", "PENDING"]
     timeline = text_of(client, f"/flows/{in_doubt.flow_id}/")
@@ -108,6 +77,7 @@ def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had
 
 def test_what_has_taken_effect_is_not_replaced_and_the_page_says_why(in_doubt: Escalation) -> None:
     Attempt.objects.update(state=states.AttemptState.SUCCEEDED)
+    Intent.objects.update(state=states.IntentState.WITH_PERSON)
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
     assert "A step of this has taken effect, so nothing else can run in its place." in page
-    assert 'name="no_effect"' not in page
+    assert 'name="effect"' not in page

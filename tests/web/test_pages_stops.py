@@ -2,8 +2,11 @@
 
 import pytest
 
+from audit.models import LedgerEntry
 from audit.permissions import Role
 from runtime.models import Agent, Stop
+from runtime.services.execution import calling, claiming
+from tests import factories
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 
@@ -25,6 +28,28 @@ def test_everyone_who_operates_may_stop_and_an_auditor_may_not() -> None:
         assert auditor.post(path, {"reason": "drill"}).status_code == 403
 
 
+def test_whoever_resumes_is_told_how_much_waits() -> None:
+    desk = factories.desk()
+    for _ in range(2):
+        desk.propose(desk.open())
+    admin = sign_in(Role.ADMIN)
+    admin.post("/stop/", {"reason": "drill"})
+    assert "Waiting intents: 2." in text_of(admin, "/")
+
+
+@pytest.mark.parametrize("address", ["/stop/", "/agents/{agent}/stop/"])
+def test_a_stop_names_the_calls_that_had_begun(address: str) -> None:
+    desk = factories.desk()
+    intent_id = desk.propose(desk.open())["intent_id"]
+    claimed = claiming.claim(intent_id, owner="a worker")
+    assert isinstance(claimed, claiming.Claimed)
+    with calling.gate(claimed):
+        pass
+    admin = sign_in(Role.ADMIN)
+    answer = admin.post(address.format(agent=desk.agent.agent_id), {"reason": "drill"}, follow=True)
+    assert str(intent_id) in answer.content.decode()
+
+
 def test_only_seniors_and_admins_resume() -> None:
     operator, senior = sign_in(Role.OPERATOR, name="op"), sign_in(Role.SENIOR, name="sen")
     operator.post("/stop/", {"reason": "Prices look wrong"})
@@ -36,7 +61,8 @@ def test_only_seniors_and_admins_resume() -> None:
     assert "Prices look wrong" in text_of(operator, "/")
     assert 'id="resume-all"' not in text_of(operator, "/")
     assert 'id="resume-all"' in text_of(senior, "/")
-    assert senior.post("/resume/").status_code == 302
+    assert senior.post("/resume/", {"reason": "Prices are right again"}).status_code == 302
+    assert LedgerEntry.objects.get(kind="system:resumed").payload["reason"] == "Prices are right again"
     assert text_of(senior, "/stop/state/").strip() == ""
     assert not Stop.objects.filter(lifted_at__isnull=True).exists()
 

@@ -55,6 +55,20 @@ def test_says_what_a_target_is_and_what_waits_for_it() -> None:
         assert words not in page
 
 
+def test_says_what_a_target_declares_of_itself() -> None:
+    trade.open_desk(base_url="http://127.0.0.1:1")
+    Target.objects.update(honours_keys=True, health="/health")
+    trade.add_target("spare", "https://spare.example")
+    page = text_of(sign_in(Role.AUDITOR), PAGE)
+    for words in (
+        "honours idempotency keys: a repeated call takes effect once",
+        "503 means that nothing was done",
+        "health is asked at /health",
+        "honours no idempotency keys: a repeated call may take effect twice",
+    ):
+        assert words in page
+
+
 def test_an_address_of_the_environment_is_shown_as_such(settings: Settings) -> None:
     broken()
     settings.DIR_TARGET_URLS = {"broker": "http://127.0.0.1:2"}

@@ -1,0 +1,129 @@
+"""Every optional field of a pack is acted on, or stands in the table of those that enforce nothing."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from audit import canonical
+from runtime.contracts import recorded
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.pack import Pack
+from runtime.contracts.policy_kind import Contract, PolicyKind, Rule
+
+ROOT = Path(__file__).parents[2]
+# What judges, carries out and stores. Pages and comparisons of versions show a field without acting on it.
+ACTING = (
+    "runtime/kernel",
+    "runtime/services",
+    "runtime/queries",
+    "runtime/contracts",
+    "escalations/services",
+)
+ONLY_SHOWING = {"recorded.py", "diffing.py", "kind_linter.py", "sources.py"}
+# Words for people, which promise nothing.
+WORDS = {(PolicyKind, "description"), (Pack, "description")}
+
+
+def contracts(model: Any) -> Iterator[type[Contract]]:
+    """A contract and those inside it."""
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        yield model  # type: ignore[misc]  # every model in a pack is a contract
+        for field in model.model_fields.values():
+            yield from contracts(field.annotation)
+    for inner in get_args(model):
+        yield from contracts(inner)
+
+
+ALL = tuple(dict.fromkeys(contracts(Pack)))
+OPTIONAL = [
+    (model, name)
+    for model in ALL
+    for name, field in model.model_fields.items()
+    if not field.is_required() and (model, name) not in WORDS
+]
+
+
+def names_read() -> set[str]:
+    """Every attribute that acting code reads, and every name in quotes that it may read by."""
+    found = set[str]()
+    for folder in ACTING:
+        for file in (ROOT / folder).rglob("*.py"):
+            if file.name in ONLY_SHOWING:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    found.add(node.attr)
+    return found
+
+
+READ = names_read()
+
+
+def test_the_contracts_of_a_pack_are_found() -> None:
+    assert {PolicyKind, Rule, Manifest, Pack} <= set(ALL)
+    assert len(OPTIONAL) > 50
+
+
+@pytest.mark.parametrize(("model", "name"), OPTIONAL, ids=lambda item: getattr(item, "__name__", item))
+def test_an_optional_field_is_acted_on_or_stands_in_the_table(model: type[Contract], name: str) -> None:
+    if name not in recorded.FIELDS.get(model, ()):
+        assert name in READ, f"nothing reads {model.__name__}.{name}: enforce it, or add it to the table"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(model, name) for model, names in recorded.FIELDS.items() for name in sorted(names)]
+)
+def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
+    model: type[Contract], name: str
+) -> None:
+    assert (model, name) in OPTIONAL
+    if name not in {"version", "category", "severity", "priority"}:  # others have fields of these names
+        assert name not in READ
+
+
+def kind(**fields: Any) -> PolicyKind:
+    plain = {
+        "kind": "TRADE",
+        "version": "1.0.0",
+        "title": "Trade",
+        "risk_tier": "T0",
+        "params_schema": {"type": "object"},
+        "effect": "Trade",
+    }
+    return PolicyKind.from_bytes(canonical.encode({**plain, **fields}))
+
+
+def test_only_values_of_the_documents_own_are_named() -> None:
+    assert recorded.sentence(kind()) == ""
+    assert recorded.sentence(kind(subjects=[], rules=[{"id": "R", "require": "true", "priority": 0}])) == ""
+
+
+def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
+    rules = [
+        {"id": "A", "require": "true", "severity": "LOW"},
+        {"id": "B", "require": "true", "severity": "HIGH", "mandatory": False},
+    ]
+    made = kind(rules=rules, red_lines=["Never"])
+    assert recorded.sentence(made) == ("recorded, not enforced: rules.severity, rules.mandatory, red_lines")
+    assert list(recorded.places(made)) == [
+        ("rules", 0, "severity"),
+        ("rules", 1, "severity"),
+        ("rules", 1, "mandatory"),
+        ("red_lines",),
+    ]
+
+
+def test_a_manifest_has_its_own() -> None:
+    plain = {"version": "1.0.0", "policy_kinds": [], "memory_scopes": ["desk"], "model_profile": "small"}
+    assert recorded.names(Manifest.from_bytes(canonical.encode(plain))) == ("model_profile",)
+
+
+def test_the_documentation_names_them_all() -> None:
+    page = (ROOT / "docs/packs.md").read_text(encoding="utf-8")
+    said = " ".join(part.split("\n\n", 1)[0] for part in page.split("Recorded, not enforced: ")[1:])
+    assert set(re.findall(r"`(\w+)`", said)) == {name for names in recorded.FIELDS.values() for name in names}

@@ -1,0 +1,119 @@
+"""The one list of places where a kind may hold an expression: nothing of the contract is left out."""
+
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, StringConstraints
+
+from audit import canonical
+from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, PolicyKind
+from runtime.kernel.rules import kind_linter, sources
+from runtime.queries import facts
+from tests.kernel.test_linter_kinds import GOOD
+
+# As long as an expression may be: words, and an effect's little language of its own, over parameters.
+NO_EXPRESSION = {"description", "effect"}
+NOT_EVALUATED = {"subjects[]"}
+
+
+def longest(annotation: Any) -> int | None:
+    """The bound on the length of a text, wherever pydantic keeps it."""
+    for one in getattr(annotation, "__metadata__", ()):
+        if isinstance(one, StringConstraints):
+            return one.max_length
+    return None
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in typing.get_args(annotation):
+        yield from models_in(one)
+
+
+def places(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """Every field of a contract that may hold CEL, as `steps[].request.path`."""
+    hints = typing.get_type_hints(model, include_extras=True)
+    for name in model.model_fields:
+        hint = hints[name]
+        is_list = any(typing.get_origin(one) is tuple for one in flat(hint))
+        place = f"{before}{name}" + ("[]" if is_list else "")
+        if any(longest(one) == MAX_EXPRESSION_CHARS for one in flat(hint)):
+            yield place
+        for inner in dict.fromkeys(models_in(hint)):
+            yield from places(inner, f"{place}.")
+
+
+def flat(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for one in typing.get_args(annotation):
+        yield from flat(one)
+
+
+def written(place: tuple[str | int, ...]) -> str:
+    text = ""
+    for one in place:
+        text += "[]" if isinstance(one, int) else f".{one}" if text else str(one)
+    return text
+
+
+def kind(**changes: Any) -> PolicyKind:
+    return PolicyKind.from_bytes(canonical.encode({**GOOD, **changes}))
+
+
+def test_every_field_that_may_hold_an_expression_is_listed() -> None:
+    """GOOD fills each of them, so a field that the list forgets is a field that is missing here."""
+    listed = {
+        written(standing.place)
+        for list_some in (
+            sources.list_expressions,
+            sources.list_fact_templates,
+            sources.list_path_templates,
+            sources.list_subjects,
+        )
+        for standing in list_some(kind())
+    }
+    expected = set(places(PolicyKind)) - NO_EXPRESSION
+    assert len(expected) > 15
+    assert listed == expected
+
+
+@pytest.mark.parametrize("place", sorted(set(places(PolicyKind)) - NO_EXPRESSION - NOT_EVALUATED))
+def test_a_fact_that_is_read_at_one_place_only_is_loaded(place: str) -> None:
+    """Whatever the place: what an expression reads there has been looked up when it is asked."""
+    value = "${context.facts.lone.fact}" if is_template(place) else "context.facts.lone.fact"
+    document = put(canonical.decode(canonical.encode(GOOD)), place.split("."), value)
+    made = PolicyKind.from_bytes(canonical.encode(document))
+    assert "lone.fact" in facts.paths_read(made, {"symbol": "ABC", "n": 1})
+    assert "lone.fact" not in facts.paths_read(kind(), {"symbol": "ABC", "n": 1})
+
+
+def is_template(place: str) -> bool:
+    return place.endswith((".path", ".fact"))
+
+
+def put(document: Any, steps: list[str], value: str) -> Any:
+    """The document with `value` at the first place that fits, in the first item of each list."""
+    name, rest = steps[0].removesuffix("[]"), steps[1:]
+    held = document[name]
+    is_list = steps[0].endswith("[]")
+    if not rest:
+        document[name] = f"/x/{value}" if name == "path" else f"ns.{value}" if name == "fact" else value
+    elif is_list:
+        held[0] = {"fact": held[0]} if isinstance(held[0], str) else held[0]
+        put(held[0], rest, value)
+    else:
+        put(held, rest, value)
+    return document
+
+
+def test_a_limit_in_a_path_is_read_too() -> None:
+    steps = [{"id": "a", "target": "broker", "request": {"path": "/x/${manifest.limits.lane}"}}]
+    assert "lane" in kind_linter.limits_read(kind(steps=steps, routes=[]))
+
+
+def test_a_template_that_cannot_be_read_holds_nothing_to_evaluate() -> None:
+    broken = kind(steps=[{"id": "a", "target": "broker", "request": {"path": "/x/${"}}], routes=[])
+    assert "x" not in "".join(sources.list_evaluated(broken)).split("/")

@@ -1,0 +1,93 @@
+"""A finished history with everything in it: what the tamper cases are tried on."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+
+from audit.permissions import Role
+from escalations.contracts import Action
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus
+from runtime.services import agents, credentials, memory, stops, users
+from tests import builders, factories
+from tests.services import book, stock, trade, watch
+from tests.services.book import REFUSE, Book
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """The flows of it by what became of them."""
+
+    accepted: UUID
+    overridden: UUID
+    modified: UUID
+    aborted: UUID
+    undone: UUID
+
+
+def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
+    """Accept, escalate and override, modify, abort, and a saga that is undone; all of it by the services."""
+    with monkeypatch.context() as patch:
+        patch.setattr(trade, "PACK", book.pack())
+        patch.setattr(
+            trade, "PACK", stock.with_claims(trade.PACK).replace("capacity: 100,", "capacity: 1000,")
+        )
+        buyer = trade.open_desk(base_url=target.base_url)
+    done = buyer.accept()
+    book.walk(done)
+    target.faults["/ship"] = [REFUSE]
+    undone = buyer.accept()
+    book.walk(undone)
+    desk = factories.desk(agent_id="analyst", manifest=builders.manifest(**_GRANTS))
+    olivia = _person("olivia", Role.OPERATOR)
+    watch.configure()
+    watch.propose(desk)
+    watch.run_all()
+    overridden, modified, aborted = (desk.escalate(explain="The trend is clear.") for _ in range(3))
+    _good(factories.decide(overridden, olivia))
+    _good(factories.decide(modified, olivia, Action.MODIFY, params=builders.PARAMS))
+    _good(factories.decide(aborted, olivia, Action.REQUEST_INFO, justification="Which signals?"))
+    _good(factories.answer(desk, aborted))
+    _good(factories.decide(aborted, olivia, Action.ABORT))
+    _registry(desk)
+    return History(
+        accepted=trade.flow_of(done).dfid,
+        overridden=overridden.flow_id,
+        modified=modified.flow_id,
+        aborted=aborted.flow_id,
+        undone=trade.flow_of(undone).dfid,
+    )
+
+
+_GRANTS: dict[str, Any] = {"memory_scopes": [{"scope": "desk", "access": "WRITE"}]}
+
+
+def _registry(desk: factories.Desk) -> None:
+    _good(
+        memory.write(
+            agent=desk.again(), scope="desk", key="view", value={"trend": "up"}, source="agent:x", ttl_s=None
+        )
+    )
+    spare = credentials.issue_feed_key(tenant="default", feed="spare", prefix="spare.", actor="user:1")
+    assert isinstance(spare, credentials.IssuedKey)
+    _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))
+    _person("left", Role.ADMIN)
+    _good(users.deactivate(tenant="default", name="left", actor="user:1"))
+    agents.set_status(
+        tenant="default", agent_id="analyst", status=AgentStatus.SUSPENDED, reason="drill", actor="user:1"
+    )
+    stops.stop_all(tenant="default", actor="user:1", reason="drill")
+    stops.resume_all(tenant="default", actor="user:1")
+
+
+def _person(name: str, role: Role) -> User:
+    added = users.add(tenant="default", name=name, password="a long passphrase", roles=[role], actor="system")
+    assert isinstance(added, User)
+    return added
+
+
+def _good(answer: Any) -> None:
+    assert not isinstance(answer, Problem), answer

@@ -1,0 +1,155 @@
+"""Whose call a half-open circuit takes: one that settles itself, or any after a look at its health."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
+from uuid import UUID
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from audit.verification import Whole, verify_database
+from runtime.contracts.states import AttemptState, CircuitState, FlowState, IntentState
+from runtime.models import Attempt, Circuit, Intent
+from runtime.queries import clock
+from runtime.services import execution, packs, stops
+from runtime.services.execution import Status, breaking
+from tests.adapters import targets
+from tests.services import effects, trade
+
+pytestmark = pytest.mark.django_db
+
+
+class Sick:
+    """A target that says at /health how it is; its calls end in 500 while it is ill."""
+
+    def __init__(self) -> None:
+        self.status = 500
+
+    def __call__(self, request: BaseHTTPRequestHandler) -> None:
+        targets.answer(self.status)(request)
+
+
+@pytest.fixture
+def sick(settings: Settings) -> Sick:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    settings.DIR_CIRCUIT_FAILURES = 1
+    return Sick()
+
+
+@pytest.fixture
+def target(sick: Sick) -> Iterator[targets.StandIn]:
+    with targets.stand_in(sick) as running:
+        yield running
+    assert isinstance(verify_database(), Whole)
+
+
+def open_desk(monkeypatch: pytest.MonkeyPatch, text: str, target: targets.StandIn) -> trade.Desk:
+    monkeypatch.setattr(trade, "PACK", text)
+    return trade.open_desk(base_url=target.base_url)
+
+
+def attempt(intent_id: UUID) -> execution.AttemptResult:
+    Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
+    return execution.attempt(intent_id, owner=trade.OWNER)
+
+
+def half_open() -> None:
+    """The time of the open circuit is over."""
+    Circuit.objects.update(retry_at=clock.now())
+
+
+def both(monkeypatch: pytest.MonkeyPatch, target: targets.StandIn, *, waiting: str) -> tuple[UUID, UUID]:
+    """An open circuit; an intent that would need a person, and one that settles itself, both due."""
+    plain = trade.PACK
+    desk = open_desk(monkeypatch, effects.pack(on_unknown="person", honours_keys=True), target)
+    attempt(desk.accept())
+    needy = desk.accept()
+    monkeypatch.setattr(trade, "PACK", plain)
+    text = effects.pack(on_unknown=waiting, honours_keys=True).replace("version: 1.0.0", "version: 1.1.0")
+    assert isinstance(effects.reload(text, base_url=target.base_url), packs.Loaded)
+    return needy, desk.accept()
+
+
+@pytest.mark.parametrize("waiting", ["resend", "probe"])
+def test_a_call_that_settles_itself_goes_first(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn, waiting: str
+) -> None:
+    needy, better = both(monkeypatch, target, waiting=waiting)
+    half_open()
+    assert attempt(needy) == execution.AttemptResult(status=Status.HELD, called=False, detail="CIRCUIT_OPEN")
+    assert attempt(better).status is Status.RETRY_LATER
+    assert Circuit.objects.get().openings == 2
+
+    half_open()
+    sick.status = 200
+    Intent.objects.filter(pk=better).update(next_at=clock.now())
+    assert attempt(needy).status is Status.HELD
+    attempt(better)
+    assert Circuit.objects.get().state == CircuitState.CLOSED
+    assert attempt(needy).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("why", ["with a person", "late", "not due", "long enough"])
+def test_it_waits_for_nobody_who_does_not_come(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn, settings: Settings, why: str
+) -> None:
+    needy, better = both(monkeypatch, target, waiting="resend")
+    half_open()
+    now, row = clock.now(), Intent.objects.filter(pk=better)
+    if why == "with a person":
+        row.update(state=IntentState.WITH_PERSON)
+    elif why == "late":
+        row.update(valid_until=now - timedelta(seconds=1))
+    elif why == "not due":
+        row.update(next_at=now + timedelta(seconds=60))
+    else:
+        Circuit.objects.update(retry_at=now - timedelta(seconds=settings.DIR_LEASE_S))
+    sick.status = 200
+    assert attempt(needy).status is Status.SUCCEEDED
+
+
+def test_a_target_is_asked_how_it_is_before_any_call(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn
+) -> None:
+    text = effects.pack(on_unknown="person").replace("refuses: []", "refuses: [], health: /health")
+    desk = open_desk(monkeypatch, text, target)
+    attempt(desk.accept())
+    paths = [seen.path for seen in target.seen]
+    assert paths == ["/orders"], "a closed circuit asks nobody"
+
+    waiting = desk.accept()
+    half_open()
+    assert attempt(waiting) == execution.AttemptResult(
+        status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
+    )
+    row = Circuit.objects.get()
+    assert (row.state, row.openings) == (CircuitState.OPEN, 2)
+    assert [seen.path for seen in target.seen] == ["/orders", "/health"]
+    assert "Idempotency-Key" not in target.seen[-1].headers
+    assert Attempt.objects.get(intent=waiting).state == AttemptState.HELD
+    assert trade.states(waiting) == (IntentState.PENDING, FlowState.ACCEPTED)
+
+    half_open()
+    sick.status = 204
+    assert attempt(waiting).detail == "IN_DOUBT"  # a 204 is no receipt, but it is health
+    assert [seen.path for seen in target.seen][-2:] == ["/health", "/orders"]
+
+
+def test_a_stop_keeps_the_question_back_too(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn
+) -> None:
+    text = effects.pack(on_unknown="person").replace("refuses: []", "refuses: [], health: /health")
+    desk = open_desk(monkeypatch, text, target)
+    attempt(desk.accept())
+    waiting = desk.accept()
+    half_open()
+    real = breaking.admit
+
+    def admit_then_stop(*args: object, **kwargs: object) -> breaking.Admitted:
+        stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+        return real(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(breaking, "admit", admit_then_stop)
+    assert attempt(waiting).detail == "SYSTEM_STOPPED"
+    assert [seen.path for seen in target.seen] == ["/orders"]

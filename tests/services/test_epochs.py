@@ -1,0 +1,203 @@
+"""A restored backup runs nothing again: it waits for an admin, and a new epoch begins."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.sessions.models import Session as BrowserSession
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from audit import canonical, signing
+from audit.models import LedgerEntry, Payload
+from audit.permissions import Role
+from audit.verification import Whole, verify_database
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import FlowState, IntentState
+from runtime.models import Attempt, Epoch, Flow, Session
+from runtime.queries import clock, intents
+from runtime.queries import epochs as queries
+from runtime.services import credentials, epochs, flows, marks, races, sweeping
+from runtime.services.execution import claiming
+from tests.browser import scenes
+from tests.services import trade
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(settings, "DIR_MARK", str(tmp_path / "mark"))
+    monkeypatch.setattr(marks, "_looked_at_s", float("-inf"))
+    return tmp_path / "mark"
+
+
+def restore(place: Path) -> None:
+    """What a restored backup looks like: the mark names an entry that is not here."""
+    assert not epochs.look()
+    kept = json.loads(place.read_text())
+    place.write_text(json.dumps({**kept, "entry_id": kept["entry_id"] + 7}))
+    marks._looked_at_s = float("-inf")
+
+
+def begin_next() -> Epoch:
+    begun = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="understood")
+    assert isinstance(begun, Epoch), begun
+    return begun
+
+
+def test_the_mark_follows_the_ledger(place: Path) -> None:
+    trade.open_desk()
+    assert not epochs.look()
+    first = marks.read()
+    assert first is not None
+    assert first == marks.of_database()
+    assert place.stat().st_mode & 0o077 == 0
+    trade.write_fact("price.ABC", 101)
+    assert not epochs.look()
+    assert marks.read() == marks.of_database() != first
+    assert list(place.parent.glob("mark.*")) == []
+
+
+def test_what_was_accepted_in_a_backup_is_in_doubt_and_runs_nowhere(place: Path) -> None:
+    desk = trade.open_desk()
+    waiting = [desk.accept(window_s=3600) for _ in range(10)]
+    restore(place)
+    claimed = races.run(lambda: claiming.claim(waiting[0], owner="a-worker"))
+    assert claimed == claiming.Refused(status="HELD", detail="RECOVERY"), "before any sweeper came by"
+    assert sweeping.sweep().failed == 0
+    assert queries.is_recovering()
+    assert {trade.states(pk) for pk in waiting} == {(IntentState.IN_DOUBT, FlowState.ESCALATED)}
+    assert intents.list_due(at=clock.now(), limit=100) == []
+    assert Attempt.objects.filter(sent_at__isnull=False).count() == 0
+    sweeping.sweep()
+    assert Attempt.objects.count() == 10
+    assert isinstance(verify_database(), Whole)
+
+
+def test_nothing_new_is_taken_meanwhile(place: Path) -> None:
+    desk = trade.open_desk()
+    dfid = desk.open()
+    restore(place)
+    for sweep in (lambda: None, sweeping.sweep):
+        sweep()
+        opened = flows.open_flow(agent=desk.agent, trigger={"why": "trial"})
+        assert isinstance(opened, Problem)
+        assert (opened.status, opened.code, opened.retriable) == (503, "RECOVERY", True)
+        assert epochs.refuse_proposal(Flow.objects.get(pk=dfid)) == epochs.WAITING
+    issued = credentials.issue_agent_key(tenant=trade.TENANT, agent_id=trade.AGENT, actor="system")
+    fed = credentials.issue_feed_key(tenant=trade.TENANT, feed="f", prefix="price.", actor="system")
+    for refused in (issued, fed):
+        assert isinstance(refused, Problem)
+        assert refused.code == "RECOVERY"
+
+
+def test_people_may_only_abort_meanwhile(place: Path) -> None:
+    scenes.load_pack()
+    session = scenes.session_of("ambitious-trader")
+    asked = scenes.propose(session, "ADJUST_POSITION", scenes.order("BUY", 40, "NVDA", 485600))
+    scenes.add_user("olga", Role.OPERATOR, password=scenes.PASSWORD)
+    browser = Client()
+    browser.post("/accounts/login/", {"login": "olga", "password": scenes.PASSWORD})
+    restore(place)
+    sweeping.sweep()
+    page = browser.get(f"/escalations/{asked['escalation_id']}/").content.decode()
+    assert "A backup was restored." in page
+
+
+def test_an_admin_leaves_it_by_a_signed_act(place: Path) -> None:
+    desk = trade.open_desk()
+    old = desk.open()
+    waiting = desk.accept(window_s=3600)
+    restore(place)
+    missing = json.loads(place.read_text())
+    sweeping.sweep()
+    browser = Client()
+    browser.force_login(scenes.add_user("ada", Role.ADMIN, password=scenes.PASSWORD))
+    begun = begin_next()
+    assert (begun.number, queries.is_recovering()) == (2, False)
+    assert Session.objects.filter(expires_at__gt=clock.now()).count() == 0
+    assert BrowserSession.objects.count() == 0
+    entry = LedgerEntry.objects.get(kind="epoch:begun")
+    payload = canonical.decode(bytes(entry.body))["payload"]
+    statement = bytes(Payload.objects.get(commitment=payload["statement_commitment"]).body or b"")
+    assert payload["statement_digest"] == canonical.digest(statement)
+    said: dict[str, Any] = canonical.decode(statement)
+    assert said["missing"] == missing
+    assert said["intents_in_doubt"] == [str(waiting)]
+    assert signing.verify(statement, bytes.fromhex(payload["signature"]), payload["key_id"])
+    refused = epochs.refuse_proposal(Flow.objects.get(pk=old))
+    assert refused is not None
+    assert (refused.status, refused.code) == (409, "EPOCH_ENDED")
+    again = trade.open_desk()
+    assert epochs.refuse_proposal(Flow.objects.get(pk=again.open())) is None
+    sweeping.sweep()
+    assert trade.states(waiting)[0] is IntentState.IN_DOUBT
+    assert not epochs.look()
+    assert marks.read() == marks.of_database()
+
+
+def test_nobody_leaves_what_was_not_entered(place: Path) -> None:
+    refused = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="why not")
+    assert isinstance(refused, Problem)
+    assert refused.code == "NO_RECOVERY"
+    with pytest.raises(CommandError, match="was not restored"):
+        call_command("leave_recovery")
+
+
+def test_nobody_leaves_before_all_that_is_live_is_in_doubt(place: Path) -> None:
+    trade.open_desk().accept(window_s=3600)
+    restore(place)
+    assert epochs.look()
+    refused = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="too early")
+    assert isinstance(refused, Problem)
+    assert refused.code == "RECOVERY_UNDER_WAY"
+
+
+def test_a_new_database_beside_an_old_mark_begins_anew(place: Path) -> None:
+    place.write_text("{}")
+    assert not epochs.look()
+    assert not place.exists()
+    assert place.with_name("mark.before").read_text() == "{}"
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"database_id": 1}', "\x00"])
+def test_a_mark_that_cannot_be_read_is_held_by_no_database(place: Path, content: str) -> None:
+    trade.open_desk()
+    place.write_text(content)
+    assert epochs.look()
+
+
+def test_a_place_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(settings, "DIR_MARK", str(tmp_path / "nowhere" / "mark"))
+    trade.open_desk()
+    for _ in range(2):
+        assert not epochs.look()
+    assert caplog.text.count("a restored backup would not be noticed") == 1
+
+
+def test_the_command_tells_and_asks_for_an_admin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trade.open_desk()
+    scenes.add_user("ada", Role.ADMIN, password=scenes.PASSWORD)
+    scenes.add_user("olga", Role.OPERATOR, password=scenes.PASSWORD)
+    restore(place)
+    sweeping.sweep()
+    said = StringIO()
+    call_command("leave_recovery", stderr=said)
+    assert f"entry {json.loads(place.read_text())['entry_id']}" in said.getvalue()
+    assert queries.is_recovering()
+    for name, password in (("olga", scenes.PASSWORD), ("ada", "wrong"), ("nobody", "wrong")):
+        monkeypatch.setattr("sys.stdin", StringIO(f"{password}\n"))
+        with pytest.raises(CommandError, match="no admin"):
+            call_command("leave_recovery", name, "--reason", "drill", "--password-stdin", stderr=said)
+    with pytest.raises(CommandError, match="--reason"):
+        call_command("leave_recovery", "ada", stderr=said)
+    monkeypatch.setattr("sys.stdin", StringIO(f"{scenes.PASSWORD}\n"))
+    call_command("leave_recovery", "ada", "--reason", "drill", "--password-stdin", stderr=said)
+    assert "Epoch 2 has begun" in said.getvalue()
+    assert not queries.is_recovering()

@@ -87,5 +87,5 @@ lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
 	  --no-emit-find-links --no-emit-index-url --no-emit-options --strip-extras --output-file requirements.lock pyproject.toml
 
 clean: ## Remove .venv, caches and the data folder ./var
-	rm -rf .venv var staticfiles .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov test-results
+	rm -rf .venv var var.mark* staticfiles .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,7 +21,7 @@ from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.proposal import Proposal
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.case import NEWEST, Rules
 
 PACK = Path(__file__).resolve().parent.parent / "dir_console" / "demo" / "paper-brokerage.yaml"
 KIND, AGENT = "ADJUST_POSITION", "momentum-trader"
@@ -152,4 +152,5 @@ def _case() -> pipeline.Judgement:
         ),
         now_ms=NOW_MS,
         rules_digest=canonical.digest(_rules().to_bytes()),
+        gate_version=NEWEST,
     )

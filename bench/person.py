@@ -9,19 +9,18 @@ from http.cookiejar import CookieJar
 
 from bench.stand import Stand, manage
 
-NAME = "bench-admin"
-
 
 class Person:
-    """An admin of a running console."""
+    """An admin of a running console, or somebody of another role."""
 
-    def __init__(self, ground: Stand, base_url: str) -> None:
+    def __init__(self, ground: Stand, base_url: str, *, role: str = "admin") -> None:
         self._base_url, password = base_url, secrets.token_urlsafe(16)
-        manage(ground, "add_user", NAME, "--role", "admin", "--password-stdin", typed=password)
+        name = f"bench-{role}"
+        manage(ground, "add_user", name, "--role", role, "--password-stdin", typed=password)
         self._cookies = CookieJar()
         self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._cookies))
         self._token = self._form_token("/accounts/login/")
-        self.post("/accounts/login/", login=NAME, password=password)
+        self.post("/accounts/login/", login=name, password=password)
         self._token = self._form_token("/")
 
     def post(self, path: str, **fields: str) -> None:
@@ -45,10 +44,14 @@ class Person:
             if answer.code != 302:
                 raise
 
-    def _form_token(self, path: str) -> str:
+    def read(self, path: str) -> str:
+        """A page."""
         with self._opener.open(self._base_url + path, timeout=30) as answer:
-            page = answer.read().decode()
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+            page: str = answer.read().decode()
+        return page
+
+    def _form_token(self, path: str) -> str:
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.read(path))
         if found is None:
             raise RuntimeError(f"{path} has no form")
         return found[1]

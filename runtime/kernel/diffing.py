@@ -17,13 +17,19 @@ Path = tuple[str, ...]
 
 
 class Change(StrEnum):
-    """What happened to one place of a document."""
+    """What happened to one place of a document.
+
+    GRANTED, WITHDRAWN and UNKNOWN are for names that a document lists: given, taken back, of nothing known.
+    """
 
     ADDED = "ADDED"
     REMOVED = "REMOVED"
     TIGHTENED = "TIGHTENED"
     LOOSENED = "LOOSENED"
     CHANGED = "CHANGED"
+    GRANTED = "GRANTED"
+    WITHDRAWN = "WITHDRAWN"
+    UNKNOWN = "UNKNOWN"
 
 
 class Tighter(StrEnum):

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from runtime.contracts.manifest import Manifest, MemoryAccess
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import AgentRole
 from runtime.kernel import diffing, roles, silence, versions
-from runtime.kernel.diffing import Absent, Rule, Tighter
+from runtime.kernel.diffing import Absent, Change, Difference, Rule, Tighter
 from runtime.kernel.rules import kind_linter, language, ranges
 
 FIRST_VERSION = "1.0.0"
@@ -68,10 +68,17 @@ class Remark:
     is_wrong: bool
 
 
-def diff(before: Manifest | None, after: Manifest) -> tuple[diffing.Difference, ...]:
-    """What `after` changes of `before`; of an agent without a manifest, everything that it grants."""
+def diff(
+    before: Manifest | None, after: Manifest, *, registry: Registry | None = None
+) -> tuple[Difference, ...]:
+    """What `after` changes of `before`; of an agent without a manifest, everything that it grants.
+
+    With `registry`, a name in `after` that the registry does not have is UNKNOWN: it changes nothing.
+    Without it every name counts as known: a version was checked when it was saved.
+    """
     old = _GRANTS_NOTHING if before is None else before
-    return diffing.diff(old.model_dump(mode="json"), after.model_dump(mode="json"), RULES)
+    found = diffing.diff(old.model_dump(mode="json"), after.model_dump(mode="json"), RULES)
+    return tuple(_right(item) if registry is None else _told(item, after, registry) for item in found)
 
 
 def next_version(earlier: Collection[str]) -> str:
@@ -99,7 +106,34 @@ def lint(draft: Manifest, registry: Registry) -> tuple[Remark, ...]:
 
 
 _LIMITS = "manifest.limits."
+_SCOPE = "scope."
+# A name in these lists is a right of its own, which no number makes wider or narrower.
+_RIGHTS = frozenset({"policy_kinds", "may_delegate_to"})
+_OF_RIGHTS = {Change.LOOSENED: Change.GRANTED, Change.TIGHTENED: Change.WITHDRAWN}
 _GRANTS_NOTHING = Manifest(version="0.0.0", policy_kinds=())
+
+
+def _right(item: Difference) -> Difference:
+    change = _OF_RIGHTS.get(item.change, item.change) if item.path in _RIGHTS else item.change
+    return replace(item, change=change)
+
+
+def _told(item: Difference, draft: Manifest, registry: Registry) -> Difference:
+    """A difference as the registry bears it out: a name that it does not have changes nothing."""
+    names = item.path.removeprefix(_SCOPE) if item.path.startswith(_SCOPE) else item.after
+    known: Collection[str]
+    match item.path:
+        case "policy_kinds":
+            known = registry.kinds
+        case "may_delegate_to":
+            known = registry.agents
+        case path if path.startswith(_SCOPE) and item.after is not None:
+            known = _parameters(draft, registry)
+        case _:
+            return _right(item)
+    # A list whose order alone differs is one difference of two lists, and no name.
+    is_unknown = isinstance(names, str) and names not in known
+    return replace(item, change=Change.UNKNOWN) if is_unknown else _right(item)
 
 
 def _version(draft: Manifest, registry: Registry) -> Iterator[Remark]:
@@ -146,8 +180,7 @@ def _compared(kind: PolicyKind) -> frozenset[str]:
 
 
 def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:
-    kinds = _granted(draft, registry).values()
-    known = {name for kind in kinds for name in ranges.property_names(kind.params_schema)}
+    known = _parameters(draft, registry)
     for name, values in sorted(draft.scope.items()):
         if name not in known:
             said = "is a parameter of no kind that the manifest grants: it narrows nothing"
@@ -174,6 +207,12 @@ def _delegates(draft: Manifest, registry: Registry) -> Iterator[Remark]:
 
 def _granted(draft: Manifest, registry: Registry) -> dict[str, PolicyKind]:
     return {name: registry.kinds[name] for name in draft.policy_kinds if name in registry.kinds}
+
+
+def _parameters(draft: Manifest, registry: Registry) -> frozenset[str]:
+    """The parameters of the kinds that the draft grants."""
+    kinds = _granted(draft, registry).values()
+    return frozenset(name for kind in kinds for name in ranges.property_names(kind.params_schema))
 
 
 def _twice(name: str, values: tuple[str, ...]) -> Iterator[Remark]:

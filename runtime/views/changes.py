@@ -10,7 +10,16 @@ from runtime.queries.rejudging import Report
 from runtime.views import presenters
 
 # What a person who puts a version in force has to see first.
-ORDER = (Change.LOOSENED, Change.ADDED, Change.CHANGED, Change.REMOVED, Change.TIGHTENED)
+ORDER = (
+    Change.LOOSENED,
+    Change.GRANTED,
+    Change.UNKNOWN,
+    Change.ADDED,
+    Change.CHANGED,
+    Change.REMOVED,
+    Change.WITHDRAWN,
+    Change.TIGHTENED,
+)
 MOST_SHOWN = 50
 
 
@@ -41,6 +50,11 @@ def summary(differences: Sequence[Difference]) -> str:
 def loosened(differences: Iterable[Difference]) -> list[str]:
     """The paths that are loosened, each once, for the sentence beside the button."""
     return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
+
+
+def granted(differences: Iterable[Difference]) -> list[str]:
+    """The names of the rights that are new, for the same sentence."""
+    return [visible(str(item.after)) for item in differences if item.change is Change.GRANTED]
 
 
 def trial(report: Report) -> dict[str, Any]:

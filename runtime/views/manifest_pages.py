@@ -76,6 +76,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
         "changes": changes.rows(differences),
         "summary": changes.summary(differences),
         "loosened": changes.loosened(differences),
+        "granted": changes.granted(differences),
         "tables": _tables(body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
         **_permissions(request, agent, row),
@@ -166,7 +167,8 @@ def _editor(
     }
     if checked is not None and checked.contract is not None:
         before = None if active is None else versions.contract_of(active)
-        differences = arithmetic.diff(before, checked.contract)
+        registry = versions.registry_for(agent=agent, draft=checked.contract)
+        differences = arithmetic.diff(before, checked.contract, registry=registry)
         context |= {
             "changes": changes.rows(differences),
             "summary": changes.summary(differences),

@@ -65,9 +65,12 @@ RESERVATIONS: Mapping[str, Badge] = {
 }
 CHANGES: Mapping[str, Badge] = {
     Change.LOOSENED: Badge("danger", "high", "Loosened"),
+    Change.GRANTED: Badge("danger", "high", "Granted", "A right that it did not have"),
+    Change.UNKNOWN: Badge("warn", "ask", "Unknown name", "Nothing has this name, so it changes nothing"),
     Change.ADDED: Badge("info", "next", "Added"),
     Change.CHANGED: Badge("warn", "refer", "Changed"),
     Change.REMOVED: Badge("idle", "cross", "Removed"),
+    Change.WITHDRAWN: Badge("ok", "lock", "Withdrawn", "A right that it has no longer"),
     Change.TIGHTENED: Badge("ok", "lock", "Tightened"),
 }
 VERDICTS: Mapping[str, Badge] = {

@@ -51,8 +51,8 @@ def registry(**fields: Any) -> manifests.Registry:
 @pytest.mark.parametrize(
     ("field", "value", "path", "change"),
     [
-        ("policy_kinds", ["ADJUST_POSITION", "TRANSFER"], "policy_kinds", Change.LOOSENED),
-        ("policy_kinds", [], "policy_kinds", Change.TIGHTENED),
+        ("policy_kinds", ["ADJUST_POSITION", "TRANSFER"], "policy_kinds", Change.GRANTED),
+        ("policy_kinds", [], "policy_kinds", Change.WITHDRAWN),
         (
             "limits",
             {"max_notional_cents": 1, "min_cash_cents": 500},
@@ -88,7 +88,7 @@ def registry(**fields: Any) -> manifests.Registry:
             Change.LOOSENED,
         ),
         ("memory_scopes", [], "memory_scopes.desk", Change.TIGHTENED),
-        ("may_delegate_to", [], "may_delegate_to", Change.TIGHTENED),
+        ("may_delegate_to", [], "may_delegate_to", Change.WITHDRAWN),
         ("model_profile", "bold", "model_profile", Change.CHANGED),
         ("model_profile", None, "model_profile", Change.REMOVED),
     ],
@@ -97,6 +97,32 @@ def test_says_which_way_a_field_of_a_manifest_went(field: str, value: Any, path:
     before, after = manifest(), manifest(**{field: value})
 
     (found,) = manifests.diff(before, after)
+    assert (found.path, found.change) == (path, change)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path", "change"),
+    [
+        ("policy_kinds", ["ADJUST_POSITION", "TRANSFER"], "policy_kinds", Change.GRANTED),
+        ("policy_kinds", ["ADJUST_POSITION", "NOPE"], "policy_kinds", Change.UNKNOWN),
+        ("policy_kinds", ["ADJUST_POSITION"] * 2, "policy_kinds", Change.CHANGED),
+        ("policy_kinds", [], "policy_kinds", Change.WITHDRAWN),
+        ("may_delegate_to", ["other", "third"], "may_delegate_to", Change.GRANTED),
+        ("may_delegate_to", ["other", "ghost"], "may_delegate_to", Change.UNKNOWN),
+        ("scope", {"symbol": ["AAPL", "MSFT"], "colour": ["red"]}, "scope.colour", Change.UNKNOWN),
+        ("scope", {"symbol": ["AAPL"]}, "scope.symbol", Change.TIGHTENED),
+        ("scope", {}, "scope.symbol", Change.LOOSENED),
+        ("escalations_per_hour", 2, "escalations_per_hour", Change.TIGHTENED),
+    ],
+)
+def test_a_name_that_the_registry_does_not_have_grants_and_narrows_nothing(
+    field: str, value: Any, path: str, change: Change
+) -> None:
+    known = registry(
+        kinds={"ADJUST_POSITION": builders.kind(), "TRANSFER": builders.kind()}, agents={"other", "third"}
+    )
+
+    (found,) = manifests.diff(manifest(), manifest(**{field: value}), registry=known)
     assert (found.path, found.change) == (path, change)
 
 
@@ -114,7 +140,7 @@ def test_the_version_alone_is_no_difference() -> None:
 def test_a_first_manifest_loosens_what_it_grants() -> None:
     found = {item.path: item.change for item in manifests.diff(None, manifest())}
 
-    assert found["policy_kinds"] == found["may_delegate_to"] == Change.LOOSENED
+    assert found["policy_kinds"] == found["may_delegate_to"] == Change.GRANTED
     assert found["limits.max_notional_cents"] == Change.ADDED
     assert found["compute.tokens"] == Change.TIGHTENED
 

@@ -94,6 +94,39 @@ def test_a_check_shows_remarks_changes_and_a_dry_run_and_saves_nothing(author: C
     assert not code_in(page)
 
 
+def of_changes(page: str) -> str:
+    """The table of what a draft changes, as a person reads it."""
+    part = page[page.index('id="diff"') : page.index('id="trial"')]
+    return " ".join(re.sub(r"<[^>]+>", " ", part).split())
+
+
+def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(author: Client) -> None:
+    draft = prefilled(author, policy_kinds=["ADJUST_POSITION", "NOPE"])
+    text = draft.replace('"ADJUST_POSITION"', '\n"ADJUST_POSITION"').replace('"NOPE"', '\n"NOPE"')
+    page = author.post(EDITOR, {"manifest": text, "action": "check"}).content.decode()
+    assert "It cannot be saved yet" in page
+    assert re.search(r"line 3</span>.*policy_kinds\[1\].*no policy kind is called NOPE", page)
+    said = of_changes(page)
+    assert "1 unknown" in said
+    assert "policy_kinds Unknown name" in said
+    assert "oosened" not in said
+    assert author.post(EDITOR, {"manifest": text, "action": "save"}).status_code == 422
+
+
+def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Client) -> None:
+    held = in_editor(text_of(author, EDITOR))["policy_kinds"]
+    save(author, policy_kinds=held[:1])
+    other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "Less for a while"})
+    assert f"{len(held) - 1} withdrawn" in text_of(other, DRAFT)
+    save(author, policy_kinds=held)
+    page = text_of(other, f"{PAGE}manifests/1.2.0/")
+    said = of_changes(page)
+    assert f"{len(held) - 1} granted" in said
+    assert "oosened" not in said
+    assert f'<b>Grants</b> <span class="mono">{held[1]}</span>' in page
+    assert "<b>Loosens</b>" not in page
+
+
 def test_a_draft_that_is_wrong_is_not_saved_and_says_line_and_field(author: Client) -> None:
     answer = author.post(
         EDITOR, {"manifest": '{"version": "1.1.0",\n"policy_kinds": ["<b>"]}', "action": "save"}

@@ -47,24 +47,32 @@ def progress_of(intent: Intent) -> Progress:
     )
 
 
-def may_stand(*, proposals: Collection[UUID]) -> bool:
-    """Whether an effect of these proposals is, or may be, in the world, though their flow is aborted.
+def get_effect(*, proposals: Collection[UUID]) -> Effect:
+    """What is in the world of these proposals, though they came to no success.
 
-    A step that is in doubt may have been done; one that was done stands unless undoing it is known to have
-    happened.
+    A step that is in doubt may have been done, and one whose undoing is in doubt may still stand: UNKNOWN.
     """
     finished = StepReceipt.objects.filter(intent__proposal__in=proposals)
-    unknown = Attempt.objects.filter(intent__proposal__in=proposals, state=AttemptState.UNKNOWN)
-    done, undone = set[tuple[UUID, str]](), set[tuple[UUID, str]]()
+    unknown = Attempt.objects.filter(
+        intent__proposal__in=proposals, state=AttemptState.UNKNOWN, purpose=Purpose.CALL
+    )
+    known: dict[str, set[tuple[UUID, str]]] = {way: set() for way in Direction.values()}
+    in_doubt: dict[str, set[tuple[UUID, str]]] = {way: set() for way in Direction.values()}
     for intent_id, step, direction in finished.values_list("intent", "step", "direction"):
-        (done if direction == Direction.FORWARD else undone).add((intent_id, step))
-    calls = unknown.filter(purpose=Purpose.CALL).exclude(effect=Effect.NOT_HAPPENED)
+        known[direction].add((intent_id, step))
+    calls = unknown.exclude(effect=Effect.NOT_HAPPENED)
     for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
-        if direction == Direction.FORWARD:
-            done.add((intent_id, step))
-        elif effect == Effect.HAPPENED:
-            undone.add((intent_id, step))
-    return bool(done - undone)
+        (known if effect == Effect.HAPPENED else in_doubt)[direction].add((intent_id, step))
+    undone = known[Direction.COMPENSATE]
+    done = known[Direction.FORWARD] - undone
+    if done - in_doubt[Direction.COMPENSATE]:
+        return Effect.HAPPENED
+    return Effect.UNKNOWN if done or in_doubt[Direction.FORWARD] - undone else Effect.NOT_HAPPENED
+
+
+def may_stand(*, proposals: Collection[UUID]) -> bool:
+    """Whether an effect of these proposals is, or may be, in the world, though their flow is aborted."""
+    return get_effect(proposals=proposals) is not Effect.NOT_HAPPENED
 
 
 def is_dirty(flow: Flow) -> bool:

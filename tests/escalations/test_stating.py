@@ -82,6 +82,8 @@ def test_an_abort_frees_what_is_held_only_where_nothing_happened(
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (known, f"user:{olivia.pk}" if known else "")
     assert said_of(decision) == ((effect or Effect.UNKNOWN).value,) * 3
+    ended = canonical.decode(bytes(Feedback.objects.get(event_type="EXECUTION_OUTCOME").body))
+    assert (ended["status"], ended["effect"]) == ("FAILED", (effect or Effect.UNKNOWN).value)
     assert Intent.objects.get().state == "FAILED"
 
 
@@ -110,6 +112,8 @@ def test_where_nothing_is_in_doubt_nothing_is_stated(desk: factories.Desk, olivi
     failed = called(desk, "FAILED", Reason.REPEATED_FAILURE)
     decision = abort(failed, olivia, Effect.HAPPENED)
     assert said_of(decision) == (None, None, None)
+    ended = canonical.decode(bytes(Feedback.objects.get(event_type="EXECUTION_OUTCOME").body))
+    assert ended["effect"] == "NOT_HAPPENED"
     assert stock.used("cash:USD") == (0, 0)
 
 

@@ -110,6 +110,7 @@ def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(target: 
         {
             "intent_id": str(intent_id),
             "status": "SUCCEEDED",
+            "effect": "HAPPENED",
             "error_category": None,
             "receipt": {"order_id": "o1", "status": "FILLED"},
             "attempts": 1,

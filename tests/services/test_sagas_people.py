@@ -259,6 +259,11 @@ def stocked(book: Book, monkeypatch: pytest.MonkeyPatch) -> trade.Desk:
     return trade.open_desk(base_url=book.base_url)
 
 
+def told_effect(intent_id: UUID) -> object:
+    """What the agent reads of the effect in the outcome."""
+    return dict(trade.told(intent_id))["EXECUTION_OUTCOME"]["effect"]
+
+
 def abort_saying(intent_id: UUID, effect: Effect | None) -> None:
     decide(intent_id, recovery.give_up, reason=Reason.ABORTED_BY_PERSON, actor=PERSON, effect=effect)
 
@@ -271,24 +276,26 @@ def test_a_step_that_a_person_says_was_done_is_undone_with_those_before_it(
     assert walk(intent_id) == ["ADVANCED", "COMPENSATED"]
     assert book.order == ["/reserve", "/pay", "/pay/undo", "/reserve/undo"]
     assert (stock.states(intent_id), stock.used()) == ({"RELEASED"}, (0, 0))
+    assert told_effect(intent_id) == Effect.NOT_HAPPENED
     assert isinstance(verify_database(), Whole)
 
 
 @pytest.mark.parametrize(
-    ("effect", "held"),
+    ("effect", "held", "told"),
     [
-        (None, {"COMMITTED"}),
-        (Effect.UNKNOWN, {"COMMITTED"}),
-        (Effect.NOT_HAPPENED, {"RELEASED"}),
+        (None, {"COMMITTED"}, Effect.UNKNOWN),
+        (Effect.UNKNOWN, {"COMMITTED"}, Effect.UNKNOWN),
+        (Effect.NOT_HAPPENED, {"RELEASED"}, Effect.NOT_HAPPENED),
     ],
 )
 def test_a_step_left_in_doubt_uses_up_what_the_walk_held_though_the_rest_is_undone(
-    effect: Effect | None, held: set[str], book: Book, stocked: trade.Desk
+    effect: Effect | None, held: set[str], told: Effect, book: Book, stocked: trade.Desk
 ) -> None:
     intent_id = stuck_forward(book, stocked, LOSE if effect is not Effect.NOT_HAPPENED else HANG_UP)
     abort_saying(intent_id, effect)
     assert walk(intent_id) == ["COMPENSATED"]
     assert stock.states(intent_id) == held
+    assert told_effect(intent_id) == told
     stock.check()
 
 
@@ -300,18 +307,19 @@ def test_the_last_step_has_nothing_that_undoes_it_and_stands(book: Book, stocked
     assert walk(intent_id) == ["ADVANCED", "COMPENSATED"]
     assert book.order == ["/reserve", "/pay", "/ship", "/pay/undo", "/reserve/undo"]
     assert stock.states(intent_id) == {"COMMITTED"}
+    assert told_effect(intent_id) == Effect.HAPPENED
 
 
 @pytest.mark.parametrize(
-    ("effect", "held"),
+    ("effect", "held", "told"),
     [
-        (Effect.UNKNOWN, {"COMMITTED"}),
-        (Effect.NOT_HAPPENED, {"COMMITTED"}),
-        (Effect.HAPPENED, {"RELEASED"}),
+        (Effect.UNKNOWN, {"COMMITTED"}, Effect.UNKNOWN),
+        (Effect.NOT_HAPPENED, {"COMMITTED"}, Effect.HAPPENED),
+        (Effect.HAPPENED, {"RELEASED"}, Effect.NOT_HAPPENED),
     ],
 )
 def test_what_undoes_frees_what_was_held_only_where_it_is_known_to_have_happened(
-    effect: Effect, held: set[str], book: Book, stocked: trade.Desk
+    effect: Effect, held: set[str], told: Effect, book: Book, stocked: trade.Desk
 ) -> None:
     book.faults["/pay"], book.faults["/reserve/undo"] = [REFUSE], [LOSE]
     intent_id = stocked.accept()
@@ -319,4 +327,5 @@ def test_what_undoes_frees_what_was_held_only_where_it_is_known_to_have_happened
     abort_saying(intent_id, effect)
     assert trade.states(intent_id)[1] == FlowState.ABORTED
     assert stock.states(intent_id) == held
+    assert told_effect(intent_id) == told
     stock.check()

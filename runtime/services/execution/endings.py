@@ -7,12 +7,20 @@ from typing import Any
 from audit import canonical, events
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
+from runtime.contracts.states import (
+    Effect,
+    FeedbackType,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    Purpose,
+)
 from runtime.kernel import execution
 from runtime.kernel.execution import RetryAt
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.saga import Position
 from runtime.models import Attempt, Intent, Outcome, Proposal
+from runtime.queries import sagas
 from runtime.services import races
 from runtime.services.execution import rendering, writing
 from runtime.services.journal import Journal
@@ -225,12 +233,20 @@ def _record(
         {
             "intent_id": str(intent.pk),
             "status": status.value,
+            "effect": _effect(intent, status).value,
             "error_category": str(error_category) or None,
             "receipt": None if receipt is None else canonical.decode(receipt),
             "attempts": intent.attempts,
             "deviations": listed,
         },
     )
+
+
+def _effect(intent: Intent, status: OutcomeStatus) -> Effect:
+    """What is in the world at the end: who gave up on a call may know, or not know, that it has happened."""
+    if status is OutcomeStatus.SUCCEEDED:
+        return Effect.HAPPENED
+    return sagas.get_effect(proposals={intent.proposal_id})
 
 
 def _place(intent: Intent) -> dict[str, str]:

@@ -63,6 +63,29 @@ def _read_fields(
     )
 
 
+def put_in(post: QueryDict) -> QueryDict:
+    """The form with the figure that a person asked to have put in: in its field, or in the JSON text.
+
+    `put_in` is `name=value` as the answer of a dry run offered it. Nothing else of the form changes, and what
+    it says is read and judged like anything that was typed.
+    """
+    name, _, value = post.get("put_in", "").rpartition("=")
+    if not name:
+        return post
+    filled = post.copy()
+    del filled["put_in"]
+    text = post.get("params", "").strip()
+    given = _json_object(text, "params") if text else {}
+    if isinstance(given, Problem):
+        return filled
+    if text:
+        number = _typed(value, {"type": "number"})
+        filled["params"] = canonical.encode({**given, name: number}).decode()
+    else:
+        filled[f"{TYPED}{name}"] = value
+    return filled
+
+
 def read_effect(post: QueryDict) -> Effect | Problem | None:
     """What the form says became of a call in doubt; None where it says nothing."""
     text = post.get("effect", "")

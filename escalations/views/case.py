@@ -7,11 +7,12 @@ from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
+from audit import canonical
 from escalations.presenters import Bound, Piece, bound, segments
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
-from runtime.views import presenters, proposals, walks
+from runtime.views import params, presenters, proposals, walks
 
 Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
@@ -59,12 +60,19 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A parameter of which the agent states another figure than the runtime works out."""
+    """A parameter that is stated (None: not at all) otherwise than the runtime works it out.
+
+    `put_in` is what a form sends to take the runtime's figure, "" where the form has no field for it;
+    `field` and `value` are what the form then holds.
+    """
 
     name: str
-    stated: str
+    stated: str | None
     live: str
     is_less: bool
+    field: str
+    value: str
+    put_in: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +158,26 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
 
 
 def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[Stated]:
-    """The figures in which what was stated differs from what the runtime works out."""
+    """The figures in which what was stated differs from what the runtime works out, or is not there."""
     properties = params_schema.get("properties", {})
+    fields = {field.name for field in params.fields(params_schema, {}, None)}
     return [
         Stated(
             name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
-            stated=item["stated_text"],
+            stated=None if item["stated"] is None else item["stated_text"],
             live=item["live_text"],
             is_less=not isinstance(item["stated"], int | float) or item["stated"] < item["live"],
+            field=(name := f"{params.PREFIX}{item['param']}"),
+            value=_text(item["live"]),
+            put_in=f"{item['param']}={_text(item['live'])}" if name in fields else "",
         )
         for item in figures
-        if item["stated"] is not None and item["stated"] != item["live"]
+        if item["stated"] != item["live"]
     ]
+
+
+def _text(value: Any) -> str:
+    return canonical.encode(value).decode()
 
 
 def _expected(bundle: Bundle, facts: Sequence[FactShown]) -> list[Expected]:

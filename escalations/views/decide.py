@@ -9,7 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -67,7 +67,7 @@ def post_here(view: GuardedView) -> GuardedView:
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Take one decision. Who may is decided, and recorded, by the service."""
-    wish = _wish(request, escalation_id)
+    wish = _wish(request, escalation_id, request.POST)
     if isinstance(wish, Problem):
         _record_unreadable(request, wish)
         return _again(request, escalation_id, wish)
@@ -96,8 +96,13 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """What the gate would say to the changed parameters; nothing is stored."""
-    wish = _wish(request, escalation_id)
+    """What the gate would say to the changed parameters; nothing is stored.
+
+    Without script the page comes again with the answer, and with what was typed. A figure that the runtime
+    has worked out is put into its field only where the form asks for it.
+    """
+    entered = forms.put_in(request.POST)
+    wish = _wish(request, escalation_id, entered)
     if isinstance(wish, Problem):
         _record_unreadable(request, wish)
     answer = (
@@ -107,16 +112,20 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=wish
         )
     )
+    swaps = "HX-Request" in request.headers
     if isinstance(answer, Problem):
+        if not swaps:
+            return detail.page(request, escalation_id, problem=answer, entered=entered)
         # htmx leaves an answer with an error's status out of the page.
-        status = 200 if "HX-Request" in request.headers else answer.status
-        return render(request, "escalations/_dry_run.html", {"problem": answer}, status=status)
+        return render(request, "escalations/_dry_run.html", {"problem": answer})
     figures = [item.model_dump(mode="json") for item in answer.figures]
     context = {
         "verdict": answer,
         "stated": case.stated(figures, _params_schema(request, escalation_id) or {}),
     }
-    return render(request, "escalations/_dry_run.html", context)
+    if not swaps:
+        return detail.page(request, escalation_id, answered=context, entered=entered)
+    return render(request, "escalations/_dry_run.html", {**context, "escalation_id": escalation_id})
 
 
 @post_here
@@ -141,11 +150,11 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _wish(request: HttpRequest, escalation_id: UUID) -> Wish | Problem:
+def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> Wish | Problem:
     schema = _params_schema(request, escalation_id)
     if schema is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    return forms.read_wish(request.POST, params_schema=schema)
+    return forms.read_wish(post, params_schema=schema)
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:

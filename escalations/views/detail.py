@@ -117,8 +117,9 @@ def page(
     *,
     problem: Problem | None = None,
     entered: Mapping[str, str] | None = None,
+    answered: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
-    """The page, after a refusal with its sentence, its status and what was typed.
+    """The page, after a refusal with its sentence, its status and what was typed; or with a dry run's answer.
 
     After a 409 the person must look again: the action and the amount typed again are not kept.
     """
@@ -139,6 +140,7 @@ def page(
         "untrusted": untrusted,
         "history": _history(escalation),
         "problem": problem,
+        "answered": answered,
         "entered": kept,
         **_decision(escalation, known),
         **_form(request, escalation, bundle, kept),

@@ -46,7 +46,13 @@
   const unchanged = (field) => {
     const row = document.createElement("p");
     const label = field.closest(".field").querySelector("label").textContent;
-    row.textContent = `${label} stays ${field.value}. The gate works it out anew: ask it, or change it too.`;
+    const ask = document.createElement("button");
+    ask.type = "button";
+    ask.className = "btn quiet";
+    ask.textContent = "Work it out";
+    ask.dataset.workOut = "";
+    row.className = "row";
+    row.append(`${label} stays ${field.value}. The gate works it out anew: ask it, or change it too.`, ask);
     return row;
   };
   const compare = () => {
@@ -71,16 +77,51 @@
     said.scrollIntoView({ block: "nearest" });
     window.dirConsole?.announce(words);
   };
+  // An answer is about what was asked. Where something was typed since, it goes, and its offers with it.
+  const answer = form.querySelector("#dry-run");
+  const old = form.querySelector("[data-dry-run-old]");
+  const json = form.elements.params;
+  const state = () => JSON.stringify([...fields, json].map((field) => field?.value));
+  let asked = state();
+  const forget = () => {
+    if (!answer?.childElementCount || state() === asked) return;
+    answer.replaceChildren();
+    old.hidden = false;
+  };
+  const put = (offer) => {
+    const field = fields.find((one) => one.name === offer.dataset.putIn);
+    if (json.value.trim() || !field) return; // the server puts it into the text
+    field.value = offer.dataset.value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    return true;
+  };
+  const ask = () => form.querySelector("[data-dry-run]").click();
+  form.addEventListener("click", (event) => {
+    const offer = event.target.closest("[data-put-in]");
+    if (event.target.closest("[data-work-out]")) ask();
+    if (!offer || !put(offer)) return;
+    event.preventDefault();
+    ask();
+  });
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.matches("[data-dry-run]")) asked = state();
+  });
   // The answer of the gate opens inside a part that scrolls by itself, under a footer that stays.
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target.id === "dry-run") event.target.scrollIntoView({ block: "center" });
+    if (event.target !== answer) return;
+    old.hidden = true;
+    forget();
+    answer.scrollIntoView({ block: "center" });
   });
 
   form.addEventListener("change", () => {
     name();
     compare();
   });
-  form.addEventListener("input", compare);
+  form.addEventListener("input", () => {
+    compare();
+    forget();
+  });
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
   });

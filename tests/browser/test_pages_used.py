@@ -256,6 +256,51 @@ def test_the_gates_answer_is_in_sight_and_names_the_amount_that_stayed(
     expect(page.locator("#dry-run")).to_contain_text("live facts give")
 
 
+def test_the_runtimes_figure_is_put_in_when_asked_and_an_old_answer_goes(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=200_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Modify").check()
+    amount = page.locator("[name='param:notional_cents']")
+    before = amount.input_value()
+    page.fill("[name='param:quantity']", "2")
+    page.get_by_role("button", name="Work it out").click()
+    offer = page.locator("[data-put-in]")
+    expect(offer).to_be_visible()
+    assert amount.input_value() == before
+    page.fill("[name='param:quantity']", "1")
+    expect(offer).to_have_count(0)
+    expect(page.locator("[data-dry-run-old]")).to_be_visible()
+    page.get_by_role("button", name="Ask the gate").click()
+    value = str(offer.get_attribute("data-value"))
+    offer.click()
+    expect(amount).to_have_value(value)
+    expect(page.locator("#dry-run .words")).to_be_in_viewport(ratio=1)
+    expect(page.locator("[data-dry-run-old]")).to_be_hidden()
+    expect(page.locator("[data-param-diff]")).not_to_contain_text("stays")
+
+
+def test_the_runtimes_figure_is_put_in_without_script(
+    browser: Browser, console: Console, agent: Client
+) -> None:
+    made = conftest.escalate(agent, symbol="AAPL", cents=200_000)
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    console.sign_in(page)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Modify").check()
+    page.fill("[name='param:quantity']", "2")
+    page.get_by_role("button", name="Ask the gate").click()
+    offer = page.locator("[data-put-in]")
+    value = str(offer.get_attribute("data-value"))
+    offer.click()
+    expect(page.locator("[name='param:notional_cents']")).to_have_value(value)
+    expect(page.locator("[name='param:quantity']")).to_have_value("2")
+    context.close()
+
+
 def test_between_phone_and_desk_a_bar_leads_to_the_decision(
     page_of_operator: Page, console: Console, agent: Client
 ) -> None:

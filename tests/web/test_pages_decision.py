@@ -1,5 +1,7 @@
 """The decision page: the order of the evidence, what binds the form to it, and what is not allowed."""
 
+import html
+import json
 import re
 
 import pytest
@@ -134,6 +136,50 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
     page = answer.content.decode()
     assert "BUY 2 NVDA for 242.80" in page
     assert "you say <b><bdi>568.41</bdi></b>, live facts give <b><bdi>242.80</bdi></b>" in page
+
+
+def changed(case: Escalation, **fields: str | int) -> dict[str, str | int]:
+    """What the form sends when two shares are asked for in place of forty, and the amount stays."""
+    seen = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
+    order = scenes.order("BUY", 2, "NVDA", 485_600)
+    return {**seen, "action": "MODIFY", **{f"param:{name}": value for name, value in order.items()}, **fields}
+
+
+def amount_in(page: str) -> str:
+    field = re.search(r'<input id="param:notional_cents"[^>]*? value="(.*?)"', page)
+    assert field is not None
+    return field[1]
+
+
+def test_a_dry_run_offers_the_runtimes_figure_and_puts_it_in_only_when_asked(case: Escalation) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
+    page = client.post(path, changed(case, justification="Two will do")).content.decode()
+    assert "Your decision" in page  # without script the whole page comes again
+    assert re.search(r"The runtime works out Amount in cents as <b><bdi>242\.80<", page)
+    assert amount_in(page) == "485600"  # as it was typed
+    assert re.search(r'value="MODIFY"[^>]* checked', page)
+    assert "Two will do</textarea>" in page
+    offer = re.search(r'name="put_in" value="(.*?)"', page)
+    assert offer is not None
+    page = client.post(path, changed(case, put_in=offer[1])).content.decode()
+    assert amount_in(page) == "24280"
+    assert "BUY 2 NVDA for 242.80" in re.sub(r"<.*?>", "", page)
+    assert "put_in" not in page
+    assert "you say" not in page
+
+
+def test_a_figure_is_put_into_the_text_where_the_parameters_are_given_as_json(case: Escalation) -> None:
+    client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
+    text = json.dumps(scenes.order("BUY", 2, "NVDA", 485_600))
+    page = client.post(path, changed(case, params=text, put_in="notional_cents=24280")).content.decode()
+    typed = re.search(r'<textarea id="params".*?>(.*?)</textarea>', page, re.DOTALL)
+    assert typed is not None
+    assert json.loads(html.unescape(typed[1])) == scenes.order("BUY", 2, "NVDA", 24_280)
+    assert amount_in(page) == "485600"
+    assert "put_in" not in page
+    broken = client.post(path, changed(case, params="{", put_in="notional_cents=24280"))
+    assert broken.status_code == 400
+    assert "Nothing was decided." in broken.content.decode()
 
 
 def test_after_a_conflict_the_page_shows_what_changed(case: Escalation) -> None:

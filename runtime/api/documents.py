@@ -5,8 +5,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts import wire
+from runtime.kernel import ijson
 
+# What no schema can say of the values that an agent makes up is said in words.
+I_JSON = (
+    "I-JSON (RFC 7493), also where the schema admits any value: numbers within +-(2^53-1), no key twice, no NUL, "
+    f"lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} levels and "
+    f"{ijson.MAX_VALUES:,} members and items."
+)
+# The forbidden characters of the first plane that a pattern can name in every dialect of regular expressions.
+TEXT = r"^[^\u0000\uFDD0-\uFDEF\uFFFE\uFFFF]*$"
 IDEMPOTENCY_KEY: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -49,7 +59,8 @@ def describe(
     if body is not None:
         extra["requestBody"] = {
             "required": body_required,
-            "content": {"application/json": {"schema": inlined(body)}},
+            "description": I_JSON,
+            "content": {"application/json": {"schema": _as_i_json(inlined(body))}},
         }
     if not_modified:
         extra["responses"]["304"] = {"description": "Not Modified"}
@@ -62,6 +73,21 @@ def inlined(model: type[BaseModel]) -> dict[str, Any]:
     definitions = schema.pop("$defs", {})
     whole: dict[str, Any] = _inline(schema, definitions)
     return whole
+
+
+def _as_i_json(schema: Any) -> Any:
+    """The schema of a body, with the limits that every text and whole number of a body has."""
+    if isinstance(schema, list):
+        return [_as_i_json(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    limits: dict[str, Any] = {}
+    match schema.get("type"):
+        case "string" if not {"enum", "const", "format", "pattern"} & set(schema):
+            limits = {"pattern": TEXT}
+        case "integer" | "number":
+            limits = {"minimum": -MAX_SAFE_INTEGER, "maximum": MAX_SAFE_INTEGER}
+    return {**limits, **{key: _as_i_json(member) for key, member in schema.items()}}
 
 
 def _problem() -> dict[str, Any]:

@@ -22,6 +22,8 @@ SORTS = {
     "keeping-refusing": ", honours_keys: true, refuses: [500, 503]",
 }
 HANG_S = 0.1
+# The two steps of a kind with routes: the second runs in place of the first, and never beside it.
+ALTERNATIVES = ("main", "spare")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ ANSWERS: dict[str, Answer] = {
         hang=Answer(books=False, hangs=True),
     ),
 }
+# A question about a key is answered with the truth, or with what says nothing: never with a 404 that is a lie.
+OF_A_PROBE = frozenset({201, 404})
 
 
 @dataclass
@@ -77,7 +81,7 @@ class Bank(Broker):
         """Treat one request; a question about a key has no effect."""
         way = ANSWERS.get(self.fate, ANSWERS[RECEIPT])
         sort, key = request.path.split("/")[1], request.headers["Idempotency-Key"]
-        if request.command == "GET" and way.status == ANSWERS[RECEIPT].status:
+        if request.command == "GET" and way.status in OF_A_PROBE:
             happened = self.effects[request.path.rpartition("/")[2]]
             way = Answer(books=False, status=200 if happened else 404)
         elif request.command != "GET" and way.books and not self._declines(sort, way):
@@ -137,6 +141,22 @@ def _steps(sort: str, *, several: bool, probed: bool) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
+def _routed(sort: str) -> str:
+    """A step, another in its place, and routes that ask for it after everything, also after an unknown end."""
+    steps = "".join(
+        f"\n      - {{id: {step}, target: {sort}, request: {{path: /{sort}/{step}}}}}"
+        for step in ALTERNATIVES
+    )
+    routes = (
+        "\n      - {when: 'outcome.status_code == 409', action: CLOSE}"
+        "\n      - {when: 'outcome.status_code == 400', action: ESCALATE}"
+        "\n      - {when: 'outcome.status_code in [404, 425]', action: RETRY_LATER}"
+        f"\n      - {{when: \"outcome.status == 'FAILED' && outcome.step == '{ALTERNATIVES[0]}'\","
+        f" action: FALL_BACK, step: {ALTERNATIVES[1]}}}"
+    )
+    return f"{steps}\n    routes:{routes}\n"
+
+
 def _kinds() -> dict[str, str]:
     """Each sort of target with each `on_unknown` that it may have, in one step and in several."""
     made = {}
@@ -146,6 +166,8 @@ def _kinds() -> dict[str, str]:
                 name = f"{on_unknown}_{sort}{'_steps' if several else ''}".upper().replace("-", "_")
                 steps = _steps(sort, several=several, probed=on_unknown == "probe")
                 made[name] = lifecycle_ground.kind_text(name, on_unknown, steps)
+        routed = f"routed_{sort}".upper().replace("-", "_")
+        made[routed] = lifecycle_ground.kind_text(routed, "person", _routed(sort))
     return made
 
 

@@ -213,9 +213,13 @@ class Effects(Lifecycle):
     def no_effect_is_there_twice(self) -> None:
         """Not under one key, and not by one call in place of another."""
         self.steps_played += 1
-        assert all(count == 1 for count in self.effects.values() if count), self.effects
+        twice = [key for key, count in self.effects.items() if count > 1]
+        assert not twice, [calls_under(key) for key in twice]
         in_the_world: dict[UUID, set[UUID]] = defaultdict(set)
         for intent_id, steps in self.standing().items():
+            assert not steps.issuperset(effects_ground.ALTERNATIVES), (
+                f"{intent_id}: a step and the one in its place"
+            )
             if steps:
                 in_the_world[Intent.objects.get(pk=intent_id).flow_id].add(intent_id)
         assert all(len(found) == 1 for found in in_the_world.values()), in_the_world
@@ -272,6 +276,14 @@ class Effects(Lifecycle):
             self.settle_call(left[0])
         assert not doubts.list_calls(tenant=TENANT).exists()
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
+
+
+def calls_under(key: str) -> list[Any]:
+    """What is recorded of the attempts under one key, for whoever reads of a failure."""
+    rows = Attempt.objects.filter(target_key=key).order_by("number")
+    return list(
+        rows.values_list("intent__proposal__policy_kind", "number", "purpose", "state", "detail", "sent_at")
+    )
 
 
 def test_no_answer_and_no_decision_makes_an_effect_twice(

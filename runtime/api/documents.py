@@ -11,8 +11,8 @@ from runtime.kernel import ijson
 
 # What no schema can say of the values that an agent makes up is said in words.
 I_JSON = (
-    "I-JSON (RFC 7493), also where the schema admits any value: numbers within +-(2^53-1), no key twice, no NUL, "
-    f"lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} levels and "
+    "I-JSON (RFC 7493), also where the schema admits any value: numbers within +-(2^53-1), no key twice, "
+    f"no NUL, lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} levels, "
     f"{ijson.MAX_VALUES:,} members and items."
 )
 # The forbidden characters of the first plane that a pattern can name in every dialect of regular expressions.

@@ -62,7 +62,7 @@ ANSWERS: dict[str, Answer] = {
         hang=Answer(books=False, hangs=True),
     ),
 }
-# A question about a key is answered with the truth, or with what says nothing: never with a 404 that is a lie.
+# A question about a key is answered with the truth, or with what says nothing: a 404 is never a lie.
 OF_A_PROBE = frozenset({201, 404})
 
 
@@ -142,7 +142,7 @@ def _steps(sort: str, *, several: bool, probed: bool) -> str:
 
 
 def _routed(sort: str) -> str:
-    """A step, another in its place, and routes that ask for it after everything, also after an unknown end."""
+    """A step, another in its place, and routes that ask for it after every failure, also one in doubt."""
     steps = "".join(
         f"\n      - {{id: {step}, target: {sort}, request: {{path: /{sort}/{step}}}}}"
         for step in ALTERNATIVES

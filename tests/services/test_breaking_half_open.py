@@ -1,19 +1,22 @@
 """Whose call a half-open circuit takes: one that settles itself, or any after a look at its health."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from uuid import UUID
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from pytest_django.fixtures import Settings
 
 from audit.verification import Whole, verify_database
 from runtime.contracts.states import AttemptState, CircuitState, FlowState, IntentState
 from runtime.models import Attempt, Circuit, Intent
 from runtime.queries import clock
-from runtime.services import execution, packs, stops
-from runtime.services.execution import Status, breaking
+from runtime.services import call_gate, execution, packs, stops, sweeping
+from runtime.services.execution import Status, breaking, calling
+from runtime.services.execution.claiming import Claimed
 from tests.adapters import targets
 from tests.services import effects, trade
 
@@ -153,3 +156,38 @@ def test_a_stop_keeps_the_question_back_too(
     monkeypatch.setattr(breaking, "admit", admit_then_stop)
     assert attempt(waiting).detail == "SYSTEM_STOPPED"
     assert [seen.path for seen in target.seen] == ["/orders"]
+
+
+@pytest.mark.parametrize("failure", [OperationalError, InterfaceError, ZeroDivisionError])
+def test_a_question_that_fails_leaves_no_doubt_of_a_call_that_was_never_made(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn, failure: type[Exception]
+) -> None:
+    """Its first bytes have left when the gate's commit fails, but a question has no effect."""
+    text = effects.pack(on_unknown="person").replace("refuses: []", "refuses: [], health: /health")
+    desk = open_desk(monkeypatch, text, target)
+    attempt(desk.accept())
+    waiting = desk.accept()
+    half_open()
+    sick.status = 204
+    real, fails = calling.gate, [failure("the commit was lost")]
+
+    @contextmanager
+    def gate(claim: Claimed) -> Iterator[None]:
+        with real(claim):
+            yield
+        for error in fails:
+            raise error
+
+    monkeypatch.setattr(calling, "gate", gate)
+    held = attempt(waiting)
+    why = breaking.CIRCUIT_OPEN if failure is ZeroDivisionError else call_gate.DATABASE_BUSY
+    assert (held.status, held.called, held.detail) == (Status.HELD, False, why)
+    assert sweeping.expire_all_leases() == 0
+    assert Attempt.objects.get(intent=waiting).state == AttemptState.HELD
+    assert trade.states(waiting) == (IntentState.PENDING, FlowState.ACCEPTED)
+    assert [seen.path for seen in target.seen] == ["/orders", "/health"]
+
+    fails.clear()
+    half_open()
+    attempt(waiting)
+    assert [seen.path for seen in target.seen][2:] == ["/health", "/orders"]

@@ -111,9 +111,22 @@ def _cached(intent_id: UUID, *, state: str) -> AttemptResult:
 
 
 def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
+    """Ask the target how it is. That has no effect, so whatever fails here, the call was not made.
+
+    Raises:
+        call_gate.ClosedError: the question, and with it the call, was held back, or the database failed.
+    """
     races.give_back_connection()
     lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
-    return calling.is_sick(claim, lease_left_s=lease_left_s)
+    try:
+        return calling.is_sick(claim, lease_left_s=lease_left_s)
+    except call_gate.ClosedError:
+        raise
+    except (OperationalError, InterfaceError) as error:
+        raise call_gate.ClosedError(call_gate.DATABASE_BUSY) from error
+    except Exception:
+        _log.exception("executor of intent %s crashed when it asked for the target's health", claim.intent_id)
+        return True
 
 
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:

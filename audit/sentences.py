@@ -213,6 +213,13 @@ def decided(payload: Mapping[str, Any]) -> str:
     return f"{payload['action']} on evidence revision {payload['revision']}, {signed}.{said}"
 
 
+def late(payload: Mapping[str, Any]) -> str:
+    words = f"Attempt {payload['number']} answered late: {payload['result']}."
+    if not payload.get("contradicts"):
+        return words
+    return f"{words} {payload['contradicts']} had stated that the call did not take effect."
+
+
 def stated(payload: Mapping[str, Any]) -> str:
     what = "what undoes step" if payload["direction"] == "COMPENSATE" else "step"
     became = {"HAPPENED": "took effect", "NOT_HAPPENED": "had no effect"}.get(

@@ -17,6 +17,7 @@ from django.views.defaults import permission_denied
 from audit.events import Kind
 from audit.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
 from dir_console import health
+from escalations import left_calls
 from escalations import presenters as escalation_presenters
 from escalations import queries as escalation_queries
 from runtime.contracts import states
@@ -136,9 +137,11 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     latest = activity.list_latest_besides(tenant=tenant, besides=NOISE, size=8)
     newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
+    contradicted = left_calls.count_contradicted(tenant=tenant)
     return {
         "counts": escalation_queries.count_open(tenant=tenant),
-        "in_doubt": escalation_queries.count_left(tenant=tenant),
+        "in_doubt": left_calls.count(tenant=tenant) - contradicted,
+        "contradicted": contradicted,
         "stop": stops.get_stop(tenant=tenant),
         "refusable": kinds.list_refusable(tenant=tenant),
         "to_review": reviews.count_open(tenant=tenant),

@@ -51,8 +51,9 @@ class OwnerLeft:
 class Situation:
     """What is decided on. `failing` holds the words of findings that no person can lift.
 
-    `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has;
-    `crosses_limit` that what was accepted is above a limit tightened since, so that RESUME lifts it.
+    `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
+    `is_known_done` that it is the one at hand; `crosses_limit` that what was accepted is above a limit
+    tightened since, so that RESUME lifts it.
     """
 
     family: Family
@@ -68,6 +69,7 @@ class Situation:
     questions_asked: int = 0
     waiting_until_ms: int | None = None
     in_doubt: bool = False
+    is_known_done: bool = False
     steps_done: bool = False
     crosses_limit: bool = False
     owners_left: tuple[OwnerLeft, ...] = ()

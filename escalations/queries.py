@@ -13,8 +13,7 @@ from escalations import contracts
 from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
-from runtime.models import Attempt, Fact, Intent
-from runtime.queries import doubts
+from runtime.models import Fact, Intent
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -92,42 +91,6 @@ def list_decisions(
         )
     ordered = rows.order_by("deadline_at", "-impact_rank", "escalation_id")
     return paging.cut(list(ordered[: size + 1]), size)
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A call left in doubt, the last escalation about its intent, and who aborted what it belonged to."""
-
-    call: Attempt
-    escalation: Escalation
-    left_by: str
-
-
-def count_left(*, tenant: str) -> int:
-    """How many calls were left in doubt."""
-    return doubts.list_left(tenant=tenant).count()
-
-
-def list_left(*, tenant: str) -> Sequence[Left]:
-    """The calls left in doubt, oldest first."""
-    calls = list(doubts.list_left(tenant=tenant)[:PAGE])
-    about: dict[UUID, Escalation] = {}
-    rows = Escalation.objects.of(tenant).filter(intent__in={call.intent_id for call in calls})
-    for row in rows.select_related("flow__agent", "decision__approver").order_by(
-        "opened_at", "escalation_id"
-    ):
-        if row.intent_id is not None:
-            about[row.intent_id] = row
-    return [
-        Left(call=call, escalation=about[call.intent_id], left_by=_who(about[call.intent_id]))
-        for call in calls
-        if call.intent_id in about
-    ]
-
-
-def _who(row: Escalation) -> str:
-    decision = getattr(row, "decision", None)
-    return "" if decision is None else decision.approver.get_username()
 
 
 def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:

@@ -58,7 +58,10 @@ class EscalationDecided(Event):
 
 
 class EffectStated(Event):
-    """A person says later what became of a call that was left in doubt; the signed words are kept with it."""
+    """A person says later what became of a call that was left in doubt; the signed words are kept with it.
+
+    `contradicts` is the person who had stated otherwise, before a receipt came that says it happened.
+    """
 
     kind = Kind.EFFECT_STATED
     escalation_id: Id
@@ -70,6 +73,7 @@ class EffectStated(Event):
     statement_digest: str
     signature: str
     key_id: str
+    contradicts: Text | None = None
 
 
 class EscalationExpired(Event):

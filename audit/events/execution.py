@@ -88,13 +88,17 @@ class AttemptFinished(Event):
 
 
 class AttemptReportedLate(Event):
-    """An answer that came after the attempt's lease had passed to someone else."""
+    """An answer that came after the attempt's lease had passed to someone else.
+
+    `contradicts` is the person who had stated before that the call did not take effect.
+    """
 
     kind = Kind.ATTEMPT_REPORTED_LATE
     intent_id: Id
     number: int
     result: Text
     receipt_commitment: str | None = None
+    contradicts: Text | None = None
 
 
 class SagaAdvanced(Event):

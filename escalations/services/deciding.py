@@ -47,6 +47,9 @@ RESTORED = (
     "The database was restored from a backup, so what is shown may have happened long ago. Only ABORT is "
     "taken until an admin has said how to go on."
 )
+RECEIPT_CAME = (
+    "A receipt has come since: the call took effect. Mark it done, or abort and say that it took effect."
+)
 
 
 @dataclass(frozen=True)
@@ -198,6 +201,8 @@ def _incomplete(
     unstated = policy.statement_missing(wish.action, situation, stated=wish.effect)
     if unstated is not None:
         return _refuse(held, 400, "STATEMENT_MISSING", unstated)
+    if effect is Effect.NOT_HAPPENED and situation.is_known_done:
+        return _refuse(held, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
     needs_typing = policy.is_typed_again(wish.action, situation)
     if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")

@@ -35,6 +35,7 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: da
         waiting_until_ms=_ms(escalation.waiting_until),
         in_doubt=intent is not None
         and (intent.state == IntentState.IN_DOUBT or doubts.is_in_doubt(intent=intent)),
+        is_known_done=intent is not None and doubts.is_at_hand_known_done(intent=intent),
         steps_done=intent is not None and intents.has_taken_effect(intent=intent),
         crosses_limit=intent is not None and bool(evidence.referred(shown)),
         owners_left=tuple(

@@ -1,4 +1,6 @@
-"""What became of a call that an ABORT left in doubt: stated later, signed, and entered in the ledger.
+"""What became of a call that an ABORT left in doubt, or whose receipt contradicts what a person stated.
+
+It is stated later, signed, and entered in the ledger.
 
 The transaction of a decision: lock, look whether it is still in doubt, ask policy, write, append, commit.
 """
@@ -91,7 +93,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
         words = "Say whether the call took effect. As long as nobody knows, it stays on this list."
         return _refuse(held, 400, "STATEMENT_MISSING", words)
     stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
-    settling.settle(
+    settling.settle_left(
         intent=intent, effect=Effect(stated.effect), by=journal.actor, at=journal.at, key=call.target_key
     )
     journal.add(
@@ -108,31 +110,33 @@ def _sign_and_store(
     held: Held, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
 ) -> EffectStatement:
     row = held.escalation
-    statement = canonical.encode(
-        {
-            "type": "dir-console/effect/1",
-            "tenant": row.tenant,
-            "escalation_id": str(row.pk),
-            "evidence_hash": row.evidence_hash,
-            "dfid": str(row.flow_id),
-            "intent_id": str(call.intent_id),
-            "number": call.number,
-            "step": call.step,
-            "direction": call.direction,
-            "target_key": call.target_key,
-            "effect": effect.value,
-            "justification": reason,
-            "approver": f"user:{user.pk}",
-            "solo": solo,
-            "stated_at": moments.iso(moments.to_ms(held.at)),
-            "nonce": secrets.token_hex(16),
-        }
-    )
+    words: dict[str, Any] = {
+        "type": "dir-console/effect/1",
+        "tenant": row.tenant,
+        "escalation_id": str(row.pk),
+        "evidence_hash": row.evidence_hash,
+        "dfid": str(row.flow_id),
+        "intent_id": str(call.intent_id),
+        "number": call.number,
+        "step": call.step,
+        "direction": call.direction,
+        "target_key": call.target_key,
+        "effect": effect.value,
+        "justification": reason,
+        "approver": f"user:{user.pk}",
+        "solo": solo,
+        "stated_at": moments.iso(moments.to_ms(held.at)),
+        "nonce": secrets.token_hex(16),
+    }
+    if call.contradicts:
+        words["contradicts"] = call.contradicts
+    statement = canonical.encode(words)
     signer = signing.signer()
     return EffectStatement.objects.create(
         intent_id=call.intent_id,
         target_key=call.target_key,
         escalation=row,
+        sequence=1 + EffectStatement.objects.filter(intent=call.intent, target_key=call.target_key).count(),
         effect=effect,
         reason=reason,
         approver=user,
@@ -155,6 +159,7 @@ def _entry(stated: EffectStatement, call: Attempt) -> events.EffectStated:
         statement_digest=canonical.digest(bytes(stated.statement)),
         signature=bytes(stated.signature).hex(),
         key_id=stated.key_id,
+        contradicts=call.contradicts or None,
     )
 
 

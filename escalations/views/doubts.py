@@ -1,4 +1,4 @@
-"""Calls that people left in doubt: a list, and a form with which one of them is settled."""
+"""Calls left in doubt, or whose receipt contradicts a person: a list, and a form to settle one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from audit import canonical
 from audit.permissions import Role, require, roles_of, signed_in, tenant_of
-from escalations import forms, policy, presenters, queries
+from escalations import forms, left_calls, policy, presenters
 from escalations.services import stating
 from escalations.views.decide import BUSY
 from escalations.views.person import person_of
@@ -19,6 +20,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import Direction, Effect, Impact
 from runtime.kernel import effects
 from runtime.services import races
+from runtime.views import presenters as words
 
 DONE: Mapping[Effect, str] = {
     Effect.HAPPENED: "Recorded and signed: the call took effect.",
@@ -47,6 +49,9 @@ class Row:
     options: list[presenters.EffectOption]
     reason: str
     problem: Problem | None
+    contradiction: left_calls.Contradiction | None
+    stated_reason: str
+    receipt: str
 
 
 @require_safe
@@ -86,11 +91,11 @@ def _page(
         _row(left, problem=problem, entered=request.POST)
         if at == (left.call.intent_id, left.call.number)
         else _row(left)
-        for left in queries.list_left(tenant=tenant)
+        for left in left_calls.list_calls(tenant=tenant)
     ]
     context = {
         "rows": rows,
-        "total": queries.count_left(tenant=tenant),
+        "total": left_calls.count(tenant=tenant),
         "problem": problem,
         "step_up": problem is not None and problem.code == "STEP_UP",
         "may_state": bool({role.value for role in roles_of(request.user)} & policy.DECIDING_ROLES),
@@ -100,8 +105,12 @@ def _page(
     )
 
 
+def _receipt(body: bytes) -> str:
+    return words.pretty(canonical.decode(body)) if body else ""
+
+
 def _row(
-    left: queries.Left, *, problem: Problem | None = None, entered: Mapping[str, str] | None = None
+    left: left_calls.Left, *, problem: Problem | None = None, entered: Mapping[str, str] | None = None
 ) -> Row:
     call, about, kept = left.call, left.escalation, entered or {}
     weighty = about.impact == Impact.HIGH_IMPACT
@@ -128,4 +137,7 @@ def _row(
         ),
         reason=kept.get("reason", ""),
         problem=problem,
+        contradiction=left.contradiction,
+        stated_reason="" if left.contradiction is None else effects.visible(left.contradiction.reason),
+        receipt="" if left.contradiction is None else _receipt(left.contradiction.receipt),
     )

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.permissions import Role, roles_of, signed_in, tenant_of
-from escalations import contracts, presenters, queries
+from escalations import contracts, left_calls, presenters, queries
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.queries import clock
@@ -41,7 +41,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         return render(
             request,
             "escalations/_views.html",
-            {"views": _views(request, counts, left=queries.count_left(tenant=tenant))},
+            {"views": _views(request, counts, left=left_calls.count(tenant=tenant))},
         )
     shown_closed = request.GET.get("show") == "closed"
     shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
@@ -58,7 +58,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     address = request.GET.copy()
     address["part"] = "views"
     context |= {
-        "views": _views(request, counts, left=queries.count_left(tenant=tenant)),
+        "views": _views(request, counts, left=left_calls.count(tenant=tenant)),
         "views_url": f"{request.path}?{address.urlencode()}",
     }
     return render(request, "escalations/queue.html", context)

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     AGENT_SILENT = "AGENT_SILENT"
     SILENCE_OVER = "SILENCE_OVER"
     TAMPERED = "TAMPERED"
+    EFFECT_CONTRADICTED = "EFFECT_CONTRADICTED"
 
 
 MEANINGS: dict[Reason, str] = {
@@ -97,4 +98,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.SILENCE_OVER: "The agent has spoken again, or nobody watches it now.",
     Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows in its hours.",
     Reason.TAMPERED: "A stored row is not what the ledger recorded of it, so nothing was called.",
+    Reason.EFFECT_CONTRADICTED: (
+        "The call that this one replaces took effect: its receipt came after a person had stated otherwise."
+    ),
 }

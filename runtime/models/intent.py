@@ -105,6 +105,9 @@ class Attempt(models.Model):
     effect = models.CharField(max_length=12, blank=True, default="")
     settled_by = models.CharField(max_length=160, blank=True, default="")
     settled_at = models.DateTimeField(null=True, blank=True)
+    # Whose statement that nothing happened a late receipt contradicts; empty again once a person has stated
+    # what became of the call in the knowledge of both.
+    contradicts = models.CharField(max_length=160, blank=True, default="")
 
     class Meta:
         ordering = ("intent", "number")
@@ -127,6 +130,10 @@ class Attempt(models.Model):
                 ),
                 name="attempt_settled_only_where_unknown",
             ),
+            models.CheckConstraint(
+                condition=Q(contradicts="") | Q(effect=states.Effect.HAPPENED),
+                name="attempt_contradicts_where_happened",
+            ),
         )
         indexes = (
             models.Index(
@@ -134,6 +141,7 @@ class Attempt(models.Model):
                 condition=Q(state=states.AttemptState.UNKNOWN, purpose=states.Purpose.CALL, effect=""),
                 name="attempt_in_doubt",
             ),
+            models.Index(fields=("started_at",), condition=Q(contradicts__gt=""), name="attempt_contradicts"),
         )
 
     def __str__(self) -> str:

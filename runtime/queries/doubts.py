@@ -9,9 +9,11 @@ from datetime import datetime
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from runtime.contracts.states import LIVE_INTENTS, AttemptState, Effect, Purpose
-from runtime.models import Attempt, Flow, Intent
+from runtime.models import Attempt, Flow, Intent, StepReceipt
 
 IN_DOUBT = Q(state=AttemptState.UNKNOWN, purpose=Purpose.CALL, effect="")
+# A receipt came after a person had stated that nothing happened.
+CONTRADICTED = Q(contradicts__gt="")
 UNANSWERED = IN_DOUBT & Q(number__gt=F("intent__answered"))
 
 
@@ -37,6 +39,15 @@ def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
     """
     done = Attempt.objects.filter(intent=intent, target_key=key, effect=Effect.HAPPENED)
     return done.exists()
+
+
+def is_at_hand_known_done(*, intent: Intent) -> bool:
+    """Whether the call that a person is asked about is known to have happened: its receipt came too late."""
+    recorded = StepReceipt.objects.filter(
+        intent=OuterRef("intent"), step=OuterRef("step"), direction=OuterRef("direction")
+    )
+    done = Attempt.objects.filter(~Exists(recorded), intent=intent, effect=Effect.HAPPENED)
+    return done.filter(direction=intent.direction).exists()
 
 
 def needs_person(*, flow: Flow) -> bool:
@@ -66,18 +77,27 @@ def list_calls(*, tenant: str) -> QuerySet[Attempt]:
 
 
 def list_left(*, tenant: str) -> QuerySet[Attempt]:
-    """Calls that people left in doubt: their walk has ended, or turned back, and nobody is asked any more.
+    """Calls of which a person has yet to state what became of them, though nothing waits for the answer.
 
-    Of a call that was made several times under its key, the last time.
+    Those that people left in doubt: their walk has ended, or turned back, and nobody is asked any more. And
+    those whose receipt contradicts what a person has stated. Of a call that was made several times under its
+    key, the last time.
     """
     still_asked = Q(intent__state__in=LIVE_INTENTS, intent__direction=F("direction"))
     later = Attempt.objects.filter(
-        IN_DOUBT,
+        IN_DOUBT | CONTRADICTED,
         intent=OuterRef("intent"),
         target_key=OuterRef("target_key"),
         number__gt=OuterRef("number"),
     )
-    return list_calls(tenant=tenant).exclude(still_asked).exclude(Exists(later))
+    rows = Attempt.objects.filter(CONTRADICTED | (IN_DOUBT & ~still_asked), intent__tenant=tenant)
+    rows = rows.exclude(Exists(later)).select_related("intent__flow")
+    return rows.order_by("started_at", "pk")
+
+
+def count_contradicted(*, tenant: str) -> int:
+    """How many calls took effect of which a person had stated that they did not."""
+    return list_left(tenant=tenant).filter(CONTRADICTED).count()
 
 
 def of_intent() -> Exists:

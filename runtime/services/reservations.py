@@ -101,6 +101,19 @@ def give_back(*, intent: Intent, reason: str, at: datetime) -> list[events.Event
     return _release(rows, reason=reason, at=at)
 
 
+def use_up_again(*, intent: Intent, at: datetime) -> list[events.Event]:
+    """What was given back for a call that has taken effect after all is used up, as far as it still fits."""
+    rows = _rows(Reservation.objects.filter(proposal=intent.proposal_id, state=ReservationState.RELEASED))
+    if not _may_stand(rows) or not _take_all(rows):
+        return []
+    added: list[events.Event] = []
+    for row in rows:
+        _change(row, ReservationState.PINNED, reason="", ended_at=None)
+        added.append(events.ResourcePinned(resource=row.resource.name, amount=row.amount, again=True))
+        row.state = ReservationState.PINNED
+    return [*added, *_commit(rows, at=at)]
+
+
 def _may_stand(rows: Sequence[Reservation]) -> bool:
     return bool(rows) and sagas.may_stand(proposals={row.proposal_id for row in rows})
 

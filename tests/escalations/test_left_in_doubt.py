@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from audit import canonical, signing
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
-from escalations import queries
+from escalations import left_calls
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
 from escalations.policy import Person
@@ -86,9 +86,9 @@ def refused(answer: stating.Stated | Problem) -> tuple[int, str]:
 def test_a_statement_takes_the_call_off_the_list_and_gives_back_what_nothing_stands_for(
     effect: Effect, used: tuple[int, int], released: bool, left: Escalation, olivia: User
 ) -> None:
-    assert queries.count_left(tenant="default") == 1
+    assert left_calls.count(tenant="default") == 1
     assert state(left, olivia, effect) == stating.Stated(effect=effect, dfid=left.flow_id)
-    assert queries.count_left(tenant="default") == 0
+    assert left_calls.count(tenant="default") == 0
     assert stock.used("cash:USD") == used
     stock.check()
     attempt = Attempt.objects.get()
@@ -143,7 +143,7 @@ def test_nobody_states_it_twice(left: Escalation, olivia: User) -> None:
 @pytest.mark.parametrize("effect", [None, Effect.UNKNOWN])
 def test_not_to_know_is_no_statement(effect: Effect | None, left: Escalation, olivia: User) -> None:
     assert refused(state(left, olivia, effect)) == (400, "STATEMENT_MISSING")
-    assert queries.count_left(tenant="default") == 1
+    assert left_calls.count(tenant="default") == 1
 
 
 def test_a_statement_has_a_reason(left: Escalation, olivia: User) -> None:
@@ -176,7 +176,7 @@ def test_a_call_that_somebody_is_still_asked_of_is_not_on_the_list(
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = called(desk, "UNKNOWN", Reason.IN_DOUBT)
-    assert queries.list_left(tenant="default") == []
+    assert left_calls.list_calls(tenant="default") == []
     assert refused(state(escalation, olivia, Effect.NOT_HAPPENED)) == (409, "ALREADY_STATED")
     assert Intent.objects.get().state == "IN_DOUBT"
     assert stock.used("cash:USD") == (HELD, 0)
@@ -206,7 +206,7 @@ def test_several_calls_under_one_key_stand_once_and_are_settled_together(
         started_at=clock.now(),
         finished_at=clock.now(),
     )
-    (row,) = queries.list_left(tenant="default")
+    (row,) = left_calls.list_calls(tenant="default")
     assert row.call.number == 2
     assert isinstance(state(left, olivia, Effect.NOT_HAPPENED, number=2), stating.Stated)
     assert set(Attempt.objects.values_list("effect", flat=True)) == {"NOT_HAPPENED"}

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from escalations import queries
+from escalations import left_calls
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.models import Decision, Escalation
 from escalations.services import deciding, stating
@@ -182,10 +182,10 @@ class Effects(Lifecycle):
     @rule(number=NUMBERS)
     def state(self, number: int) -> None:
         """Somebody finds out what became of a call that was left in doubt."""
-        left = queries.list_left(tenant=TENANT)
+        left = left_calls.list_calls(tenant=TENANT)
         self.settle_call(left[number % len(left)])
 
-    def settle_call(self, left: queries.Left) -> None:
+    def settle_call(self, left: left_calls.Left) -> None:
         """State the truth of it."""
         call, olivia = left.call, self.ground.olivia
         effect = self.truth(call.target_key)
@@ -272,7 +272,7 @@ class Effects(Lifecycle):
             for escalation in Escalation.objects.filter(state=State.OPEN):
                 self.take(escalation, Action.ABORT, says="truth" if turn % 2 else "nothing")
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
-        while left := queries.list_left(tenant=TENANT):
+        while left := left_calls.list_calls(tenant=TENANT):
             self.settle_call(left[0])
         assert not doubts.list_calls(tenant=TENANT).exists()
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()

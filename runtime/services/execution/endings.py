@@ -88,6 +88,23 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
     journal.tell(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
 
 
+def tell_late(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
+    """Tell the agent that a receipt came after the work had ended: what it knows of the effect was wrong."""
+    outcome = Outcome.objects.filter(intent=intent).first()
+    journal.tell(
+        FeedbackType.EXECUTION_OUTCOME,
+        {
+            "intent_id": str(intent.pk),
+            "status": OutcomeStatus.CANCELLED.value if outcome is None else outcome.status,
+            "effect": sagas.get_effect(proposals={intent.proposal_id}).value,
+            "error_category": None if outcome is None else outcome.error_category or None,
+            "receipt": canonical.decode(receipt),
+            "attempts": intent.attempts,
+            "deviations": [],
+        },
+    )
+
+
 def put_back(intent: Intent, *, next_at: datetime, failures: int) -> None:
     """Back among the waiting, not before `next_at`, for the same purpose."""
     _change(intent, state=IntentState.PENDING, next_at=next_at, failures=failures)

@@ -11,6 +11,7 @@ from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import (
+    LIVE_INTENTS,
     AttemptState,
     Direction,
     Effect,
@@ -24,7 +25,7 @@ from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
 from runtime.kernel.routes import CloseFailed, FallBack, Routed
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, doubts
-from runtime.services import boots, locks, races, settling
+from runtime.services import boots, locks, races, reservations, settling
 from runtime.services.execution import breaking, endings, holding, repeating, routing, walking
 from runtime.services.execution.claiming import SYSTEM, Claimed
 from runtime.services.journal import Journal
@@ -177,19 +178,39 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
     # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
     state, _ = _ending(result)
     if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
-        kept = None
+        kept, late = None, settling.NOTHING_NEW
         if isinstance(result, Receipt):
             # Kept outside the chain like any receipt: it is what the person who decides was looking for.
             kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
             by = settling.PROBE if attempt.purpose == Purpose.PROBE else settling.RECEIPT
-            settling.settle_late(intent=intent, by=by, at=journal.at, key=attempt.target_key)
+            late = settling.settle_late(intent=intent, by=by, at=journal.at, key=attempt.target_key)
         journal.add(
             events.AttemptReportedLate(
-                intent_id=str(intent.pk), number=attempt.number, result=state, receipt_commitment=kept
+                intent_id=str(intent.pk),
+                number=attempt.number,
+                result=state,
+                receipt_commitment=kept,
+                contradicts=late.contradicts or None,
             )
         )
+        if late.contradicts:
+            _contradict(journal, intent)
+        if isinstance(result, Receipt) and late.is_new and intent.state not in LIVE_INTENTS:
+            endings.tell_late(journal, intent, receipt=result.body)
         journal.write()
     return Late()
+
+
+def _contradict(journal: Journal, intent: Intent) -> None:
+    """A person has stated that it did not happen, and it did: what was done in that belief is stopped.
+
+    The call is on the list of calls that wait for a person (`doubts.list_left`). What waits to run in its
+    place waits for a person as well, or the effect would be there twice.
+    """
+    journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
+    waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
+    for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
+        endings.ask_person(journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures)
 
 
 def _finish(

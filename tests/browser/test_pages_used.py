@@ -8,6 +8,7 @@ from dir_console.demo.client import Client
 from tests.browser import conftest
 from tests.browser.conftest import Console
 
+BACKGROUND = "button => getComputedStyle(button).backgroundColor"
 SLOW_MS = 30_000
 
 
@@ -53,14 +54,21 @@ def test_a_lost_server_is_told_at_once_and_nothing_is_sent_into_the_void(
     page.get_by_role("radio", name="Abort").check()
     submit = page.get_by_role("button", name="Abort: run nothing")
     expect(submit).to_be_enabled()
+    unsent = page.get_by_text("nothing can be sent")
+    expect(unsent).to_be_hidden()
+    page.mouse.move(0, 0)
+    colour = submit.evaluate(BACKGROUND)
     page.context.set_offline(True)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.locator("[data-live-word]")).to_have_text("Not connected", timeout=SLOW_MS)
     expect(page.locator("[data-stale]")).to_be_visible()
     expect(submit).to_be_disabled()
+    expect(unsent).to_be_visible()
+    assert submit.evaluate(BACKGROUND) != colour, "what cannot be pressed looks as if it could"
     page.context.set_offline(False)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(submit).to_be_enabled(timeout=SLOW_MS)
+    expect(unsent).to_be_hidden()
 
 
 def test_modify_runs_what_the_person_changed_and_the_receipt_appears(

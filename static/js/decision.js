@@ -55,8 +55,12 @@
     row.append(`${label} stays ${field.value}. The gate works it out anew: ask it, or change it too.`, ask);
     return row;
   };
+  // Leaving a field says "changed" a second time: what is shown stays, or a click on it would find it gone.
+  let compared = "";
   const compare = () => {
-    if (!diff) return;
+    const now = fields.map((field) => field.value).join("\n");
+    if (!diff || compared === now) return;
+    compared = now;
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
     // An amount that follows from the others is named too when it alone stays as it was.

@@ -14,6 +14,33 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 DESK: ViewportSize = {"width": 1440, "height": 900}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 GRAVE = {"serious", "critical"}
+# Elements whose content is wider than they are, and codes that break within a word.
+SPILT = """() => {
+  const all = [...document.querySelectorAll("main *")];
+  const seen = all.filter((node) => !node.closest(".sr, svg, thead, .lanes"));
+  const spills = (node) => {
+    const style = getComputedStyle(node);
+    const isOpen = style.overflowX === "visible" && style.display !== "inline";
+    return isOpen && node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1;
+  };
+  const breaks = (node) => {
+    const text = node.firstChild;
+    if (text?.nodeType !== Node.TEXT_NODE) return false;
+    const range = document.createRange();
+    let last = null;
+    return [...text.data].some((letter, at) => {
+      range.setStart(text, at);
+      range.setEnd(text, at + 1);
+      const box = range.getBoundingClientRect();
+      const isNext = last !== null && box.width > 0 && box.top > last.top + 4;
+      if (box.width > 0) last = box;
+      return isNext && /\\w/.test(letter) && /\\w/.test(text.data[at - 1]);
+    });
+  };
+  const words = (node) => `${node.tagName}.${node.className}: ${node.textContent.trim().slice(0, 60)}`;
+  const codes = seen.filter((node) => node.matches(".code, .badge"));
+  return [...seen.filter(spills), ...codes.filter(breaks)].map(words);
+}"""
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 
 
@@ -103,3 +130,23 @@ def test_every_page_is_accessible_and_fits(
     context.close()
     assert not found, "\n".join(found)
     assert not said, said
+
+
+@pytest.mark.parametrize("width", [390, 720, 1024, 1440])
+def test_nothing_spills_over_and_no_code_breaks_without_script(
+    browser: Browser,
+    console: Console,
+    addresses: list[str],
+    width: int,
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=False)
+    page = context.new_page()
+    console.sign_in(page)
+    found = []
+    for path in addresses:
+        page.goto(f"{console.url}{path}")
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{path} is too wide")
+        found += [f"{path} {spilt}" for spilt in page.evaluate(SPILT)]
+    context.close()
+    assert not found, "\n".join(found)

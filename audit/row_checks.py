@@ -20,6 +20,7 @@ from audit.models import LedgerEntry
 
 SETTING = "DIR_ROW_CHECKS"
 STREAMS_AT_ONCE = 200
+ENTRIES_AT_ONCE = 500
 ASKED_AGAIN = 3
 LONGEST_SHOWN = 80
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
@@ -149,6 +150,45 @@ class FlowRows:
             if not (found := safely(self.compare, fresh, tenants)):
                 return []
         return found
+
+
+class LastingRows:
+    """The base of checks on rows that are about no flow: what entries say is held, and compared at the end.
+
+    The server may write while the walk goes on. So newer entries are read before rows are compared, and once
+    more where something was found.
+    """
+
+    kinds: frozenset[Kind] = frozenset()
+    not_proved: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+    def see(self, entry: Entry) -> Iterable[Break]:
+        """Take the entry; nothing is compared yet."""
+        self.take(entry)
+        return ()
+
+    def finish(self) -> Iterator[Break]:
+        """Compare every row, again where the server has written meanwhile."""
+        found: list[Break] = []
+        for _ in range(ASKED_AGAIN):
+            newer = LedgerEntry.objects.filter(id__gt=self._began_at, kind__in=list(self.kinds))
+            for row in newer.order_by("id").iterator(chunk_size=ENTRIES_AT_ONCE):
+                self.take(Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, row.payload))
+            found = self.compare()
+            if not found:
+                return
+        yield from found
+
+    def take(self, entry: Entry) -> None:
+        """Hold what the entry says; it may come more than once."""
+        raise NotImplementedError
+
+    def compare(self) -> list[Break]:
+        """The findings of all rows."""
+        raise NotImplementedError
 
 
 def safely(

@@ -196,6 +196,7 @@ DIR_ROW_CHECKS = [
     "runtime.queries.flow_rows.FlowRowCheck",
     "runtime.queries.registry_rows.RegistryRowCheck",
     "runtime.queries.people_rows.PeopleRowCheck",
+    "runtime.queries.history_rows.HistoryRowCheck",
     "escalations.row_checks.EscalationRowCheck",
 ]
 

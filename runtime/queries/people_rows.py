@@ -1,6 +1,6 @@
 """The accounts of people against the entries of their streams, for `verify_ledger`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 from audit import row_checks
 from audit.chain import Break
 from audit.events import Kind
-from audit.models import LedgerEntry
 from audit.permissions import Role
 from audit.row_checks import Entry, Found
 
@@ -25,33 +24,18 @@ class _Account:
     is_active: bool = True
 
 
-class PeopleRowCheck:
+class PeopleRowCheck(row_checks.LastingRows):
     """Who may sign in, and with which roles: nobody whom no entry has added."""
 
     kinds = _KINDS
     not_proved: Sequence[str] = ("auth_user: passwords and names; groups that are no roles",)
 
     def __init__(self) -> None:
-        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        super().__init__()
         self._accounts: dict[int, _Account] = {}
 
-    def see(self, entry: Entry) -> Iterable[Break]:
+    def take(self, entry: Entry) -> None:
         """Follow a person's roles."""
-        self._take(entry)
-        return ()
-
-    def finish(self) -> Iterator[Break]:
-        """Compare the accounts, again where one was changed meanwhile."""
-        found: list[Break] = []
-        for _ in range(row_checks.ASKED_AGAIN):
-            for row in LedgerEntry.objects.filter(id__gt=self._began_at, kind__in=_KINDS).order_by("id"):
-                self._take(Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, row.payload))
-            found = self._compare()
-            if not found:
-                return
-        yield from found
-
-    def _take(self, entry: Entry) -> None:
         said = entry.payload
         held = self._accounts.get(said["user_id"])
         if held is not None and held.last.seq >= entry.seq:
@@ -64,7 +48,8 @@ class PeopleRowCheck:
             roles = held.roles.union(said["gained"]).difference(said["lost"])
             self._accounts[said["user_id"]] = replace(held, last=entry, roles=roles)
 
-    def _compare(self) -> list[Break]:
+    def compare(self) -> list[Break]:
+        """Compare the accounts."""
         found, left = Found(), dict(self._accounts)
         for user in User.objects.prefetch_related("groups").order_by("pk"):
             account = left.pop(user.pk, None)

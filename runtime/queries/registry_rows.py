@@ -12,7 +12,6 @@ from django.db.models import Count, Max, Q, Sum
 from audit import row_checks
 from audit.chain import Break, Fault
 from audit.events import Kind
-from audit.models import LedgerEntry
 from audit.row_checks import Entry, Found
 from runtime.contracts.states import STANDING, AgentStatus, ReservationState
 from runtime.models import (
@@ -67,7 +66,7 @@ _SUBJECTS: Mapping[Kind, Sequence[tuple[str, tuple[str, ...]]]] = {
 _KINDS = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED})
 
 
-class RegistryRowCheck:
+class RegistryRowCheck(row_checks.LastingRows):
     """Agents, manifests, kinds, keys, targets, facts, memory, resources, guards and stops."""
 
     kinds = _KINDS
@@ -76,14 +75,14 @@ class RegistryRowCheck:
     )
 
     def __init__(self) -> None:
-        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        super().__init__()
         self._last: dict[tuple[str, str, Name], Entry] = {}
         self._facts: dict[tuple[str, str], Entry] = {}
         self._versions: list[Entry] = []
 
     def see(self, entry: Entry) -> Iterator[Break]:
         """Keep the last entry about each subject; compare versions of facts as they pass."""
-        self._take(entry)
+        self.take(entry)
         if entry.kind == Kind.FACT_WRITTEN:
             self._versions.append(entry)
             if len(self._versions) >= VERSIONS_AT_ONCE:
@@ -92,15 +91,10 @@ class RegistryRowCheck:
     def finish(self) -> Iterator[Break]:
         """Compare every row with the last entry about it, again where the server has written meanwhile."""
         yield from self._compare_versions()
-        found: list[Break] = []
-        for _ in range(row_checks.ASKED_AGAIN):
-            self._catch_up()
-            found = self._compare()
-            if not found:
-                return
-        yield from found
+        yield from super().finish()
 
-    def _take(self, entry: Entry) -> None:
+    def take(self, entry: Entry) -> None:
+        """Keep the last entry about each subject."""
         said = entry.payload
         if entry.kind == Kind.FACT_WRITTEN:
             key = (entry.tenant, said["path"])
@@ -114,11 +108,6 @@ class RegistryRowCheck:
                 held = self._last.get(place)
                 if held is None or _is_later(entry, held):
                     self._last[place] = entry
-
-    def _catch_up(self) -> None:
-        newer = LedgerEntry.objects.filter(id__gt=self._began_at, kind__in=list(_KINDS)).order_by("id")
-        for row in newer.iterator(chunk_size=VERSIONS_AT_ONCE):
-            self._take(Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, row.payload))
 
     def _of(self, word: str) -> dict[tuple[str, Name], Entry]:
         return {(tenant, name): entry for (tenant, held, name), entry in self._last.items() if held == word}
@@ -151,7 +140,8 @@ class RegistryRowCheck:
             found.same(entry, "factversion.writer", said["writer"], row[2])
         return found.breaks
 
-    def _compare(self) -> list[Break]:
+    def compare(self) -> list[Break]:
+        """Compare table after table; one that cannot be read is a finding."""
         found = Found()
         for compare in (
             self._agents,

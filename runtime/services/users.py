@@ -1,6 +1,7 @@
 """People who may sign in: they are added and deactivated from a shell, never by a form."""
 
 from collections.abc import Collection
+from datetime import datetime
 
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
@@ -31,8 +32,9 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
         for role in sorted(roles):
             user.groups.add(Group.objects.get_or_create(name=role.value)[0])
         added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
-        memberships.note(user=user, at=clock.now())
-        _record(tenant, user, actor, added)
+        at = clock.now()
+        memberships.note(user=user, at=at)
+        _record(tenant, user, actor, added, at=at)
         return user
 
     return races.run(work)
@@ -50,7 +52,7 @@ def set_password(*, tenant: str, name: str, password: str, actor: str) -> User |
             return weakness
         user.set_password(password)
         user.save(update_fields=["password"])
-        _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk))
+        _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk), at=clock.now())
         _end_sessions(user)
         return user
 
@@ -70,8 +72,9 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
         if user.is_active:
             user.is_active = False
             user.save(update_fields=["is_active"])
-            memberships.note(user=user, at=clock.now())
-            _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk))
+            at = clock.now()
+            memberships.note(user=user, at=at)
+            _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
         _end_sessions(user)
         return user
 
@@ -96,8 +99,8 @@ def _unfit(detail: str) -> Problem:
     return Problem(status=422, code="INVALID_REQUEST", detail=detail)
 
 
-def _record(tenant: str, user: User, actor: str, event: events.Event) -> None:
-    ledger.append_to(tenant=tenant, stream=f"user:{user.pk}", actor=actor, at=clock.now(), events=[event])
+def _record(tenant: str, user: User, actor: str, event: events.Event, *, at: datetime) -> None:
+    ledger.append_to(tenant=tenant, stream=f"user:{user.pk}", actor=actor, at=at, events=[event])
 
 
 def _end_sessions(user: User) -> None:

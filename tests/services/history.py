@@ -1,6 +1,6 @@
 """A finished history with everything in it: what the tamper cases are tried on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,9 @@ from audit.permissions import Role
 from escalations.contracts import Action
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.services import agents, credentials, memory, stops, users
+from runtime.models import Agent
+from runtime.queries import ownership as owner_queries
+from runtime.services import agents, credentials, memory, ownership, registration, stops, users
 from tests import builders, factories
 from tests.services import book, stock, trade, watch
 from tests.services.book import REFUSE, Book
@@ -62,6 +64,25 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     )
 
 
+def _other_owner() -> None:
+    """One change that another admin agreed to, one that was dropped, and one that waits."""
+    ada, bob = (f"user:{_person(name, Role.ADMIN).pk}" for name in ("ada", "bob"))
+    for owner, by, end in (
+        ("bob", ada, ownership.agree),
+        ("ada", bob, ownership.drop),
+        ("olivia", ada, None),
+    ):
+        agent = Agent.objects.get(agent_id="analyst")
+        seen = registration.profile_of(agent)
+        wanted = replace(seen, owner=owner)
+        _good(registration.edit(tenant="default", agent_id="analyst", seen=seen, wanted=wanted, actor=by))
+        change = owner_queries.get_asked(agent=agent)
+        assert change is not None
+        if end is not None:
+            other = bob if by == ada else ada
+            _good(end(tenant="default", agent_id="analyst", change_pk=change.pk, actor=other))
+
+
 _GRANTS: dict[str, Any] = {"memory_scopes": [{"scope": "desk", "access": "WRITE"}]}
 
 
@@ -74,6 +95,7 @@ def _registry(desk: factories.Desk) -> None:
     spare = credentials.issue_feed_key(tenant="default", feed="spare", prefix="spare.", actor="user:1")
     assert isinstance(spare, credentials.IssuedKey)
     _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))
+    _other_owner()
     _person("left", Role.ADMIN)
     _good(users.deactivate(tenant="default", name="left", actor="user:1"))
     agents.set_status(

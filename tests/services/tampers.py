@@ -1,6 +1,7 @@
 """The tamper cases: what somebody with the database's own rights may change, one at a time."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -23,8 +24,10 @@ from runtime.models import (
     Intent,
     Key,
     Manifest,
+    Membership,
     MemoryItem,
     Outcome,
+    OwnerChange,
     Pack,
     PolicyKind,
     Proposal,
@@ -260,6 +263,17 @@ def _flow_without_entries(told: History) -> None:
     row.save(force_insert=True)
 
 
+def _membership_of_left(**moved: timedelta) -> Case:
+    def change(told: History) -> None:
+        row = Membership.objects.get(pk=_left_pk())
+        shifted = {name: getattr(row, name) + by for name, by in moved.items()}
+        if "since" not in shifted and shifted["until"] < row.since:
+            shifted["since"] = shifted["until"]
+        _set(Membership, row.pk, **shifted)
+
+    return change
+
+
 CASES: Mapping[str, Case] = {
     "entry: body": _entry("body = %s", b"{}"),
     "entry: body and hash": _rehash,
@@ -305,6 +319,30 @@ CASES: Mapping[str, Case] = {
     "user: one that nobody added": lambda told: User.objects.create(username="mallory").save(),
     "user: made an admin": _promoted,
     "user: made a superuser": lambda told: _all_of(User, is_superuser=True),
+    "membership: ended a month before": _membership_of_left(until=timedelta(days=-30)),
+    "membership: began a month later": _membership_of_left(since=timedelta(days=-30), until=timedelta(0)),
+    "membership: in another group": lambda told: _set(Membership, _left_pk(), group="auditor"),
+    "membership: taken back": lambda told: _set(Membership, _left_pk(), until=None),
+    "membership: one gone": lambda told: _drop_of(Membership, _left_pk()),
+    "membership: all gone": _gone(Membership),
+    "membership: one that nobody gave": lambda told: _forged_membership(),
+    "owner change: another owner before": lambda told: _agreed(owner_before="eve"),
+    "owner change: agreed by another": lambda told: _agreed(agreed_by="user:999"),
+    "owner change: long ago": lambda told: _agreed(agreed_at=clock.now() - timedelta(days=30)),
+    "owner change: asked long ago": lambda told: _agreed(asked_at=clock.now() - timedelta(days=30)),
+    "owner change: dropped, not agreed to": lambda told: _agreed(
+        agreed_by="", agreed_at=None, dropped_by="user:999", dropped_at=clock.now()
+    ),
+    "owner change: asked by another": lambda told: _set(
+        OwnerChange, OwnerChange.objects.get(agreed_at=None, dropped_at=None).pk, asked_by="user:999"
+    ),
+    "owner change: one gone": lambda told: _drop_of(
+        OwnerChange, OwnerChange.objects.get(owner_after="bob").pk
+    ),
+    "owner change: all gone": _gone(OwnerChange),
+    "owner change: one that nobody asked for": _inserted(
+        OwnerChange, owner_after="mallory", dropped_by="user:1", dropped_at=clock.now()
+    ),
     "stream of a person, and its head": _persons_stream_and_head,
     "decision.approver": lambda told: _all_of(Decision, approver=User.objects.get(username="left")),
     "decision.justification": _row(Decision, justification="I was told to."),
@@ -351,6 +389,24 @@ UNPROVABLE: Mapping[str, Case] = {
     "another approver in row, entry, chain and head": _approver_throughout,
     "a stream of its own, forged with its head": _forged_stream,
 }
+
+
+def _left_pk() -> int:
+    """The membership of somebody who was an admin."""
+    return int(Membership.objects.get(user__username="left", group="admin").pk)
+
+
+def _drop_of(model: Any, pk: Any) -> None:
+    assert model.objects.filter(pk=pk).delete()[0] == 1
+
+
+def _forged_membership() -> None:
+    user, now = User.objects.get(username="olivia"), clock.now()
+    Membership.objects.create(user=user, group="admin", since=now - timedelta(days=9), until=now)
+
+
+def _agreed(**columns: Any) -> None:
+    assert OwnerChange.objects.filter(owner_after="bob").update(**columns) == 1
 
 
 def _set(model: Any, pk: Any, **columns: Any) -> None:

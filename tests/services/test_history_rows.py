@@ -1,0 +1,81 @@
+"""Histories of groups and owners that are as they were recorded, however they came about, are no finding."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from audit import findings
+from audit.permissions import Role
+from runtime.contracts.problem import Problem
+from runtime.models import Agent, Membership, OwnerChange
+from runtime.queries import clock
+from runtime.services import memberships, registration, users
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> User:
+    return add("ada", Role.ADMIN)
+
+
+def add(name: str, role: Role) -> User:
+    added = users.add(tenant="default", name=name, password="a long phrase", roles=[role], actor="system")
+    assert isinstance(added, User), added
+    return added
+
+
+def found() -> list[str]:
+    return [item.detail for item in findings.verify_all().findings]
+
+
+def test_groups_that_come_and_go_past_the_console(ada: User) -> None:
+    group = Group.objects.create(name="traders")
+    for change in (ada.groups.add, ada.groups.remove, ada.groups.add):
+        change(group)
+        assert memberships.note_one(ada.pk)
+    assert Membership.objects.filter(user=ada, group="traders").count() == 2
+    assert found() == []
+    Membership.objects.filter(user=ada, group="traders", until=None).delete()
+    assert found() == [f"the row of user {ada.pk} in the group traders is not there"]
+
+
+def test_an_account_that_was_deactivated_keeps_its_past(ada: User) -> None:
+    users.deactivate(tenant="default", name="ada", actor="system")
+    assert found() == []
+    now = clock.now()
+    Membership.objects.update(since=now - timedelta(days=9), until=now - timedelta(days=8))
+    assert [detail.split(" is ")[0] for detail in found()] == [
+        f"user {ada.pk} in the group admin: since",
+        f"user {ada.pk} in the group admin: until",
+    ]
+
+
+def test_a_group_that_is_no_role_may_be_older_than_the_entries(ada: User) -> None:
+    Membership.objects.create(user=ada, group="traders", since=ada.date_joined)
+    assert found() == []
+    Membership.objects.create(user=ada, group="senior", since=ada.date_joined)
+    assert found() == [f"no entry records user {ada.pk} in the group senior"]
+
+
+def test_the_only_admin_changes_the_owner_at_once(ada: User) -> None:
+    profile = registration.Profile(owner="ada", mission="Wait.", review_on=None)
+    registered = registration.register(
+        tenant="default", agent_id="solo", role="EXECUTOR", profile=profile, actor=f"user:{ada.pk}"
+    )
+    assert isinstance(registered, Agent), registered
+    add("olivia", Role.OPERATOR)
+    seen = registration.profile_of(registered)
+    wanted = registration.Profile(owner="olivia", mission=seen.mission, review_on=seen.review_on)
+    edited = registration.edit(
+        tenant="default", agent_id="solo", seen=seen, wanted=wanted, actor=f"user:{ada.pk}"
+    )
+    assert not isinstance(edited, Problem), edited
+    assert OwnerChange.objects.get().solo
+    assert found() == []
+    OwnerChange.objects.update(solo=False, agreed_by="user:999")
+    assert [detail.split(" is ")[0] for detail in found()] == [
+        "a change of owner of solo: agreed_by",
+        "a change of owner of solo: solo",
+    ]

@@ -244,6 +244,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.REQUEST_REFUSED: Presenter(
             "cross", Lane.SYSTEM, "Request refused", says("{path} was refused: {code}.")
         ),
+        Kind.GROUP_ADDED: Presenter("user", Lane.SYSTEM, "Group created", says("{name}, without members.")),
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", sentences.roles),
         Kind.USER_DEACTIVATED: Presenter(
             "user", Lane.SYSTEM, "User deactivated", says("User {user_id} can no longer sign in.")

@@ -145,7 +145,8 @@ def whatif(payload: Mapping[str, Any]) -> str:
 
 def groups(payload: Mapping[str, Any]) -> str:
     parts = [f"{word} {', '.join(payload[word])}" for word in ("gained", "lost") if payload[word]]
-    return f"User {payload['user_id']} {' and '.join(parts)}; noticed, not done here."
+    noticed = "" if payload.get("done_here") else "; noticed, not done here"
+    return f"User {payload['user_id']} {' and '.join(parts)}{noticed}."
 
 
 def reserved(payload: Mapping[str, Any]) -> str:

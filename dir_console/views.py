@@ -46,6 +46,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Memory", "/memory/", "layers"),
             ("Policy kinds", "/kinds/", "kind"),
             ("Targets", "/targets/", "bolt"),
+            ("People", "/people/", "user"),
         ),
     ),
     ("Prove", (("Ledger", "/ledger/", "ledger"),)),

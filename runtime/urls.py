@@ -13,6 +13,7 @@ from runtime.views import (
     ledger,
     manifest_pages,
     memory,
+    people,
     reservations,
     reviews,
     stops,
@@ -75,5 +76,9 @@ urlpatterns = [
     path("reviews/<uuid:review_id>/close/", reviews.close, name="close-review"),
     path("reviews/guards/<str:guard_id>/on/", reviews.switch_on, name="switch-guard-on"),
     path("reviews/guards/<str:guard_id>/off/", reviews.switch_off, name="switch-guard-off"),
+    path("people/", people.index, name="people"),
+    path("people/groups/", people.make_group, name="make-group"),
+    path("people/groups/<int:group>/members/", people.join, name="join-group"),
+    path("people/groups/<int:group>/members/<int:user>/leave/", people.leave, name="leave-group"),
     path("ledger/", ledger.index, name="ledger"),
 ]

@@ -90,6 +90,7 @@ class Kind(StrEnum):
     EPOCH_RESTORED = "epoch:restored"
     EPOCH_BEGUN = "epoch:begun"
     REQUEST_REFUSED = "request:refused"
+    GROUP_ADDED = "group:added"
     USER_ADDED = "user:added"
     USER_DEACTIVATED = "user:deactivated"
     USER_ROLES_CHANGED = "user:roles_changed"

@@ -278,13 +278,21 @@ class UserDeactivated(Event):
     user_id: int
 
 
+class GroupAdded(Event):
+    """A group without people, which may own agents; by an admin, or for the owner that a pack names."""
+
+    kind = Kind.GROUP_ADDED
+    name: Text
+
+
 class UserRolesChanged(Event):
-    """Noticed: somebody changed a user's groups past this console."""
+    """A user's groups are others. Noticed only, where somebody changed them past this console."""
 
     kind = Kind.USER_ROLES_CHANGED
     user_id: int
     gained: Names
     lost: Names
+    done_here: bool = False
 
 
 class PayloadErased(Event):

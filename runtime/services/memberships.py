@@ -10,7 +10,7 @@ from runtime.models import Membership
 from runtime.queries import clock
 
 
-def note(*, user: User, at: datetime) -> events.UserRolesChanged | None:
+def note(*, user: User, at: datetime, done_here: bool = False) -> events.UserRolesChanged | None:
     """Bring the history of a user up to `at`, in the caller's transaction; what has changed, or None.
 
     The caller holds the user's row. Who may not sign in holds nothing.
@@ -23,7 +23,9 @@ def note(*, user: User, at: datetime) -> events.UserRolesChanged | None:
     Membership.objects.bulk_create([Membership(user=user, group=name, since=at) for name in gained])
     if now == before:
         return None
-    return events.UserRolesChanged(user_id=user.pk, gained=tuple(gained), lost=tuple(sorted(before - now)))
+    return events.UserRolesChanged(
+        user_id=user.pk, gained=tuple(gained), lost=tuple(sorted(before - now)), done_here=done_here
+    )
 
 
 def note_one(pk: int) -> bool:

@@ -24,6 +24,7 @@ from runtime.queries import clock, places
 from runtime.queries import kinds as kind_queries
 from runtime.queries import manifests as manifest_queries
 from runtime.services import (
+    groups,
     guards,
     kinds,
     manifests,
@@ -304,7 +305,17 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
         loading.warnings.append(
             f"{given.agent_id} is registered with another role, owner or mission: left as it is"
         )
+    if agent.owner == given.owner:
+        _make_owner(loading, given.owner)
     return agent, _store_manifest(loading, agent, given.manifest)
+
+
+def _make_owner(loading: _Loading, name: str) -> None:
+    """An owner whom nobody knows becomes an empty group, so that people can be put into it."""
+    added = groups.make_owner(name=name)
+    if added is not None:
+        loading.registered.append(f"group {name}, without members")
+        loading.entries[_SYSTEM].append(added)
 
 
 def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract) -> Manifest:

@@ -140,7 +140,7 @@ def _profile_violations(wanted: Profile, *, before: Profile | None) -> list[Viol
     found = []
     stays = before is not None and before.owner == wanted.owner
     if not stays and not _is_owner(wanted.owner):
-        said = "Name a user who is active or a group, exactly as it is written."
+        said = "No active user and no group has this name. Choose one of the list."
         found.append(Violation(pointer="owner", message=said))
     if not 0 < len(wanted.mission) <= LONGEST_MISSION or "\x00" in wanted.mission:
         said = f"Say in at most {LONGEST_MISSION} characters what the agent is for."

@@ -210,12 +210,16 @@ def _form(
     status: int = 200,
     summary: str = "",
 ) -> HttpResponse:
+    users, groups = people.list_owners()
+    owner = given.get("owner", "")
     context: dict[str, Any] = {
         "agent": agent,
         "given": given,
         "errors": {**_ERRORS, **errors},
         "summary": summary,
         "roles": AgentRole.values(),
-        "owners": people.list_owners(),
+        "users": users,
+        "groups": groups,
+        "is_known": not owner or owner in users or owner in groups,
     }
     return render(request, "runtime/agent_form.html", context, status=status)

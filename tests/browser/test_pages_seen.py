@@ -85,6 +85,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/reviews/",
         str(review),
         "/targets/",
+        "/people/",
         "/kinds/",
         "/kinds/ADJUST_POSITION/",
         "/kinds/ADJUST_POSITION/new/",

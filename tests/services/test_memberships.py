@@ -65,7 +65,12 @@ def test_what_is_changed_past_the_console_counts_before_and_after_it_is_noticed(
     assert memberships.groups_of(user_pk=bob.pk, at=clock.now()) == {"operator", "desk"}
     noticed = LedgerEntry.objects.get(kind="user:roles_changed")
     assert (noticed.stream, noticed.actor) == (f"user:{bob.pk}", "system")
-    assert noticed.payload == {"user_id": bob.pk, "gained": ["desk"], "lost": ["operator"]}
+    assert noticed.payload == {
+        "user_id": bob.pk,
+        "gained": ["desk"],
+        "lost": ["operator"],
+        "done_here": False,
+    }
 
 
 def test_commands_leave_nothing_to_notice() -> None:

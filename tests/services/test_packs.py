@@ -4,6 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
@@ -14,6 +15,7 @@ from runtime.contracts.problem import Problem
 from runtime.models import Agent, Fact, FactVersion, Guard, Manifest, Pack, PolicyKind, Target
 from runtime.services import kinds, manifests, packs, races
 from runtime.services.packs import Loaded, Refused
+from tests import factories
 
 pytestmark = pytest.mark.django_db
 DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
@@ -58,13 +60,15 @@ def kinds_of(stream: str) -> list[str]:
 def test_registers_everything_and_records_it() -> None:
     found = load(activate=False)
     assert found.changed
-    assert found.registered == ("TRADE 1.0.0", "agent trader", "manifest trader 1.0.0")
+    group = "group desk, without members"
+    assert found.registered == ("TRADE 1.0.0", "agent trader", group, "manifest trader 1.0.0")
     assert found.activated == ()
     assert kinds_of("system") == [
         "target:configured",
         "fact:written",
         "fact:written",
         "kind:registered",
+        "group:added",
         "pack:loaded",
     ]
     assert kinds_of("agent:trader") == ["agent:registered", "manifest:registered"]
@@ -87,6 +91,21 @@ def test_activates_kinds_and_manifests_and_records_it() -> None:
     assert agent.active_manifest.version == "1.0.0"
     assert kinds_of("system")[-2:] == ["kind:activated", "pack:loaded"]
     assert kinds_of("agent:trader")[-1] == "manifest:activated"
+
+
+def test_an_owner_whom_people_know_is_left_as_it_is() -> None:
+    factories.user("desk")
+    load()
+    assert not Group.objects.filter(name="desk").exists()
+    assert "group:added" not in kinds_of("system")
+
+
+def test_an_owner_who_was_changed_since_makes_no_group() -> None:
+    load()
+    Group.objects.all().delete()
+    Agent.objects.update(owner="somebody")
+    assert load().registered == ()
+    assert not Group.objects.exists()
 
 
 def test_the_same_bytes_change_nothing() -> None:

@@ -88,6 +88,8 @@ def standing(db: None) -> dict[str, str]:
         "name": "broker",
         "key_id": desk.session.key.key_id,
         "change": str(change.pk),
+        "group": str(Group.objects.get_or_create(name="desk")[0].pk),
+        "user": str(factories.user("member", groups=("desk",)).pk),
     }
 
 
@@ -119,6 +121,7 @@ def snapshot() -> dict[str, object]:
             PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
         ),
         "users": User.objects.count(),
+        "groups": list(Group.objects.order_by("pk").values_list("name", "user")),
         "reviews": list(Review.objects.values_list("pk", "state")),
         "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
         "statements": EffectStatement.objects.count(),

@@ -50,7 +50,7 @@ def test_an_admin_registers_an_agent(admin: Client) -> None:
     ("field", "value", "words"),
     [
         ("agent_id", "two words", "An id is up to 64"),
-        ("owner", "nobody", "Name a user who is active or a group"),
+        ("owner", "nobody", "No active user and no group has this name"),
         ("mission", "", "Say in at most 2000"),
         ("role", "KING", "Choose one of the roles"),
         ("review_on", "soon", "Write the date as YYYY-MM-DD"),

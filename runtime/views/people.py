@@ -1,0 +1,66 @@
+"""People, their roles, and the groups that own agents. Admins make groups; roles come from a shell."""
+
+from django.contrib import messages
+from django.contrib.auth.models import Group
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.queries.pages import people
+from runtime.services import groups
+from runtime.views import reading, refusing
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """Everybody who may sign in, and every group that is no role."""
+    context = {
+        "people": people.list_people(),
+        "groups": people.list_groups(tenant=tenant_of(request.user)),
+        "is_admin": Role.ADMIN in roles_of(request.user),
+        "longest_name": groups.LONGEST_NAME,
+    }
+    return render(request, "runtime/people.html", context)
+
+
+@require_POST
+@require(Role.ADMIN)
+def make_group(request: HttpRequest) -> HttpResponse:
+    """A new group without people."""
+    name = request.POST.get("name", "").strip()
+    answer = groups.make(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
+    return _answered(request, answer, "{group} is created. Add its members.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def join(request: HttpRequest, group: int) -> HttpResponse:
+    """One more person in a group."""
+    answer = groups.join(
+        tenant=tenant_of(request.user),
+        group_pk=group,
+        user_pk=reading.whole(request.POST.get("user", "")) or 0,
+        actor=actor_of(request.user),
+    )
+    return _answered(request, answer, "The member is added to {group}.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def leave(request: HttpRequest, group: int, user: int) -> HttpResponse:
+    """One person less in a group."""
+    answer = groups.leave(
+        tenant=tenant_of(request.user), group_pk=group, user_pk=user, actor=actor_of(request.user)
+    )
+    return _answered(request, answer, "The member is removed from {group}.")
+
+
+def _answered(request: HttpRequest, answer: Group | Problem, done: str) -> HttpResponse:
+    if isinstance(answer, Problem):
+        return refusing.page(request, answer, back=reverse("people"))
+    messages.success(request, done.format(group=answer.name))
+    return redirect("people")

@@ -48,7 +48,7 @@
     const label = field.closest(".field").querySelector("label").textContent;
     const ask = document.createElement("button");
     ask.type = "button";
-    ask.className = "btn quiet";
+    ask.className = "btn";
     ask.textContent = "Work it out";
     ask.dataset.workOut = "";
     row.className = "row";

@@ -1,9 +1,9 @@
 """Reads of the ledger: entries by their kinds, and texts by their commitments."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from audit import canonical
 from audit.events import Kind
@@ -17,6 +17,16 @@ def list_payloads(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[
     """
     rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds))
     return readable(rows.order_by("seq"))
+
+
+def list_payloads_of(
+    *, tenant: str, streams: Mapping[str, Collection[Kind]]
+) -> list[tuple[Kind, dict[str, Any]]]:
+    """The same for several streams with their own kinds, in one query; oldest first."""
+    wanted = Q(pk__in=())
+    for stream, kinds in streams.items():
+        wanted |= Q(tenant=tenant, stream=stream, kind__in=list(kinds))
+    return readable(LedgerEntry.objects.filter(wanted).order_by("id"))
 
 
 def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:

@@ -20,6 +20,7 @@ from escalations.policy import Person
 from escalations.services import answering, deciding, revising
 from escalations.services.wishes import Wish
 from runtime.contracts import manifest as manifest_contract
+from runtime.contracts import pack as pack_contract
 from runtime.contracts import policy_kind as kind_contract
 from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
@@ -27,8 +28,8 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole
 from runtime.kernel import moments, versions
 from runtime.models import Agent, Flow, Key, PolicyKind, Session
-from runtime.queries import clock
-from runtime.services import contexts, facts, flows, intake, kinds, manifests, registration
+from runtime.queries import clock, places
+from runtime.services import contexts, facts, flows, intake, kinds, manifests, registration, targets
 from tests import builders
 
 TENANT = "default"
@@ -155,6 +156,30 @@ def change_manifest(agent_id: str, **fields: Any) -> None:
 def record(stream: str, *added: events.Event, actor: str, at: datetime) -> None:
     """Append entries to a stream that is not a flow, in the caller's transaction."""
     ledger.append_to(tenant=TENANT, stream=stream, actor=actor, at=at, events=added)
+
+
+def configure_target(name: str = "broker", **fields: Any) -> None:
+    """A target with its entry, as a pack configures it; what is not given stays as it is."""
+    row = places.get_target(tenant=TENANT, name=name)
+    held = (
+        {}
+        if row is None
+        else {
+            "base_url": row.base_url,
+            "secret_env": row.secret_env or None,
+            "refuses": places.refuses_of(row),
+            "honours_keys": row.honours_keys,
+            "health": row.health or None,
+        }
+    )
+    at = clock.now()
+    with transaction.atomic():
+        # Tests name addresses that no pack may, to see what becomes of a call there.
+        given = pack_contract.Target.model_construct(**{**_PLAIN_TARGET, **held, **fields})
+        record("system", *targets.store(tenant=TENANT, name=name, given=given, at=at), actor="system", at=at)
+
+
+_PLAIN_TARGET = pack_contract.Target(base_url="http://127.0.0.1:1").model_dump()
 
 
 def desk(

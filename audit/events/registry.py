@@ -158,6 +158,8 @@ class PackLoaded(Event):
 
 
 class TargetConfigured(Event):
+    """`secret_env` names the variable that holds the signing secret; entries of old have only `signed`."""
+
     kind = Kind.TARGET_CONFIGURED
     name: str
     base_url: str
@@ -165,6 +167,7 @@ class TargetConfigured(Event):
     refuses: Statuses = ()
     honours_keys: bool = False
     health: str | None = None
+    secret_env: str | None = None
 
 
 class FactWritten(Event):

@@ -23,9 +23,14 @@ class Place:
 NOWHERE = Place(base_url="")
 
 
+def get_target(*, tenant: str, name: str) -> Target | None:
+    """The row of a target; None where there is none of this name."""
+    return Target.objects.of(tenant).filter(name=name).first()
+
+
 def get_place(*, tenant: str, name: str) -> Place | None:
     """The place of a target; None where there is none of this name."""
-    row = Target.objects.of(tenant).filter(name=name).first()
+    row = get_target(tenant=tenant, name=name)
     return None if row is None else place_of(row)
 
 

@@ -5,16 +5,17 @@ comes from the entry, which is found by its stream and the ids in its payload: n
 entry is, and rows of every age can be compared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from audit import canonical, queries
 from audit.events import Kind, RowMismatched
-from runtime.models import Agent, Intent, Manifest, PolicyKind, Proposal, Verdict
+from runtime.models import Agent, Guard, Intent, Manifest, PolicyKind, Proposal, Target, Verdict
 
 _MOST_CONFIRMED = 10_000
 _NOT_RECORDED = ""
+_SYSTEM = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +36,19 @@ class Mismatch:
 
 @dataclass(frozen=True, kw_only=True)
 class OfFlow:
-    """The digests that a flow's entries hold: of each proposal, its verdict and its intent, by their ids."""
+    """The digests that a flow's entries hold: of each proposal, its verdict and its intent, by their ids.
+
+    And by name the last configuration of each target, since a flow may call any of them.
+    """
 
     proposals: Mapping[str, str] = field(default_factory=dict)
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     intents: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def compare_target(self, target: Target) -> Mismatch | None:
+        """Whether a target is where it was configured to be, signed for and trusted as it was then."""
+        return compare_target(target, self.targets.get(target.name))
 
     def compare_intent(self, intent: Intent) -> Mismatch | None:
         """Whether what would be sent to targets is what was accepted."""
@@ -67,21 +76,70 @@ class OfFlow:
 
 
 def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
-    """What the entries of one flow recorded, in one query."""
+    """What the entries of one flow recorded, and those about targets, in one query."""
     proposals: dict[str, str] = {}
     verdicts: dict[str, Mapping[str, Any]] = {}
     intents: dict[str, str] = {}
+    targets: dict[str, Mapping[str, Any]] = {}
     kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, Kind.INTENT_CREATED)
-    for kind, said in queries.list_payloads(tenant=tenant, stream=str(dfid), kinds=kinds):
+    streams = {str(dfid): kinds, _SYSTEM: (Kind.TARGET_CONFIGURED,)}
+    for kind, said in queries.list_payloads_of(tenant=tenant, streams=streams):
         # The first entry about a row counts: another one that came later is no second chance.
         match kind:
             case Kind.PROPOSAL_SUBMITTED:
                 proposals.setdefault(said["proposal_id"], said["proposal_digest"])
             case Kind.VERDICT_GIVEN:
                 verdicts.setdefault(said["proposal_id"], said)
+            case Kind.TARGET_CONFIGURED:
+                targets[said["name"]] = said  # configured anew, it is the last that counts
             case _:
                 intents.setdefault(said["intent_id"], said["request_digest"])
-    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents)
+    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets)
+
+
+def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:
+    """Each column of a target: its name, what the entry says, and what the row holds."""
+    yield "base_url", said["base_url"], row.base_url
+    yield "signed", said["signed"], bool(row.secret_env)
+    if said.get("secret_env") is not None:
+        yield "secret_env", said["secret_env"], row.secret_env
+    yield "refuses", canonical.encode(said.get("refuses", ())), _bytes(row.refuses)
+    yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
+    yield "health", said.get("health") or "", row.health
+
+
+def compare_target(row: Target, said: Mapping[str, Any] | None) -> Mismatch | None:
+    """Whether a target's row is what its last entry says; `said` is None where there is no entry."""
+    if said is None:
+        return Mismatch(
+            row="target",
+            row_id=row.name,
+            recorded=_NOT_RECORDED,
+            found=canonical.digest(row.base_url.encode()),
+        )
+    for name, recorded, stored in configured_columns(said, row):
+        if recorded != stored:
+            return Mismatch(
+                row=f"target.{name}",
+                row_id=row.name,
+                recorded=canonical.digest(str(recorded).encode()),
+                found=canonical.digest(str(stored).encode()),
+            )
+    return None
+
+
+def compare_guard(row: Guard) -> Mismatch | None:
+    """Whether a soft guard is the one that was configured last, in one query."""
+    said = queries.list_payloads(tenant=row.tenant, stream=_SYSTEM, kinds=(Kind.GUARD_CONFIGURED,))
+    recorded = [payload["digest"] for _, payload in said if payload["guard_id"] == row.guard_id]
+    return compare("guard.body", row.guard_id, recorded[-1] if recorded else _NOT_RECORDED, row.body)
+
+
+def compare_configured(row: Target) -> Mismatch | None:
+    """Whether a target is what was configured last, in one query; of a claim see `of_flow`."""
+    said = queries.list_payloads(tenant=row.tenant, stream=_SYSTEM, kinds=(Kind.TARGET_CONFIGURED,))
+    last = [payload for _, payload in said if payload["name"] == row.name]
+    return compare_target(row, last[-1] if last else None)
 
 
 def compare_manifest(agent: Agent, row: Manifest) -> Mismatch | None:
@@ -129,6 +187,10 @@ def _unlike(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None
     if found and recorded == found:
         return None
     return Mismatch(row=row, row_id=row_id, recorded=recorded, found=found)
+
+
+def _bytes(cell: object) -> object:
+    return bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell
 
 
 def _digest(body: object) -> str:

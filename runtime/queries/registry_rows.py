@@ -30,6 +30,7 @@ from runtime.models import (
     Stop,
     Target,
 )
+from runtime.queries import recorded
 
 VERSIONS_AT_ONCE = 500
 Name = tuple[str, ...]
@@ -244,10 +245,10 @@ class RegistryRowCheck(row_checks.LastingRows):
             found.same(end or entry, "key is revoked", end is not None, row["revoked_at"] is not None)
 
     def _deployment(self, found: Found) -> None:
-        targets = Target.objects.values_list("tenant", "name", "base_url", "secret_env")
-        for entry, (_, _, url, secret) in self._rows(found, "target", ((r[0], (r[1],), r) for r in targets)):
-            found.same(entry, "target.base_url", entry.payload["base_url"], url)
-            found.same(entry, "target is signed", entry.payload["signed"], bool(secret))
+        targets = ((row.tenant, (row.name,), row) for row in Target.objects.all())
+        for entry, row in self._rows(found, "target", targets):
+            for name, told, stored in recorded.configured_columns(entry.payload, row):
+                found.same(entry, f"target.{name}", told, stored)
         guards = Guard.objects.values_list("tenant", "guard_id", "body", "digest", "enabled")
         switches = self._of("guard switch")
         for entry, row in self._rows(found, "guard", ((r[0], (r[1],), r) for r in guards)):

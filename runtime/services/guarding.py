@@ -20,7 +20,8 @@ from runtime.contracts.guard import (
 from runtime.contracts.guard import FindingCode as Code
 from runtime.kernel.guards import lexical
 from runtime.models import GuardRun, PolicyKind, Proposal, Stop
-from runtime.queries import clock
+from runtime.queries import clock, places, recorded
+from runtime.queries.recorded import Mismatch
 from runtime.services import locks, races, reviews
 from runtime.services.execution import consulting
 from runtime.services.execution.consulting import Unanswered
@@ -30,6 +31,7 @@ MAX_TRIES = 3
 _PAUSE_S = 5
 _LEASE_MARGIN_S = 15
 _NO_REPORT = "whoever asked it did not report"
+_TAMPERED = "its row, or that of its target, is not what was recorded"
 _SWITCHED_OFF = "it was switched off before it looked"
 
 
@@ -71,7 +73,12 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
         return _fail(row, at=at, why=_SWITCHED_OFF)
     if row.tries >= MAX_TRIES:
         return _fail(row, at=at, why=_NO_REPORT)
+    if (wrong := recorded.compare_guard(row.guard)) is not None:
+        return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
     guard = Guard.from_bytes(bytes(row.guard.body))
+    target = places.get_target(tenant=row.tenant, name=guard.target) if guard.target else None
+    if target is not None and (wrong := recorded.compare_configured(target)) is not None:
+        return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
     if guard.guard is GuardKind.WEBHOOK and Stop.objects.filter(tenant=row.tenant, lifted_at=None).exists():
         return None  # nothing is called while everything is stopped
     lease_s = (guard.timeout_s or DEFAULT_TIMEOUT_S) + _LEASE_MARGIN_S
@@ -167,7 +174,7 @@ def _put_off(taken: Taken, answer: Unanswered) -> GuardRunState | None:
     return GuardRunState.PENDING
 
 
-def _fail(row: GuardRun, *, at: datetime, why: str) -> GuardRunState | None:
+def _fail(row: GuardRun, *, at: datetime, why: str, mismatch: Mismatch | None = None) -> GuardRunState | None:
     """End a run that got no answer, with an entry: the flow's story says that nobody looked."""
     flow = locks.lock_one(dfid=row.proposal.flow_id)
     if flow is None or not _end(
@@ -175,6 +182,8 @@ def _fail(row: GuardRun, *, at: datetime, why: str) -> GuardRunState | None:
     ):
         return None
     journal = Journal(flow=flow, actor=f"guard:{row.guard.guard_id}", at=at)
+    if mismatch is not None:
+        journal.add(mismatch.event())
     journal.add(
         events.GuardFailed(
             guard_id=row.guard.guard_id, proposal_id=str(row.proposal_id), tries=row.tries, why=why[:300]

@@ -3,24 +3,25 @@
 from datetime import datetime
 
 from django.db import transaction
+from pydantic import ValidationError
 
 from audit import events, ledger
 from runtime import ports
 from runtime.contracts.guard import Guard as GuardContract
 from runtime.contracts.problem import Problem
 from runtime.models import Guard, GuardRun, Proposal
-from runtime.queries import clock
+from runtime.queries import clock, recorded
 from runtime.services import races
 
 
 def configure(*, tenant: str, given: GuardContract, at: datetime) -> list[events.Event]:
-    """Store a guard of a pack, inside the caller's transaction; the entry, or none for the same again.
+    """Store a guard of a pack, inside the caller's transaction; the entry, or none where it is recorded so.
 
     A person's switch stays as it is: a repeated load must not turn on what somebody turned off.
     """
     body, digest = given.to_bytes(), given.digest
     row = Guard.objects.of(tenant).select_for_update().filter(guard_id=given.id).first()
-    if row is not None and row.digest == digest:
+    if row is not None and row.digest == digest and recorded.compare_guard(row) is None:
         return []
     values = {"kind": given.guard.value, "body": body, "digest": digest, "configured_at": at}
     Guard.objects.update_or_create(tenant=tenant, guard_id=given.id, defaults=values)
@@ -77,4 +78,8 @@ def ask(*, proposal: Proposal, at: datetime) -> None:
 
 
 def _kinds(guard: Guard) -> tuple[str, ...]:
-    return GuardContract.from_bytes(bytes(guard.body)).policy_kinds
+    """The kinds that it looks at; all where its row was rewritten, since its run says so and asks nobody."""
+    try:
+        return GuardContract.from_bytes(bytes(guard.body)).policy_kinds
+    except (ValidationError, TypeError):
+        return ()

@@ -5,21 +5,19 @@ Facts that exist, and an agent's status and budget, are never touched: the world
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Model
 
 from audit import canonical, events, ledger
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.pack import PackAgent
-from runtime.contracts.pack import Target as TargetContract
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import AgentRole
-from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource, Target
+from runtime.models import Agent, Fact, FactVersion, Manifest, Pack, PolicyKind, Resource
 from runtime.queries import clock, places
 from runtime.queries import kinds as kind_queries
 from runtime.queries import manifests as manifest_queries
@@ -33,6 +31,7 @@ from runtime.services import (
     races,
     registration,
     resources,
+    targets,
 )
 from runtime.services.pack_reading import Problem, Read
 
@@ -195,46 +194,9 @@ def _is_same(new: Contract, stored: Contract) -> bool:
 
 def _store_targets(loading: _Loading) -> None:
     for name, target in sorted(loading.read.pack.targets.items()):
-        values: dict[str, str | bytes | bool] = {
-            "base_url": target.base_url,
-            "secret_env": target.secret_env or "",
-            "refuses": canonical.encode(target.refuses),
-            "honours_keys": target.honours_keys,
-            "health": target.health or "",
-        }
-        row = Target.objects.of(loading.tenant).filter(name=name).first()
-        if row is None:
-            Target.objects.create(tenant=loading.tenant, name=name, configured_at=loading.at, **values)
-        elif _update(row, values):
-            Target.objects.filter(pk=row.pk).update(configured_at=loading.at)
-        else:
-            continue
-        loading.entries[_SYSTEM].append(_target_configured(name, target))
-
-
-def _target_configured(name: str, target: TargetContract) -> events.TargetConfigured:
-    return events.TargetConfigured(
-        name=name,
-        base_url=target.base_url,
-        signed=target.secret_env is not None,
-        refuses=target.refuses,
-        honours_keys=target.honours_keys,
-        health=target.health,
-    )
-
-
-def _update(row: Model, values: Mapping[str, str | bytes | bool]) -> bool:
-    changed = {name: value for name, value in values.items() if _plain(getattr(row, name)) != value}
-    for name, value in changed.items():
-        setattr(row, name, value)
-    if changed:
-        row.save(update_fields=list(changed))
-    return bool(changed)
-
-
-def _plain(value: object) -> object:
-    # A BinaryField is a memoryview on PostgreSQL.
-    return bytes(value) if isinstance(value, memoryview) else value
+        loading.entries[_SYSTEM] += targets.store(
+            tenant=loading.tenant, name=name, given=target, at=loading.at
+        )
 
 
 def _store_facts(loading: _Loading) -> None:

@@ -9,8 +9,7 @@ from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from runtime.contracts.guard import EmergencyStop, GuardRunState
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
-from runtime.models import Attempt, GuardRun, Intent, Review, Target
-from runtime.queries import clock
+from runtime.models import Attempt, GuardRun, Intent, Review
 from runtime.services import agents, execution, guarding
 from runtime.services.execution import Status
 from tests import factories
@@ -31,11 +30,7 @@ def target(settings: Settings) -> Iterator[targets.StandIn]:
 
 def desk_at(base_url: str) -> factories.Desk:
     desk = factories.desk()
-    Target.objects.update_or_create(
-        tenant=factories.TENANT,
-        name="broker",
-        defaults={"base_url": base_url, "configured_at": clock.now()},
-    )
+    factories.configure_target(base_url=base_url)
     return desk
 
 

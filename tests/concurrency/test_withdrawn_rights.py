@@ -8,8 +8,7 @@ from pytest_django.fixtures import Settings
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Intent, Manifest, Target
-from runtime.queries import clock
+from runtime.models import Attempt, Intent, Manifest
 from runtime.services import execution, manifests
 from tests import builders, factories
 from tests.adapters import targets
@@ -57,9 +56,7 @@ def test_no_call_begins_above_a_limit_that_was_in_force_before_it(
     real_db: str, target: targets.StandIn
 ) -> None:
     desk = factories.desk()
-    Target.objects.create(
-        tenant="default", name="broker", base_url=target.base_url, configured_at=clock.now()
-    )
+    factories.configure_target(base_url=target.base_url)
     for turn in range(ROUNDS):
         waiting = [accepted(desk) for _ in range(WORKERS)]
         tight, wide = f"1.{5 + 2 * turn}.0", f"1.{6 + 2 * turn}.0"

@@ -10,7 +10,7 @@ from audit import canonical
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from runtime.contracts.guard import GuardResult, GuardRunState
-from runtime.models import Flow, Guard, GuardRun, Review, Target, Verdict
+from runtime.models import Flow, Guard, GuardRun, Review, Verdict
 from runtime.queries import clock, replaying
 from runtime.queries import guards as queries
 from runtime.services import guarding, guards, stops
@@ -29,7 +29,7 @@ def desk() -> factories.Desk:
 
 
 def judge(base_url: str) -> None:
-    Target.objects.create(tenant=factories.TENANT, name="judge", base_url=base_url, configured_at=clock.now())
+    factories.configure_target("judge", base_url=base_url)
 
 
 def ask_webhook(desk: factories.Desk, settings: Settings, answering: targets.Answering) -> targets.StandIn:

@@ -8,9 +8,10 @@ from pytest_django.fixtures import Settings
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Intent, Target
+from runtime.models import Attempt, Intent
 from runtime.queries import doubts, kind_checks
 from runtime.services import packs
+from tests import factories
 from tests.services import effects, trade
 from tests.services.effects import AFTER_THE_EFFECT, Bank, attempt, walk
 
@@ -158,8 +159,8 @@ def test_a_key_is_not_sent_again_to_a_target_that_no_longer_honours_it(opening: 
     intent_id = desk.accept()
     if when == "before the next call":
         assert attempt(intent_id).status == "RETRY_LATER"
-    # By a way around the check of packs: a row of an older version, or an edited one.
-    Target.objects.update(honours_keys=False)
+    # By a way around the check of packs, as from an older version.
+    factories.configure_target(honours_keys=False)
     walk(intent_id)
     assert (bank.calls, bank.total) == (1, 1)
     assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
@@ -198,7 +199,7 @@ def test_no_route_follows_what_may_have_taken_effect(opening: Opening, action: s
 def test_a_kind_in_force_that_lost_its_ground_is_named(opening: Opening) -> None:
     opening(knows_keys=True, on_unknown="resend", honours_keys=True)
     assert not kind_checks.check_in_force(app_configs=None, databases=["default"])
-    Target.objects.update(honours_keys=False)
+    factories.configure_target(honours_keys=False)
     (warning,) = kind_checks.check_in_force(app_configs=None, databases=["default"])
     assert warning.msg == (
         "BUY 1.0.0 in force: on_unknown: resend is a second effect at broker:"

@@ -9,19 +9,19 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
-from audit import canonical
+from audit import canonical, findings
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
 from runtime.contracts.states import Decision, FlowState, IntentState
-from runtime.models import Intent, Manifest, PolicyKind, Verdict
+from runtime.models import Guard, Intent, Manifest, PolicyKind, Proposal, Target, Verdict
 from runtime.queries import clock, recorded
 from runtime.services import execution, manifests
 from runtime.services.execution import Status
 from tests import builders, factories
 from tests.adapters import targets
-from tests.services import trade
+from tests.services import trade, watch
 
 pytestmark = pytest.mark.django_db
 MOST_LOOKUPS_OF_A_CLAIM = 1
@@ -126,6 +126,86 @@ def test_requests_and_verdict_rewritten_together_end_the_intent(target: targets.
     assert attempt(intent_id).detail == "TAMPERED"
     assert target.seen == []
     assert mismatches(str(trade.flow_of(intent_id).dfid)) == ["intent.requests", "verdict.input"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("base_url", "http://127.0.0.1:9/elsewhere"),
+        ("secret_env", "OF_SOMEBODY_ELSE"),
+        ("honours_keys", True),
+        ("refuses", b"[500,503]"),
+        ("health", "/admin"),
+    ],
+)
+def test_nothing_is_sent_to_a_target_that_was_rewritten(
+    target: targets.StandIn, column: str, value: Any
+) -> None:
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    held = getattr(Target.objects.get(), column)
+    Target.objects.update(**{column: value})
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.BLOCKED, called=False, detail="TAMPERED"
+    )
+    assert target.seen == []
+    assert trade.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
+    named = {"secret_env": "signed"}.get(column, column)
+    assert mismatches(str(trade.flow_of(intent_id).dfid)) == [f"target.{named}"]
+    assert [item.stream for item in findings.verify_all().findings if item.stream == "system"] == ["system"]
+
+    Target.objects.update(**{column: held})
+    factories.decide(Escalation.objects.get(), factories.user(), Action.RESUME)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
+def test_a_signing_secret_is_not_swapped_for_another(target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    factories.configure_target(secret_env="OURS")
+    Target.objects.update(secret_env="THEIRS")
+    assert attempt(intent_id).detail == "TAMPERED"
+    assert mismatches(str(trade.flow_of(intent_id).dfid)) == ["target.secret_env"]
+
+
+def test_a_target_that_no_pack_configured_is_not_called(target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url="http://127.0.0.1:9").accept()
+    trade.add_target("spare", target.base_url)
+    Target.objects.filter(name="broker").delete()
+    Target.objects.filter(name="spare").update(name="broker")
+    assert attempt(intent_id).detail == "TAMPERED"
+    assert target.seen == []
+
+
+def test_a_target_configured_anew_is_called_where_it_is_now(target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url="http://127.0.0.1:9").accept()
+    factories.configure_target(base_url=target.base_url)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert len(target.seen) == 1
+
+
+def test_a_pack_that_is_loaded_again_puts_a_rewritten_target_right(target: targets.StandIn) -> None:
+    desk = trade.open_desk(base_url="http://127.0.0.1:9")
+    Target.objects.update(base_url=target.base_url)
+    factories.configure_target(base_url=target.base_url)
+    assert attempt(desk.accept()).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("what", ["guard", "unreadable guard", "target"])
+def test_a_rewritten_guard_is_not_asked(what: str) -> None:
+    desk = factories.desk()
+    with targets.stand_in(targets.answer(200, b'{"flag":true,"confidence":1,"message":"no"}')) as judge:
+        factories.configure_target("judge", base_url=judge.base_url)
+        guard = watch.configure(**watch.WEBHOOK)
+        if what == "guard":
+            Guard.objects.update(body=bytes(guard.body).replace(b'"judge"', b'"judgf"'))
+        elif what == "unreadable guard":
+            Guard.objects.update(body=b"{}")
+        else:
+            Target.objects.update(honours_keys=True)
+        answer = watch.propose(desk)
+        assert watch.run_all() == ["FAILED"]
+        assert judge.seen == []
+    flow = str(Proposal.objects.get(pk=answer["proposal_id"]).flow_id)
+    assert mismatches(flow) == ["target.honours_keys" if what == "target" else "guard.body"]
 
 
 def raised_limit(body: bytes) -> bytes:

@@ -14,7 +14,7 @@ from escalations.models import Escalation
 from escalations.services import deciding, revising
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Feedback, Intent, Manifest, Outcome, PolicyKind, Target
+from runtime.models import Feedback, Intent, Manifest, Outcome, PolicyKind
 from runtime.queries import clock
 from runtime.services import execution, manifests, stops
 from runtime.services.execution import Status
@@ -37,9 +37,7 @@ def target(settings: Settings) -> Iterator[targets.StandIn]:
 
 @pytest.fixture
 def desk(target: targets.StandIn) -> factories.Desk:
-    Target.objects.create(
-        tenant="default", name="broker", base_url=target.base_url, configured_at=clock.now()
-    )
+    factories.configure_target(base_url=target.base_url)
     return factories.desk()
 
 

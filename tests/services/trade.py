@@ -11,9 +11,9 @@ from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Agent, Feedback, Flow, Intent, Session, Target
-from runtime.queries import clock
+from runtime.models import Agent, Feedback, Flow, Intent, Session
 from runtime.services import contexts, credentials, facts, flows, handshakes, intake, packs
+from tests import factories
 
 T = TypeVar("T")
 TENANT, AGENT, KIND, OWNER = "default", "trader", "BUY", "a-worker"
@@ -167,7 +167,7 @@ def _good(answer: T | Problem) -> T:
 
 
 def add_target(name: str, base_url: str) -> None:
-    Target.objects.create(tenant=TENANT, name=name, base_url=base_url, configured_at=clock.now())
+    factories.configure_target(name, base_url=base_url)
 
 
 def aim_elsewhere(name: str, base_url: str) -> None:
@@ -181,4 +181,4 @@ def aim_elsewhere(name: str, base_url: str) -> None:
 
 
 def place_target(base_url: str, *, secret_env: str = "") -> None:
-    Target.objects.of(TENANT).filter(name="broker").update(base_url=base_url, secret_env=secret_env)
+    factories.configure_target(base_url=base_url, secret_env=secret_env or None)

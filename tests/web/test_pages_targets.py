@@ -10,6 +10,7 @@ from audit.permissions import Role
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.models import Circuit, Intent, Target
 from runtime.queries import clock
+from tests import factories
 from tests.adapters import targets
 from tests.services import trade
 from tests.web.test_pages import sign_in, text_of
@@ -36,7 +37,7 @@ def broken() -> Circuit:
 def test_says_what_a_target_is_and_what_waits_for_it() -> None:
     broken()
     trade.add_target("spare", "https://spare.example")
-    Target.objects.filter(name="spare").update(secret_env="SPARE_SECRET")
+    factories.configure_target("spare", secret_env="SPARE_SECRET")
     page = text_of(sign_in(Role.AUDITOR), PAGE)
     for words in (
         "broker",

@@ -111,6 +111,10 @@ def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
         # What a person would be shown of it cannot be trusted either.
         journal.add(beside.event())
         return _end(journal, intent, status="BLOCKED", code=Reason.TAMPERED)
+    return _ask_about_tampering(journal, intent)
+
+
+def _ask_about_tampering(journal: Journal, intent: Intent) -> Refused:
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=Reason.TAMPERED))
     endings.ask_person(journal, intent, reason=Reason.TAMPERED, failures=intent.failures)
     journal.write()
@@ -121,7 +125,11 @@ def _approach(
     journal: Journal, intent: Intent, *, recorded: OfFlow, current: Current, owner: str
 ) -> Claimed | Refused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
-    place = places.get_place(tenant=intent.tenant, name=current.step.target)
+    target = places.get_target(tenant=intent.tenant, name=current.step.target)
+    if target is not None and (moved := recorded.compare_target(target)) is not None:
+        journal.add(moved.event())
+        return _ask_about_tampering(journal, intent)
+    place = None if target is None else places.place_of(target)
     admitted = breaking.admit(journal, intent, current=current, place=place)
     if admitted is Admitted.WAIT:
         journal.write()

@@ -194,9 +194,9 @@ def _is_same(new: Contract, stored: Contract) -> bool:
 
 def _store_targets(loading: _Loading) -> None:
     for name, target in sorted(loading.read.pack.targets.items()):
-        loading.entries[_SYSTEM] += targets.store(
-            tenant=loading.tenant, name=name, given=target, at=loading.at
-        )
+        added = targets.store(tenant=loading.tenant, name=name, given=target, at=loading.at)
+        if added:
+            loading.entries[_SYSTEM] += added
 
 
 def _store_facts(loading: _Loading) -> None:

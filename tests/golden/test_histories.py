@@ -17,6 +17,7 @@ from tests.golden import history, record, scenarios
 ELSEWHERE = {
     Reason.LEASE_ENDED,
     Reason.TAMPERED,
+    Reason.EFFECT_CONTRADICTED,
     Reason.PARENT_ENDED,
     Reason.IN_DOUBT,
     Reason.REPEATED_FAILURE,

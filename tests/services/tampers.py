@@ -340,9 +340,9 @@ CASES: Mapping[str, Case] = {
         OwnerChange, OwnerChange.objects.get(owner_after="bob").pk
     ),
     "owner change: all gone": _gone(OwnerChange),
-    "owner change: one that nobody asked for": _inserted(
+    "owner change: one that nobody asked for": lambda told: _inserted(
         OwnerChange, owner_after="mallory", dropped_by="user:1", dropped_at=clock.now()
-    ),
+    )(told),
     "stream of a person, and its head": _persons_stream_and_head,
     "decision.approver": lambda told: _all_of(Decision, approver=User.objects.get(username="left")),
     "decision.justification": _row(Decision, justification="I was told to."),

@@ -17,6 +17,7 @@ from audit.permissions import Role
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.models import FailedSignin
+from runtime.queries import clock
 from runtime.services import signins, sweeping, users
 from tests.browser import scenes
 
@@ -35,6 +36,13 @@ def _no_limits_left_over() -> Iterator[None]:
 @pytest.fixture
 def ann() -> User:
     return add("ann", Role.OPERATOR)
+
+
+@pytest.fixture
+def within_one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No minute ends meanwhile."""
+    at = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: at)
 
 
 def add(name: str, *roles: Role) -> User:
@@ -106,6 +114,7 @@ def test_a_password_that_is_not_confirmed(ann: User) -> None:
     assert not FailedSignin.objects.exists()
 
 
+@pytest.mark.usefixtures("within_one_minute")
 def test_failed_sign_ins_are_one_entry_a_minute_and_keep_no_name_that_nobody_has(ann: User) -> None:
     book = Book()
     for _ in range(7):
@@ -128,6 +137,7 @@ def test_failed_sign_ins_are_one_entry_a_minute_and_keep_no_name_that_nobody_has
     assert not FailedSignin.objects.exists()
 
 
+@pytest.mark.usefixtures("within_one_minute")
 def test_many_names_in_a_minute_make_neither_many_rows_nor_a_long_entry() -> None:
     for number in range(signins.MOST_NAMES + 10):
         signins.count_failure(name=f"name-{number}", is_locked=False)

@@ -29,7 +29,10 @@ FROM audit_ledgerentry ORDER BY tenant, stream, seq
 
 @dataclass(slots=True)
 class Result:
-    """What was looked at, what was found (the first `MOST_FINDINGS`), and what no entry can show."""
+    """What was looked at, what was found (the first `MOST_FINDINGS`), and what no entry can show.
+
+    `not_verified` is what there is but could not be checked, as a signature by a key that is not held here.
+    """
 
     entries: int = 0
     streams: int = 0
@@ -39,6 +42,7 @@ class Result:
     findings: list[Break] = field(default_factory=list)
     more: int = 0
     not_proved: tuple[str, ...] = ()
+    not_verified: tuple[str, ...] = ()
 
     def note(self, found: Iterable[Break]) -> None:
         """Keep findings within the bound, and count the rest."""
@@ -91,6 +95,7 @@ def verify_all() -> Result:
     ]
     result.entries, result.streams, result.heads = walk.entries, len(walk.heads), heads.count
     result.payloads, result.erased = payloads.count, len(payloads.erased)
+    result.not_verified = tuple(words for check in checks for words in check.not_verified)
     result.not_proved = tuple(words for check in checks for words in check.not_proved)
     return result
 
@@ -153,6 +158,7 @@ class _Payloads:
         {Kind.PAYLOAD_ERASED, *(kind for kind, event in EVENTS.items() if _is_committing(event))}
     )
     not_proved: Sequence[str] = ()
+    not_verified: Sequence[str] = ()
 
     def __init__(self) -> None:
         self.count = 0

@@ -49,6 +49,8 @@ class RowCheck(Protocol):
     kinds: frozenset[Kind]
     not_proved: Sequence[str]
 
+    @property
+    def not_verified(self) -> Sequence[str]: ...
     def see(self, entry: Entry) -> Iterable[Break]: ...
     def finish(self) -> Iterable[Break]: ...
 
@@ -74,9 +76,13 @@ def read_entries(tenant: str, stream: str, kinds: Iterable[Kind]) -> list[Entry]
 
 @dataclass(slots=True)
 class Found:
-    """What a comparison found; every method notes at most one finding."""
+    """What a comparison found; every method notes at most one finding.
+
+    `unknown_keys` are the entries whose signature is by a key that is not held here, by key id.
+    """
 
     breaks: list[Break] = field(default_factory=list)
+    unknown_keys: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
 
     def same(self, entry: Entry, what: str, recorded: object, stored: object) -> None:
         """Note that a row's value is not the recorded one."""
@@ -112,6 +118,11 @@ class FlowRows:
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[str] = ()
+
+    @property
+    def not_verified(self) -> Sequence[str]:
+        """What there is and could not be checked here, once all is compared."""
+        return ()
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, UUID], list[Entry]] = {}
@@ -161,6 +172,11 @@ class LastingRows:
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[str] = ()
+
+    @property
+    def not_verified(self) -> Sequence[str]:
+        """What there is and could not be checked here, once all is compared."""
+        return ()
 
     def __init__(self) -> None:
         self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0

@@ -1,5 +1,6 @@
 """The rows of escalations against the entries of their flows, for `verify_ledger`."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from audit.events import Kind
 from audit.models import Payload
 from audit.row_checks import Entry, Found
 from escalations.contracts import State
-from escalations.models import Decision, Escalation, Evidence, Question
+from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 
 _ENDS = {
     Kind.ESCALATION_DECIDED: State.RESOLVED,
@@ -25,10 +26,22 @@ class EscalationRowCheck(row_checks.FlowRows):
     """Escalations, their evidence, their questions, and the signed decisions on them."""
 
     # Every flow is opened: one without an escalation in its entries must have none in the tables.
-    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED})
+    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED, Kind.EFFECT_STATED})
     not_proved = (
         "escalations_escalation: who has claimed it, how long it waits, and its columns for the queue",
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unknown: dict[str, set[tuple[str, int]]] = defaultdict(set)
+
+    @property
+    def not_verified(self) -> Sequence[str]:
+        """Signatures by keys that are not held here: one before the last change of DIR_SIGNING_KEY."""
+        return tuple(
+            f"{len(entries)} signed statement{'s' * (len(entries) > 1)}, key {key_id} unknown here"
+            for key_id, entries in sorted(self._unknown.items())
+        )
 
     def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[Break]:
         """All findings of some flows."""
@@ -37,6 +50,9 @@ class EscalationRowCheck(row_checks.FlowRows):
         _compare_evidence(found, flows, escalations)
         _compare_decisions(found, flows, escalations)
         _compare_questions(found, flows, escalations)
+        _compare_effects(found, flows, escalations)
+        for key_id, entries in found.unknown_keys.items():
+            self._unknown[key_id] |= entries
         return found.breaks
 
 
@@ -129,7 +145,10 @@ def _compare_decision(found: Found, entry: Entry, row: Mapping[str, Any]) -> Non
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
     statement, signature = bytes(row["statement"]), bytes(row["signature"])
     found.same(entry, "signature", entry.payload["signature"], signature.hex())
-    if signing.verify(statement, signature, row["key_id"]) is False:
+    verified = signing.verify(statement, signature, row["key_id"])
+    if verified is None:
+        found.unknown_keys.setdefault(row["key_id"], set()).add((entry.stream, entry.seq))
+    elif not verified:
         detail = f"the statement is not signed by key {row['key_id']}"
         found.breaks.append(entry.wrong(Fault.SIGNATURE_WRONG, detail))
 
@@ -158,6 +177,27 @@ def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
     for name, number in rows.keys() - asked:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"question {number} of {name}")
+
+
+def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+    """What people stated later of calls: by the digest of the statement, since a call may have several."""
+    columns = ("escalation_id", "intent_id", "effect", "approver_id", "statement", "signature", "key_id")
+    stored = EffectStatement.objects.filter(escalation__flow__in=flows).values(*columns)
+    rows = {(str(row["escalation_id"]), row_checks.digest_of(row["statement"])): row for row in stored}
+    for entry in _of_kind(flows, Kind.EFFECT_STATED):
+        said = entry.payload
+        row = rows.pop((said["escalation_id"], said["statement_digest"]), None)
+        if row is None:
+            found.missing(entry, "the statement of the effect")
+            continue
+        _compare_signature(found, entry, row)
+        found.same(entry, "effectstatement.intent", said["intent_id"], str(row["intent_id"]))
+        found.same(entry, "effectstatement.effect", said["effect"], row["effect"])
+        found.same(entry, "effectstatement.key_id", said["key_id"], row["key_id"])
+        found.same(entry, "effectstatement.approver", entry.actor, f"user:{row['approver_id']}")
+    for name, _ in rows:
+        owner = escalations[name]
+        found.without_entry(owner[2], str(owner[1]), f"the statement of the effect on {name}")
 
 
 def _salts(flows: Mapping[UUID, Sequence[Entry]]) -> dict[str, Any]:

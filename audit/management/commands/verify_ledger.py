@@ -30,6 +30,8 @@ class Command(BaseCommand):
                 f"The ledger is whole: {result.entries} entries in {result.streams} streams, "
                 f"{result.heads} heads and {result.payloads} payloads checked, and every row they are about."
             )
+        for words in result.not_verified:
+            self.stderr.write(f"Not verified: {words}.")
         for item in result.findings[1:]:
             self.stderr.write(_words(item))
         if result.more:

@@ -4,10 +4,10 @@ The ledger knows entries and nothing of the rows of other apps: each app gives a
 pass, stream by stream, and says which of its rows are not as they were recorded.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +23,8 @@ STREAMS_AT_ONCE = 200
 ENTRIES_AT_ONCE = 500
 ASKED_AGAIN = 3
 LONGEST_SHOWN = 80
+Key = TypeVar("Key")
+Cells = TypeVar("Cells")
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
@@ -94,6 +96,20 @@ class Found:
         """Note that a cell's bytes do not have the recorded digest."""
         if not digest or digest_of(cell) != digest:
             self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} is not what was recorded"))
+
+    def rows_of(
+        self, entries: Iterable[Entry], rows: MutableMapping[Key, Cells], key: Callable[[Any], Key], what: str
+    ) -> Iterator[tuple[Entry, Cells]]:
+        """Each entry with its row, which is taken out of `rows`; an entry without one is noted.
+
+        `key` tells the row from the payload, and `what` is a format of the payload that names it to people.
+        """
+        for entry in entries:
+            row = rows.pop(key(entry.payload), None)
+            if row is None:
+                self.missing(entry, what.format(**entry.payload))
+            else:
+                yield entry, row
 
     def missing(self, entry: Entry, what: str) -> None:
         """Note that the row of an entry is gone."""

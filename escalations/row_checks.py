@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -91,12 +92,9 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         (str(row[0]), row[1]): row[2:]
         for row in Evidence.objects.filter(escalation__flow__in=flows).values_list(*columns)
     }
-    for entry in _of_kind(flows, *_REVISIONS):
+    entries, key = _of_kind(flows, *_REVISIONS), itemgetter("escalation_id", "revision")
+    for entry, row in found.rows_of(entries, rows, key, "revision {revision} of the evidence"):
         said = entry.payload
-        row = rows.pop((said["escalation_id"], said["revision"]), None)
-        if row is None:
-            found.missing(entry, f"revision {said['revision']} of the evidence")
-            continue
         found.bytes(entry, "evidence.body", said["evidence_hash"], row[0])
         found.same(entry, "evidence.hash", said["evidence_hash"], row[1])
     for name, revision in rows:
@@ -118,12 +116,9 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
         "key_id",
     )
     rows = {str(row["escalation_id"]): row for row in decisions}
-    for entry in _of_kind(flows, Kind.ESCALATION_DECIDED):
-        row = rows.pop(entry.payload["escalation_id"], None)
-        if row is None:
-            found.missing(entry, "the decision")
-        else:
-            _compare_decision(found, entry, row)
+    entries = _of_kind(flows, Kind.ESCALATION_DECIDED)
+    for entry, row in found.rows_of(entries, rows, itemgetter("escalation_id"), "the decision"):
+        _compare_decision(found, entry, row)
     for name in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the decision on {name}")
@@ -184,12 +179,9 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
     columns = ("escalation_id", "intent_id", "effect", "approver_id", "statement", "signature", "key_id")
     stored = EffectStatement.objects.filter(escalation__flow__in=flows).values(*columns)
     rows = {(str(row["escalation_id"]), row_checks.digest_of(row["statement"])): row for row in stored}
-    for entry in _of_kind(flows, Kind.EFFECT_STATED):
+    entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
+    for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
         said = entry.payload
-        row = rows.pop((said["escalation_id"], said["statement_digest"]), None)
-        if row is None:
-            found.missing(entry, "the statement of the effect")
-            continue
         _compare_signature(found, entry, row)
         found.same(entry, "effectstatement.intent", said["intent_id"], str(row["intent_id"]))
         found.same(entry, "effectstatement.effect", said["effect"], row["effect"])

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +42,7 @@ _ENDS = {
     OutcomeStatus.EXPIRED: IntentState.EXPIRED,
     OutcomeStatus.CANCELLED: IntentState.CANCELLED,
 }
+_PROPOSAL, _INTENT = itemgetter("proposal_id"), itemgetter("intent_id")
 _OF_FLOWS: Sequence[type[Model]] = (Snapshot, Proposal, Intent, Reservation, Review, Feedback)
 _TAKEN_BACK = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED)
 
@@ -138,6 +140,10 @@ def _of_kind(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterable[tuple[UUID
                 yield dfid, entry
 
 
+def _entries(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterator[Entry]:
+    return (entry for _, entry in _of_kind(flows, *kinds))
+
+
 def _extra(
     found: Found, flows: Mapping[UUID, Entries], rows: Iterable[tuple[UUID, object]], what: str
 ) -> None:
@@ -191,12 +197,9 @@ def _compare_contexts(found: Found, flows: Mapping[UUID, Entries]) -> None:
 def _compare_proposals(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
     columns = ("flow_id", "pk", "body", "digest", "author", "policy_kind", "policy_version", "explain")
     rows = {(str(row[1])): row for row in Proposal.objects.filter(flow__in=flows).values_list(*columns)}
-    for _, entry in _of_kind(flows, Kind.PROPOSAL_SUBMITTED):
+    entries = _entries(flows, Kind.PROPOSAL_SUBMITTED)
+    for entry, row in found.rows_of(entries, rows, _PROPOSAL, "the proposal {proposal_id}"):
         said = entry.payload
-        row = rows.pop(said["proposal_id"], None)
-        if row is None:
-            found.missing(entry, f"the proposal {said['proposal_id']}")
-            continue
         _, _, body, digest, author, kind, version, explain = row
         found.bytes(entry, "proposal.body", said["proposal_digest"], body)
         found.same(entry, "proposal.digest", said["proposal_digest"], digest)
@@ -222,12 +225,9 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
         str(row[1]): row
         for row in Verdict.objects.filter(proposal__flow__in=flows).values_list(*columns, "bundle__body")
     }
-    for _, entry in _of_kind(flows, Kind.VERDICT_GIVEN):
+    entries = _entries(flows, Kind.VERDICT_GIVEN)
+    for entry, row in found.rows_of(entries, rows, _PROPOSAL, "the verdict on {proposal_id}"):
         said = entry.payload
-        row = rows.pop(said["proposal_id"], None)
-        if row is None:
-            found.missing(entry, f"the verdict on {said['proposal_id']}")
-            continue
         _, _, body, given, digest, bundle, decision, version, bundle_body = row
         found.bytes(entry, "verdict.body", said["verdict_digest"], body)
         found.bytes(entry, "verdict.input", said["input_digest"], given)
@@ -245,12 +245,9 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries]) -> None:
     ends = {
         entry.payload["intent_id"]: entry for _, entry in _of_kind(flows, *_TAKEN_BACK, Kind.OUTCOME_RECORDED)
     }
-    for _, entry in _of_kind(flows, Kind.INTENT_CREATED):
+    entries = _entries(flows, Kind.INTENT_CREATED)
+    for entry, row in found.rows_of(entries, rows, _INTENT, "the intent {intent_id}"):
         said = entry.payload
-        row = rows.pop(said["intent_id"], None)
-        if row is None:
-            found.missing(entry, f"the intent {said['intent_id']}")
-            continue
         _, _, requests, proposal_id, state, steps = row
         found.bytes(entry, "intent.requests", said["request_digest"], requests)
         found.same(entry, "intent.proposal", said["proposal_id"], str(proposal_id))
@@ -309,11 +306,8 @@ def _compare_attempts(found: Found, flows: Mapping[UUID, Entries]) -> None:
 def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
     columns = ("intent__flow_id", "pk", "status", "receipt")
     rows = {str(row[1]): row for row in Outcome.objects.filter(intent__flow__in=flows).values_list(*columns)}
-    for _, entry in _of_kind(flows, Kind.OUTCOME_RECORDED):
-        row = rows.pop(entry.payload["intent_id"], None)
-        if row is None:
-            found.missing(entry, "the outcome")
-            continue
+    entries = _entries(flows, Kind.OUTCOME_RECORDED)
+    for entry, row in found.rows_of(entries, rows, _INTENT, "the outcome"):
         found.same(entry, "outcome.status", entry.payload["status"], row[2])
         kept.compare(found, entry, "outcome.receipt", "receipt_commitment", row[3])
     _extra(found, flows, ((row[0], name) for name, row in rows.items()), "outcome")
@@ -322,13 +316,10 @@ def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payload
         (str(row[1]), row[2], row[3]): (row[0], row[4])
         for row in StepReceipt.objects.filter(intent__flow__in=flows).values_list(*wanted)
     }
-    for _, entry in _of_kind(flows, Kind.SAGA_ADVANCED):
-        said = entry.payload
-        step = steps.pop((said["intent_id"], said["step"], said["direction"]), None)
-        if step is None:
-            found.missing(entry, f"the receipt of step {said['step']}")
-        else:
-            kept.compare(found, entry, "stepreceipt.receipt", "receipt_commitment", step[1])
+    by_step = itemgetter("intent_id", "step", "direction")
+    advanced = _entries(flows, Kind.SAGA_ADVANCED)
+    for entry, step in found.rows_of(advanced, steps, by_step, "the receipt of step {step}"):
+        kept.compare(found, entry, "stepreceipt.receipt", "receipt_commitment", step[1])
     _extra(found, flows, ((row[0], key[1]) for key, row in steps.items()), "receipt of step")
 
 
@@ -366,12 +357,9 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: _Payload
         str(row[1]): row for row in Review.objects.filter(flow__in=flows).values_list(*columns)
     }
     closed = {entry.payload["review_id"]: entry for _, entry in _of_kind(flows, Kind.REVIEW_CLOSED)}
-    for _, entry in _of_kind(flows, Kind.REVIEW_FLAGGED):
+    entries = _entries(flows, Kind.REVIEW_FLAGGED)
+    for entry, row in found.rows_of(entries, rows, itemgetter("review_id"), "the review {review_id}"):
         said = entry.payload
-        row = rows.pop(said["review_id"], None)
-        if row is None:
-            found.missing(entry, f"the review {said['review_id']}")
-            continue
         kept.compare(found, entry, "review.findings", "findings_commitment", row[2])
         end = closed.get(said["review_id"])
         found.same(end or entry, "review.result", end.payload["result"] if end else "", row[3])

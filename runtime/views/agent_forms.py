@@ -1,6 +1,6 @@
 """What an admin does with an agent: register it, describe it anew, move its status, issue and revoke keys."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
 
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from audit.permissions import Role, actor_of, require, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole, AgentStatus
-from runtime.models import Agent
+from runtime.models import Agent, OwnerChange
 from runtime.queries.pages import agents as queries
 from runtime.queries.pages import people
 from runtime.services import agents, credentials, ownership, registration
@@ -82,27 +82,36 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Role.ADMIN)
 def agree_to_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
     """Another owner, which another admin asked for."""
-    agent = reading.agent(request, agent_id)
-    answer = ownership.agree(
-        tenant=agent.tenant, agent_id=agent_id, change_pk=change, actor=actor_of(request.user)
+    return _end_owner_change(
+        request, agent_id, change, ownership.agree, lambda made: f"{made.owner_after} owns {agent_id} now."
     )
-    if isinstance(answer, Problem):
-        return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
-    messages.success(request, f"{answer.owner_after} owns {agent_id} now.")
-    return redirect("agent", agent_id)
 
 
 @require_POST
 @require(Role.ADMIN)
 def drop_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
     """The owner stays as it is."""
-    agent = reading.agent(request, agent_id)
-    answer = ownership.drop(
-        tenant=agent.tenant, agent_id=agent_id, change_pk=change, actor=actor_of(request.user)
+    return _end_owner_change(
+        request,
+        agent_id,
+        change,
+        ownership.drop,
+        lambda dropped: f"{dropped.owner_before} stays the owner of {agent_id}.",
     )
+
+
+def _end_owner_change(
+    request: HttpRequest,
+    agent_id: str,
+    change: int,
+    end: Callable[..., OwnerChange | Problem],
+    words: Callable[[OwnerChange], str],
+) -> HttpResponse:
+    agent = reading.agent(request, agent_id)
+    answer = end(tenant=agent.tenant, agent_id=agent_id, change_pk=change, actor=actor_of(request.user))
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=reverse("agent", args=[agent_id]))
-    messages.success(request, f"{answer.owner_before} stays the owner of {agent_id}.")
+    messages.success(request, words(answer))
     return redirect("agent", agent_id)
 
 

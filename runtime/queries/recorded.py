@@ -15,7 +15,6 @@ from runtime.models import Agent, Guard, Intent, Manifest, PolicyKind, Proposal,
 
 _MOST_CONFIRMED = 10_000
 _NOT_RECORDED = ""
-_SYSTEM = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +81,10 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
     intents: dict[str, str] = {}
     targets: dict[str, Mapping[str, Any]] = {}
     kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, Kind.INTENT_CREATED)
-    streams = {str(dfid): kinds, _SYSTEM: (Kind.TARGET_CONFIGURED,)}
-    for kind, said in queries.list_payloads_of(tenant=tenant, streams=streams):
+    entries = queries.list_payloads_and_of_kind(
+        tenant=tenant, stream=str(dfid), kinds=kinds, kind=Kind.TARGET_CONFIGURED
+    )
+    for kind, said in entries:
         # The first entry about a row counts: another one that came later is no second chance.
         match kind:
             case Kind.PROPOSAL_SUBMITTED:
@@ -130,14 +131,14 @@ def compare_target(row: Target, said: Mapping[str, Any] | None) -> Mismatch | No
 
 def compare_guard(row: Guard) -> Mismatch | None:
     """Whether a soft guard is the one that was configured last, in one query."""
-    said = queries.list_payloads(tenant=row.tenant, stream=_SYSTEM, kinds=(Kind.GUARD_CONFIGURED,))
+    said = queries.list_payloads_of_kind(tenant=row.tenant, kind=Kind.GUARD_CONFIGURED)
     recorded = [payload["digest"] for _, payload in said if payload["guard_id"] == row.guard_id]
     return compare("guard.body", row.guard_id, recorded[-1] if recorded else _NOT_RECORDED, row.body)
 
 
 def compare_configured(row: Target) -> Mismatch | None:
     """Whether a target is what was configured last, in one query; of a claim see `of_flow`."""
-    said = queries.list_payloads(tenant=row.tenant, stream=_SYSTEM, kinds=(Kind.TARGET_CONFIGURED,))
+    said = queries.list_payloads_of_kind(tenant=row.tenant, kind=Kind.TARGET_CONFIGURED)
     last = [payload for _, payload in said if payload["name"] == row.name]
     return compare_target(row, last[-1] if last else None)
 

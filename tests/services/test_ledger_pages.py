@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from audit import events, ledger
 from audit.events import Kind
-from runtime.queries import clock
+from runtime.queries import clock, recorded
 from runtime.queries.pages import activity
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +58,22 @@ def test_the_newest_entries_are_found_without_sorting(read: str) -> None:
         assert "TEMP B-TREE" not in plan, plan
         assert "Sort" not in plan, plan
         assert "SCAN" not in plan.replace("Index Scan", ""), plan
+
+
+def test_a_claim_reads_what_is_about_targets_and_no_other_entry_of_their_stream() -> None:
+    write(times=200)
+    if connection.vendor == "postgresql":  # it goes by how many rows of a kind it has counted
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE audit_ledgerentry")
+    with CaptureQueriesContext(connection) as captured:
+        recorded.of_flow(tenant="default", dfid="a flow")
+    (query,) = captured
+    explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+    with planned_for_a_long_ledger(), connection.cursor() as cursor:
+        cursor.execute(explain + query["sql"])
+        plan = " ".join(str(row) for row in cursor.fetchall())
+    assert "entry_recent_of_kind" in plan, plan
+    assert "SCAN" not in plan.replace("Index Scan", ""), plan
 
 
 def test_pages_of_one_stream_follow_each_other_without_a_gap() -> None:

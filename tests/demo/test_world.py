@@ -63,7 +63,7 @@ def test_shows_every_verdict_before_long(world: Process) -> None:
         seen = _manage(world, "shell", "-v", "0", "-c", _SEEN)
         return all(f'"{word}"' in seen for word in wanted) and '"prices": 0' not in seen
 
-    until(lively, timeout_s=180, interval_s=1)
+    until(lively, timeout_s=600, interval_s=1)
 
 
 def test_serves_the_agent_of_the_quick_start(world: Process) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
 from tests.load import broker_count
+from tests.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("production")]
 
@@ -18,6 +19,15 @@ ids = [str(key) for key in Intent.objects.order_by("-created_at").values_list("i
 for key in ids * 10:
     attempt.delay(key)
 answer = len(ids)
+"""
+
+_ANSWERING = """
+from dir_console.celery import app
+answer = sorted(name.partition("@")[0] for name in app.control.inspect(timeout=3).ping() or {})
+"""
+_UNDER_WAY = """
+from runtime.models import Attempt
+answer = Attempt.objects.filter(state="STARTED").count()
 """
 
 
@@ -73,6 +83,25 @@ def test_needs_no_redis_to_answer_and_none_to_be_exact(production: Stack, tmp_pa
     accounting.check_burst(done)
     assert done.report["propose_p50_ms"] < 2_000, done.report  # no request waits to connect to Redis
     assert accounting.check_exactly_once(production, done) == {"done": len(done.intents)}
+
+
+def test_workers_outlive_a_redis_that_ends_while_they_call(production: Stack, tmp_path: Path) -> None:
+    """One of them asks for more, and holds a message that it can neither acknowledge nor give back."""
+    redis = production.processes["redis"]
+    production.broker.control("slow", delay_ms=4_000)
+    running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path, proposals=1)
+    try:
+        until(lambda: production.ask(_UNDER_WAY) == 1, timeout_s=90)
+        redis.kill()
+        done = running.finish()
+    finally:
+        running.kill()
+        production.broker.control("ok")
+        if not redis.alive():
+            redis.start()
+
+    assert accounting.check_exactly_once(production, done) == {"done": 1}
+    until(lambda: production.ask(_ANSWERING) == ["worker-1", "worker-2"], timeout_s=90)
 
 
 def test_calls_once_for_ten_messages(production: Stack, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def list_calls(*, tenant: str) -> Sequence[Left]:
     ):
         if row.intent_id is not None:
             about[row.intent_id] = row
-    against = _contradictions([call for call in calls if call.contradicts], about)
+    against = _contradictions(tenant, [call for call in calls if call.contradicts], about)
     return [
         Left(
             call=call,
@@ -77,10 +77,12 @@ def _who(row: Escalation) -> str:
     return "" if decision is None else decision.approver.get_username()
 
 
-def _contradictions(calls: Sequence[Attempt], about: dict[UUID, Escalation]) -> dict[int, Contradiction]:
+def _contradictions(
+    tenant: str, calls: Sequence[Attempt], about: dict[UUID, Escalation]
+) -> dict[int, Contradiction]:
     if not calls:
         return {}
-    reports = _reports(calls)
+    reports = _reports(tenant, calls)
     statements = {
         (row.intent_id, row.target_key): row
         for row in EffectStatement.objects.filter(intent__in={call.intent_id for call in calls})
@@ -106,7 +108,7 @@ def _contradictions(calls: Sequence[Attempt], about: dict[UUID, Escalation]) -> 
     return found
 
 
-def _reports(calls: Sequence[Attempt]) -> dict[tuple[str, str], tuple[LedgerEntry, bytes]]:
+def _reports(tenant: str, calls: Sequence[Attempt]) -> dict[tuple[str, str], tuple[LedgerEntry, bytes]]:
     """By intent and key the newest late receipt, from the ledger: no row of the call itself has it."""
     keys = {
         (str(intent_id), number): key
@@ -115,9 +117,11 @@ def _reports(calls: Sequence[Attempt]) -> dict[tuple[str, str], tuple[LedgerEntr
         ).values_list("intent_id", "number", "target_key")
     }
     streams = {str(call.intent.flow_id) for call in calls}
-    rows = LedgerEntry.objects.filter(stream__in=streams, kind=Kind.ATTEMPT_REPORTED_LATE).order_by("id")
+    late = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams, kind=Kind.ATTEMPT_REPORTED_LATE)
+    rows = late.order_by("id")
     entries = [(row, row.payload) for row in rows if row.payload.get("receipt_commitment")]
-    kept = Payload.objects.filter(commitment__in={said["receipt_commitment"] for _, said in entries})
+    commitments = {said["receipt_commitment"] for _, said in entries}
+    kept = Payload.objects.filter(tenant=tenant, commitment__in=commitments)
     bodies = dict(kept.values_list("commitment", "body"))
     found = {}
     for row, said in entries:

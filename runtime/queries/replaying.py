@@ -34,7 +34,7 @@ class Different:
 
 def replay(*, dfid: UUID | None = None) -> Equal | Different:
     """Judge again every verdict, or those of one flow; stops at the first difference. Writes nothing."""
-    rows = Verdict.objects.select_related("proposal", "bundle").order_by("proposal_id")
+    rows = Verdict.objects.select_related("proposal__flow", "bundle").order_by("proposal_id")
     if dfid is not None:
         rows = rows.filter(proposal__flow_id=dfid)
     count = 0
@@ -81,7 +81,8 @@ def _differs(row: Verdict, what: str, stored: str, found: str) -> Different:
 def _recorded(chunk: Sequence[Verdict]) -> dict[str, tuple[str, str, str]]:
     """Digests of input, rules and verdict by proposal, as the entries of the flows hold them."""
     streams = {str(row.proposal.flow_id) for row in chunk}
-    entries = LedgerEntry.objects.filter(kind=Kind.VERDICT_GIVEN, stream__in=streams)
+    tenants = {row.proposal.flow.tenant for row in chunk}
+    entries = LedgerEntry.objects.filter(tenant__in=tenants, stream__in=streams, kind=Kind.VERDICT_GIVEN)
     return {
         said["proposal_id"]: (said["input_digest"], said["policy_bundle_hash"], said["verdict_digest"])
         for _, said in queries.readable(entries)

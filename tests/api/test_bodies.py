@@ -11,6 +11,8 @@ from runtime.contracts.problem import ProblemError
 from runtime.kernel import ijson
 from tests.api import ground
 
+# Seconds of CPU. A tenth of one is usual; work that grows with the square of the body takes minutes.
+FAR_TOO_LONG_S = 5
 NOT_JSON: list[tuple[str, bytes]] = [
     ("white space", b" "),
     ("two values", b"{} {}"),
@@ -103,7 +105,7 @@ def test_takes_ten_thousand_keys_and_answers_in_time(trader: ground.Caller) -> N
     trigger = {f"key{number}": number for number in range(10_000)}
     began = time.thread_time()
     trader.post("/flows", {"trigger": trigger}).ok(201)
-    assert time.thread_time() - began < 1.0  # 0.1 s is the promise; the rest is for coverage
+    assert time.thread_time() - began < FAR_TOO_LONG_S
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_refuses_large_nonsense_in_time(raw: bytes) -> None:
     began = time.thread_time()
     with pytest.raises(ProblemError):
         ijson.parse(raw)
-    assert time.thread_time() - began < 1.0
+    assert time.thread_time() - began < FAR_TOO_LONG_S
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ MAX_QUESTIONS = 3
 SILENCED = frozenset({AgentStatus.SUSPENDED, AgentStatus.RETIRED})
 # To stop is always possible, whoever owns the agent, and needs no written reason.
 STOPPING = frozenset({Action.ABORT, Action.STOP_AGENT})
+# What makes a forward call of an intent.
+FORWARD = frozenset({Action.RESUME, Action.MODIFY})
 # What ends an intent says what became of a call of it that is in doubt.
 STATING = frozenset({Action.MODIFY, Action.ABORT})
 
@@ -52,8 +54,9 @@ class Situation:
     """What is decided on. `failing` holds the words of findings that no person can lift.
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
-    `is_known_done` that it is the one at hand; `crosses_limit` that what was accepted is above a limit
-    tightened since, so that RESUME lifts it.
+    `is_known_done` that it is the one at hand; `is_contradicted` that a call which it replaces has taken
+    effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
+    since, so that RESUME lifts it.
     """
 
     family: Family
@@ -70,6 +73,7 @@ class Situation:
     waiting_until_ms: int | None = None
     in_doubt: bool = False
     is_known_done: bool = False
+    is_contradicted: bool = False
     steps_done: bool = False
     crosses_limit: bool = False
     owners_left: tuple[OwnerLeft, ...] = ()
@@ -115,6 +119,7 @@ def may(
         or role_missing(person)
         or _not_liftable(action, situation)
         or _not_replaceable(action, situation)
+        or _contradicted(action, situation)
         or _not_askable(action, situation, now_ms)
         or _duty(action, person, situation, now_ms, effect)
         or _step_up(action, person, situation, now_ms, effect)
@@ -221,6 +226,16 @@ def _not_replaceable(action: Action, situation: Situation) -> Denied | None:
         return None
     why = "A step of this has taken effect, so nothing else can run in its place. Resume, mark done or abort."
     return Denied("STEPS_DONE", why, 409)
+
+
+def _contradicted(action: Action, situation: Situation) -> Denied | None:
+    if action not in FORWARD or not situation.is_contradicted:
+        return None
+    why = (
+        "A receipt shows that the earlier call took effect, against what was stated. State on the list of "
+        "calls in doubt what became of it, or abort."
+    )
+    return Denied("EFFECT_CONTRADICTED", why, 409)
 
 
 def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | None:

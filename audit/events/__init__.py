@@ -27,6 +27,7 @@ from audit.events.escalations import (
 from audit.events.execution import (
     AttemptFinished,
     AttemptReportedLate,
+    AttemptSettled,
     AttemptStarted,
     IntentBlocked,
     IntentCancelled,
@@ -123,6 +124,7 @@ __all__ = [
     "ArtifactRegistered",
     "AttemptFinished",
     "AttemptReportedLate",
+    "AttemptSettled",
     "AttemptStarted",
     "BudgetRefilled",
     "BudgetSpent",

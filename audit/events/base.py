@@ -42,6 +42,7 @@ class Kind(StrEnum):
     ATTEMPT_STARTED = "attempt:started"
     ATTEMPT_FINISHED = "attempt:finished"
     ATTEMPT_REPORTED_LATE = "attempt:reported_late"
+    ATTEMPT_SETTLED = "attempt:settled"
     EFFECT_STATED = "effect:stated"
     SAGA_ADVANCED = "saga:advanced"
     SAGA_DIRTIED = "saga:dirtied"
@@ -121,7 +122,7 @@ def _plain_text(value: Any) -> Any:
 Id = Annotated[str, BeforeValidator(_id_text)]
 Text = Annotated[str, BeforeValidator(_plain_text)]
 Names = Annotated[tuple[Text, ...], Strict(False)]  # a list will do
-Statuses = Annotated[tuple[int, ...], Strict(False)]
+Numbers = Annotated[tuple[int, ...], Strict(False)]
 At = Annotated[AwareDatetime, PlainSerializer(time_text, return_type=str)]
 
 

@@ -1,6 +1,6 @@
 """Intents, attempts, outcomes and what they hold."""
 
-from audit.events.base import At, Event, Id, Kind, Names, Text
+from audit.events.base import At, Event, Id, Kind, Names, Numbers, Text
 
 
 class IntentCreated(Event):
@@ -41,11 +41,17 @@ class IntentInDoubt(Event):
 
 
 class IntentResumed(Event):
-    """`lifted` names the limits that a person was shown as crossed and resumed it against."""
+    """`lifted` names the limits that a person was shown as crossed and resumed it against.
+
+    `lifted_digest` is that of all findings lifted so far, as the intent keeps them; `valid_until` the new end
+    of its window. Entries of old have neither.
+    """
 
     kind = Kind.INTENT_RESUMED
     intent_id: Id
     lifted: Names = ()
+    lifted_digest: str | None = None
+    valid_until: At | None = None
 
 
 class IntentWoken(Event):
@@ -77,6 +83,8 @@ class AttemptStarted(Event):
 
 
 class AttemptFinished(Event):
+    """`next_purpose` is what the next attempt is for, where there is one at `next_at`."""
+
     kind = Kind.ATTEMPT_FINISHED
     intent_id: Id
     number: int
@@ -85,6 +93,7 @@ class AttemptFinished(Event):
     status_code: int | None = None
     receipt_commitment: str | None = None
     next_at: At | None = None
+    next_purpose: Text | None = None
 
 
 class AttemptReportedLate(Event):
@@ -101,8 +110,25 @@ class AttemptReportedLate(Event):
     contradicts: Text | None = None
 
 
+class AttemptSettled(Event):
+    """What became of calls in doubt is known: by `receipt`, by `probe` or by the person who stated it.
+
+    `contradicts` is the person who had stated that they did not take effect.
+    """
+
+    kind = Kind.ATTEMPT_SETTLED
+    intent_id: Id
+    numbers: Numbers
+    effect: Text
+    by: Text
+    contradicts: Text | None = None
+
+
 class SagaAdvanced(Event):
-    """One of several steps is done, or undone; without `next_step` it was the last."""
+    """One of several steps is done, or undone; without `next_step` it was the last.
+
+    `valid_until` is the new end of the window, where a person marked the step as done.
+    """
 
     kind = Kind.SAGA_ADVANCED
     intent_id: Id
@@ -110,16 +136,21 @@ class SagaAdvanced(Event):
     direction: Text
     receipt_commitment: str | None = None
     next_step: str | None = None
+    valid_until: At | None = None
 
 
 class SagaDirtied(Event):
-    """`step` will not be done, and those in `done` have taken effect: they are to be undone."""
+    """`step` will not be done, and those in `done` have taken effect: they are to be undone.
+
+    `category` is the error category that the outcome will have; empty where there is none.
+    """
 
     kind = Kind.SAGA_DIRTIED
     intent_id: Id
     step: str
     cause: Text
     done: Names
+    category: Text | None = None
 
 
 class SagaCompensated(Event):
@@ -131,13 +162,17 @@ class SagaCompensated(Event):
 
 
 class OutcomeRecorded(Event):
-    """`deviations` counts the expected effects that were not observed."""
+    """`deviations` counts the expected effects that were not observed.
+
+    `outcome_digest` is that of what the outcome says beside status and receipt.
+    """
 
     kind = Kind.OUTCOME_RECORDED
     intent_id: Id
     status: Text
     receipt_commitment: str | None = None
     deviations: int = 0
+    outcome_digest: str | None = None
 
 
 class ResourceConfigured(Event):

@@ -1,6 +1,6 @@
 """Agents, manifests, kinds, keys, facts, people and the installation itself."""
 
-from audit.events.base import Event, Kind, Names, Statuses, Text
+from audit.events.base import Event, Kind, Names, Numbers, Text
 
 
 class AgentRegistered(Event):
@@ -111,9 +111,13 @@ class SessionOpened(Event):
 
 
 class KeyIssued(Event):
+    """`secret_digest` is of what is stored of the secret; `fact_prefix` is what a feed's key may write."""
+
     kind = Kind.KEY_ISSUED
     key_id: str
     subject: str
+    secret_digest: str | None = None
+    fact_prefix: str | None = None
 
 
 class KeyRevoked(Event):
@@ -164,7 +168,7 @@ class TargetConfigured(Event):
     name: str
     base_url: str
     signed: bool
-    refuses: Statuses = ()
+    refuses: Numbers = ()
     honours_keys: bool = False
     health: str | None = None
     secret_env: str | None = None
@@ -247,6 +251,8 @@ class EpochRestored(Event):
     missing_entry: int
     missing_hash: str
     newest_entry: int
+    missing_digest: str | None = None
+    database_id: Text | None = None
 
 
 class EpochBegun(Event):
@@ -261,6 +267,7 @@ class EpochBegun(Event):
     statement_digest: str
     signature: str
     key_id: str
+    database_id: Text | None = None
 
 
 class RequestRefused(Event):

@@ -46,7 +46,7 @@ def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Ve
         solo=False,
         at=held.at,
     )
-    faults = actions.faults(order, held.agent)
+    faults = actions.faults(order, held.agent) or actions.of_ended_epoch(held.flow)
     if faults is not None:
         return faults
     claim = actions.person_claim(order)

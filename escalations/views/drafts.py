@@ -5,40 +5,52 @@ again. What a person must state anew for each decision is never kept.
 """
 
 from collections.abc import Mapping
-from uuid import UUID
 
 from django.http import HttpRequest
 
+from escalations import forms
+
 KEY = "decision_drafts"
 MOST = 5
-TEXTS = frozenset({"justification", "question", "conditions", "params", "receipt"})
-TYPED = "param:"
+MOST_FIELDS = 100
+LONGEST_NAME = 200
+TEXTS = frozenset({"justification", "question", "conditions", "params", "receipt", "reason"})
 
 
-def keep(request: HttpRequest, escalation_id: UUID) -> None:
-    """Keep the texts of a refused form; the oldest drafts of the session make room."""
-    texts = {
-        name: value
+def keep(request: HttpRequest, about: object) -> None:
+    """Keep the texts of a refused form; the oldest drafts of the session make room.
+
+    `about` names the case: the id of an escalation, or a call. The session is read with every request, so
+    what is longer than any form takes is left out: a text that was cut short would say something else.
+    """
+    typed = [
+        (name, value)
         for name, value in request.POST.items()
-        if isinstance(value, str) and (name in TEXTS or name.startswith(TYPED))
-    }
+        if isinstance(value, str) and _is_kept(name, value)
+    ]
+    texts = dict(typed[:MOST_FIELDS])
     if any(texts.values()):
         kept = _all(request)
-        kept.pop(str(escalation_id), None)
-        kept[str(escalation_id)] = texts
+        kept.pop(str(about), None)
+        kept[str(about)] = texts
         request.session[KEY] = dict(list(kept.items())[-MOST:])
 
 
-def get(request: HttpRequest, escalation_id: UUID) -> Mapping[str, str]:
-    """What was kept for this escalation."""
-    found: Mapping[str, str] = _all(request).get(str(escalation_id), {})
+def _is_kept(name: str, value: str) -> bool:
+    is_text = name in TEXTS or (name.startswith(forms.TYPED) and len(name) <= LONGEST_NAME)
+    return is_text and len(value) <= forms.LONGEST_TEXT
+
+
+def get(request: HttpRequest, about: object) -> Mapping[str, str]:
+    """What was kept for this case."""
+    found: Mapping[str, str] = _all(request).get(str(about), {})
     return dict(found)
 
 
-def forget(request: HttpRequest, escalation_id: UUID) -> None:
-    """The decision was taken, or the question is out."""
+def forget(request: HttpRequest, about: object) -> None:
+    """The decision was taken, the question is out, or what became of the call is stated."""
     kept = _all(request)
-    if kept.pop(str(escalation_id), None) is not None:
+    if kept.pop(str(about), None) is not None:
         request.session[KEY] = kept
 
 

@@ -56,12 +56,14 @@ class Tried:
 
     `failures` counts the operational failures before it. `in_doubt` says that an earlier call under this key
     ended unknown and nothing has settled it since; `over_at` is when the last such call is surely over. None
-    of a PROBE says that it is. `on_unknown` is PROBE only where the call can be probed.
+    of a PROBE says that it is. `is_known_done` says that a receipt for this key came too late for the walk to
+    go on from it. `on_unknown` is PROBE only where the call can be probed.
     """
 
     result: CallResult
     failures: int
     in_doubt: bool = False
+    is_known_done: bool = False
     over_at: datetime | None = None
     direction: Direction = Direction.FORWARD
     purpose: Purpose = Purpose.CALL
@@ -121,8 +123,11 @@ def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) 
     """A target that knows nothing of the key has done nothing: the call goes out again, as a first one.
 
     While the call in doubt may still be on its way, nothing is settled: it could arrive after the answer.
+    Where a receipt says that it has happened, the target contradicts itself, and a person is asked.
     """
     if result.category is FailureCategory.NOT_HAPPENED:
+        if tried.is_known_done:
+            return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
         if tried.over_at is not None and at < tried.over_at:
             return RetryAt(at=tried.over_at, failures=tried.failures, purpose=Purpose.PROBE)
         return RetryAt(at=at, failures=tried.failures)

@@ -24,6 +24,10 @@ _CLASSES: dict[str, tuple[int, int]] = {
 _WIDE = (8_000, 8)
 _PLAIN = (_PIECE, 1)
 _MEMBER = (60, 1)
+# A class of which the other case of every member is looked up: milliseconds, where it spans many characters.
+_FOLDED = 2_500_000
+_MOST_SPANNED = 1_000
+_SPANNING = frozenset("SWDPpxuU")
 _FLAGS = re.compile(r"\?(?:P?<[A-Za-z_][A-Za-z0-9_]*>|([imsU]*)(?:-[imsU]+)?[:)])")
 _COUNT = re.compile(r"\{(\d{1,6})(,(\d{0,6}))?\}")
 _MAX_DEPTH = 60
@@ -51,6 +55,9 @@ def cost(pattern: str) -> Cost | None:
     reader = _Reader(pattern)
     try:
         compiling, states = reader.branches()
+        if reader.ignores_case:
+            reader = _Reader(pattern, ignores_case=True)
+            compiling, states = reader.branches()
     except (_TooOddError, IndexError):
         return None
     if reader.at != len(pattern):
@@ -61,11 +68,11 @@ def cost(pattern: str) -> Cost | None:
 class _Reader:
     """Sums up what each piece costs, times how often it is repeated."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, ignores_case: bool = False) -> None:
         self.pattern = pattern
         self.at = 0
         self.depth = 0
-        self.ignores_case = False
+        self.ignores_case = ignores_case
 
     @property
     def next(self) -> str:
@@ -133,6 +140,7 @@ class _Reader:
         if self.depth > _MAX_DEPTH:
             raise _TooOddError
         compiling, states = _PLAIN
+        is_spanning = False
         if self.next == "^":
             self.at += 1
             compiling, states = _WIDE
@@ -142,14 +150,26 @@ class _Reader:
             self.at += 1
             found = _MEMBER if character.isascii() else _WIDE
             if character == "[":
+                # What is left out is found after the other cases are, but not within another class.
+                is_spanning = is_spanning or self.next == "^"
                 found = self.members()
             elif character == "\\":
+                is_spanning = is_spanning or self.next in _SPANNING
                 found = self.escape()
+            elif not character.isascii():
+                is_spanning = is_spanning or self.spans_many()
             compiling, states = compiling + found[0], max(states, found[1])
             is_first = False
         self.at += 1
         self.depth -= 1
+        if is_spanning and self.ignores_case:
+            compiling += _FOLDED
         return compiling, states
+
+    def spans_many(self) -> bool:
+        """Whether the member that was just read ends a range of many characters."""
+        range_of = self.pattern[max(self.at - 3, 0) : self.at]
+        return range_of[-2:-1] == "-" and ord(range_of[-1]) - ord(range_of[0]) > _MOST_SPANNED
 
     def times(self) -> int:
         """How often the piece before is written out: 1, or as its counts say."""

@@ -48,7 +48,7 @@ def check_schema(schema: Any) -> tuple[str, ...]:
         return ("the schema is not an object",)
     if schema.get("$schema", DIALECT) != DIALECT:
         return (f"the schema is of another dialect than {DIALECT}",)
-    unbounded = _unbounded(schema)
+    unbounded = _unbounded(schema) or _too_slow(schema)
     if unbounded:
         return (unbounded,)
     try:
@@ -60,7 +60,8 @@ def check_schema(schema: Any) -> tuple[str, ...]:
 
 def advise(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """What would make a usable schema dear to check, as plain sentences that say what to write."""
-    return tuple(dict.fromkeys(schema_work.advise(schema, schema)))
+    of_forms = tuple(dict.fromkeys(schema_work.advise(schema, schema)))
+    return of_forms or tuple(schema_work.advise_on_lists(schema))
 
 
 def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
@@ -84,10 +85,29 @@ def violations(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, 
     if not schema_work.is_named(work, size):
         said = f"does not fit the schema; with {size.parts} values it is too large to say where"
         return (SchemaViolation("", "size", said),)
+    return violations_of_any_size(schema, value)
+
+
+def violations_of_any_size(schema: Mapping[str, Any], value: Any) -> tuple[SchemaViolation, ...]:
+    """The same without a bound, however long it takes: for what was judged before there was one.
+
+    Raises:
+        ValueError: when the schema is not usable.
+    """
     found: set[SchemaViolation] = set()
-    for error in validator.iter_errors(value):
+    for error in compiled(schema).iter_errors(value):
         found.update(_violations_of(error))
     return tuple(sorted(found)[:MAX_VIOLATIONS])
+
+
+def fits(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether `value` fits `schema`; one that is too large to be checked does not.
+
+    Raises:
+        ValueError: when the schema is not usable.
+    """
+    validator, work = compiled(schema), _work(canonical.encode(dict(schema)))
+    return not schema_work.is_too_much(work, schema_work.of_value(value)) and validator.is_valid(value)
 
 
 @lru_cache(maxsize=1024)
@@ -125,13 +145,28 @@ class _UnboundedError(Exception):
 
 def _unbounded(document: Mapping[str, Any]) -> str:
     """Why a schema has no bound on its work, as a sentence; empty when it has one."""
+    known: dict[str, int | None] = {}
     try:
-        size = _expanded(document, document, {})
+        # What nothing refers to is read too: by who lints the schema, and by who shows it.
+        parts = (document, *schema_work.definitions(document))
+        size = max(_expanded(part, document, known) for part in parts)
     except _UnboundedError as error:
         return str(error)
     except RecursionError:
         return "the schema's references follow each other too far"
     return f"the schema unfolds to more than {MAX_EXPANDED} parts" if size > MAX_EXPANDED else ""
+
+
+def _too_slow(document: Mapping[str, Any]) -> str:
+    """Why a schema takes too long to compile, as a sentence; empty when it does not."""
+    work = schema_work.compiling(document)
+    if work <= schema_work.MAX_COMPILING:
+        return ""
+    return (
+        f"the patterns of the schema together may take {work / 1e6:,.0f} ms to compile, and "
+        f"{schema_work.MAX_COMPILING / 1e6:,.0f} ms is the most: leave some out, or write smaller counts, "
+        "[A-Za-z] in place of (?i) and of wide classes"
+    )
 
 
 def _expanded(schema: Any, document: Mapping[str, Any], known: dict[str, int | None]) -> int:

@@ -6,6 +6,7 @@ version it was judged under; contexts and sessions stay as they are.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from audit import events, ledger
@@ -74,20 +75,7 @@ def check(*, tenant: str, text: str, kind: str = "") -> Checked[KindContract]:
 
     With `kind`, the text must be a version of that kind.
     """
-    if len(text) > MOST_DRAFT_CHARS:
-        said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
-        return Checked(contract=None, remarks=(Remark(line=1, field="", message=said, is_wrong=True),))
-    source = pack_reading.Source(name="draft")
-    read = pack_reading.read_document(text=_spaced(text), source=source, contract=KindContract)
-    if not isinstance(read, KindContract):
-        wrong = (_remark(source, problem, is_wrong=True) for problem in read)
-        return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
-    found = [(problem, True) for problem in _problems(tenant, read, kind)]
-    found += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(read)]
-    return Checked(
-        contract=read,
-        remarks=tuple(_remark(source, problem, is_wrong=is_wrong) for problem, is_wrong in found),
-    )
+    return _among_rows(_read(text), tenant=tenant, kind=kind)
 
 
 def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind | Problem:
@@ -95,9 +83,11 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
 
     The very same version again is the row that is there: a form sent twice drafts once.
     """
+    # Reading and linting may take seconds, in which nobody else could write.
+    read = _read(text)
 
     def work() -> PolicyKind | Problem:
-        checked = check(tenant=tenant, text=text, kind=kind)
+        checked = _among_rows(read, tenant=tenant, kind=kind)
         contract = checked.contract
         if contract is not None:
             held = queries.get_version(tenant=tenant, kind=contract.kind, version=contract.version)
@@ -111,6 +101,41 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
         return row
 
     return races.run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A draft's text as it was read; what is wrong with its form, or (where it is a kind) by the linter."""
+
+    source: pack_reading.Source
+    contract: KindContract | None
+    problems: tuple[pack_reading.Problem, ...]
+
+
+def _read(text: str) -> _Read:
+    """Read and lint a text; no row is read."""
+    source = pack_reading.Source(name="draft")
+    if len(text) > MOST_DRAFT_CHARS:
+        said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
+        return _Read(source, None, (pack_reading.Problem((), said),))
+    read = pack_reading.read_document(text=_spaced(text), source=source, contract=KindContract)
+    if not isinstance(read, KindContract):
+        return _Read(source, None, tuple(dict.fromkeys(read)))
+    return _Read(source, read, pack_checks.lint(read))
+
+
+def _among_rows(read: _Read, *, tenant: str, kind: str) -> Checked[KindContract]:
+    """What speaks against a draft among the rows that there are now: versions, targets and the others."""
+    contract = read.contract
+    if contract is None:
+        wrong = (_remark(read.source, problem, is_wrong=True) for problem in read.problems)
+        return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
+    found = [(problem, True) for problem in _problems(tenant, contract, read.problems, kind)]
+    found += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(contract)]
+    return Checked(
+        contract=contract,
+        remarks=tuple(_remark(read.source, problem, is_wrong=is_wrong) for problem, is_wrong in found),
+    )
 
 
 def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
@@ -148,6 +173,10 @@ def activate(
         )
         return row
 
+    # Kept for `may_activate`, which asks again with the row locked: a version never changes.
+    drafted = queries.get_version(tenant=tenant, kind=kind, version=version)
+    if drafted is not None:
+        queries.lint_of(drafted)
     return _on_version(tenant, kind, version, reason, work)
 
 
@@ -191,8 +220,10 @@ def _swap(row: PolicyKind, *, active: bool) -> int:
     return PolicyKind.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)
 
 
-def _problems(tenant: str, contract: KindContract, kind: str) -> list[pack_reading.Problem]:
-    found = list(_misfits(tenant, contract))
+def _problems(
+    tenant: str, contract: KindContract, linted: pack_checks.Linted, kind: str
+) -> list[pack_reading.Problem]:
+    found = list(_misfits(tenant, contract, linted))
     if kind and contract.kind != kind:
         found.append(pack_reading.Problem(("kind",), f"this is the page of {kind}; a new kind has its own"))
         return found
@@ -206,11 +237,14 @@ def _problems(tenant: str, contract: KindContract, kind: str) -> list[pack_readi
     return found
 
 
-def _misfits(tenant: str, contract: KindContract) -> tuple[pack_reading.Problem, ...]:
+def _misfits(
+    tenant: str, contract: KindContract, linted: pack_checks.Linted
+) -> tuple[pack_reading.Problem, ...]:
     """What is wrong with a kind in itself, or among the targets, resources and manifests that there are."""
     return (
         *pack_checks.kind_problems(
             contract,
+            linted=linted,
             targets=places.list_honouring(tenant=tenant),
             resources=queries.list_resource_names(tenant=tenant),
         ),
@@ -222,8 +256,8 @@ def _misfits(tenant: str, contract: KindContract) -> tuple[pack_reading.Problem,
 
 def _unfit(row: PolicyKind) -> Problem | None:
     """What has come between a version and its activation since it was stored."""
-    contract = queries.contract_of(row)
-    wrong = _misfits(row.tenant, contract)
+    linted = tuple(pack_reading.Problem(item.place, item.message) for item in queries.lint_of(row))
+    wrong = _misfits(row.tenant, queries.contract_of(row), linted)
     if not wrong:
         return None
     said = f"{pack_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."

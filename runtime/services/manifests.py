@@ -5,6 +5,7 @@ the agent's active manifest changes then: sessions, budgets and status stay as t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical, events, ledger
@@ -55,23 +56,46 @@ def put_in_force(
 
 def check(*, agent: Agent, text: str) -> Checked[ManifestContract]:
     """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
+    return _among_rows(_read(text), agent=agent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A draft's text as it was read, and what is wrong with its form."""
+
+    source: pack_reading.Source
+    contract: ManifestContract | None
+    problems: tuple[pack_reading.Problem, ...] = ()
+
+
+def _read(text: str) -> _Read:
+    source = pack_reading.Source(name="draft")
     if len(text) > MAX_DRAFT_CHARS:
         said = f"the text is longer than {MAX_DRAFT_CHARS} characters"
-        return Checked(contract=None, remarks=(Remark(line=1, field="", message=said, is_wrong=True),))
-    source = pack_reading.Source(name="draft")
+        return _Read(source, None, (pack_reading.Problem((), said),))
     read = pack_reading.read_document(text=text, source=source, contract=ManifestContract)
     if not isinstance(read, ManifestContract):
-        wrong = (_remark(source, problem, is_wrong=True) for problem in read)
+        return _Read(source, None, read)
+    return _Read(source, read)
+
+
+def _among_rows(read: _Read, *, agent: Agent) -> Checked[ManifestContract]:
+    """What speaks against a draft for this agent, among the kinds and agents that there are now."""
+    contract = read.contract
+    if contract is None:
+        wrong = (_remark(read.source, problem, is_wrong=True) for problem in read.problems)
         return Checked(contract=None, remarks=tuple(dict.fromkeys(wrong)))
-    found = arithmetic.lint(read, queries.registry_for(agent=agent, draft=read))
+    found = arithmetic.lint(contract, queries.registry_for(agent=agent, draft=contract))
     told = [(pack_reading.Problem(item.place, item.message), item.is_wrong) for item in found]
-    told += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(read)]
-    remarks = [_remark(source, problem, is_wrong=is_wrong) for problem, is_wrong in told]
-    return Checked(contract=read, remarks=tuple(remarks))
+    told += [(pack_reading.Problem(place, recorded.WORDS), False) for place in recorded.places(contract)]
+    remarks = [_remark(read.source, problem, is_wrong=is_wrong) for problem, is_wrong in told]
+    return Checked(contract=contract, remarks=tuple(remarks))
 
 
 def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Problem:
     """Register the next version of an agent's manifest; 422 with a violation for each field that is wrong."""
+    # Reading a long text takes a while, in which nobody else could write.
+    read = _read(text)
 
     def work() -> Manifest | Problem:
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
@@ -79,7 +103,7 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
             return agent
         if agent.status == AgentStatus.RETIRED:
             return _conflict("AGENT_RETIRED", f"{agent_id} is retired and gets no new manifest.")
-        checked = check(agent=agent, text=text)
+        checked = _among_rows(read, agent=agent)
         if checked.contract is None or not checked.is_sound:
             return checked.refusal(code="MANIFEST_UNSOUND")
         at = clock.now()

@@ -1,7 +1,7 @@
 """What a pack must hold together beyond its grammar, and what of it enforces nothing."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runtime.contracts import recorded
 from runtime.contracts.guard import GuardKind, bps, text
@@ -15,16 +15,20 @@ from runtime.kernel.rules import kind_linter
 from runtime.queries import kinds as kind_queries
 from runtime.services.pack_reading import Problem
 
+Linted = tuple[Problem, ...]
 
-def problems(pack: Pack, *, targets: Mapping[str, bool], kinds: Collection[str]) -> Iterator[Problem]:
+
+def problems(
+    pack: Pack, *, targets: Mapping[str, bool], kinds: Collection[str], linted: Sequence[Linted]
+) -> Iterator[Problem]:
     """Everything that does not hold together. `targets` and `kinds` are those that exist already.
 
-    `targets` says of each whether it honours keys.
+    `targets` says of each whether it honours keys; `linted` is what `lint` says of each kind of the pack.
     """
     honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
     resources = {resource.name for resource in pack.resources}
     for at, kind in enumerate(pack.policy_kinds):
-        for problem in kind_problems(kind, targets=honouring, resources=resources):
+        for problem in kind_problems(kind, linted=linted[at], targets=honouring, resources=resources):
             yield Problem(("policy_kinds", at, *problem.place), problem.message)
     known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
     for at, agent in enumerate(pack.agents):
@@ -72,15 +76,22 @@ def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[s
     yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
 
 
+def lint(kind: PolicyKind) -> Linted:
+    """What is wrong with one kind in itself; places begin at the kind.
+
+    It may take seconds and reads no row: so it is asked before a transaction, while nobody waits.
+    """
+    return tuple(Problem(problem.place, problem.message) for problem in kind_linter.lint_kind(kind))
+
+
 def kind_problems(
-    kind: PolicyKind, *, targets: Mapping[str, bool], resources: Collection[str]
+    kind: PolicyKind, *, linted: Linted, targets: Mapping[str, bool], resources: Collection[str]
 ) -> Iterator[Problem]:
-    """What is wrong with one kind, in itself or among what there is; places begin at the kind.
+    """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
 
     `targets` says of each whether it honours keys.
     """
-    for problem in kind_linter.lint_kind(kind):
-        yield Problem(problem.place, problem.message)
+    yield from linted
     for number, step in enumerate(kind.steps):
         if step.target is not None and step.target not in targets:
             place = ("steps", number, "target")

@@ -92,12 +92,15 @@ def load(
     if not isinstance(read, Read):
         return Refused(problems=read)
     of_tenant = tenant or settings.DIR_TENANT
-    return races.run(lambda: _load(read, activate=activate, actor=actor, tenant=of_tenant))
+    linted = tuple(pack_checks.lint(kind) for kind in read.pack.policy_kinds)
+    return races.run(lambda: _load(read, linted, activate=activate, actor=actor, tenant=of_tenant))
 
 
-def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Refused:
+def _load(
+    read: Read, linted: tuple[pack_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
+) -> Loaded | Refused:
     problems = (
-        *_problems(read, tenant, activate=activate),
+        *_problems(read, linted, tenant, activate=activate),
         *_changed_versions(read, tenant),
         *_in_use(read, tenant),
     )
@@ -131,10 +134,12 @@ def _load(read: Read, *, activate: bool, actor: str, tenant: str) -> Loaded | Re
     )
 
 
-def _problems(read: Read, tenant: str, *, activate: bool) -> Iterator[Problem]:
+def _problems(
+    read: Read, linted: tuple[pack_checks.Linted, ...], tenant: str, *, activate: bool
+) -> Iterator[Problem]:
     targets = places.list_honouring(tenant=tenant)
     known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
-    yield from pack_checks.problems(read.pack, targets=targets, kinds=known)
+    yield from pack_checks.problems(read.pack, targets=targets, kinds=known, linted=linted)
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from pack_checks.target_problems(read.pack, kind=kind_queries.contract_of(row))

@@ -76,6 +76,15 @@ def test_each_family_offers_its_own_actions_only(family: Family, action: Action)
         assert all(offered in answer.why for offered in ACTIONS[family])
 
 
+@pytest.mark.parametrize("action", ACTIONS[Family.OPERATIONAL])
+def test_nothing_goes_forward_where_a_receipt_contradicts_what_was_stated(action: Action) -> None:
+    answer = may(action, what=situation(family=Family.OPERATIONAL, is_contradicted=True))
+    if action in {Action.RESUME, Action.MODIFY}:
+        assert denied(answer) == ("EFFECT_CONTRADICTED", 409)
+    else:
+        assert answer == Allowed()
+
+
 @pytest.mark.parametrize("state", [State.RESOLVED, State.EXPIRED, State.WITHDRAWN])
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])
 def test_what_is_closed_stays_closed(state: State, action: Action) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.contracts.facts import Lift, ResourceFacts
 from runtime.contracts.states import AgentStatus
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.case import FIRST, Case
 from tests import builders
 
 LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")
@@ -59,6 +59,15 @@ def _manifest(**fields: Any) -> dict[str, Any]:
 
 def _asked(**fields: Any) -> dict[str, Any]:
     return {"proposal": builders.proposal(**fields)}
+
+
+def _large(last: Any) -> dict[str, Any]:
+    """More values than a schema of so many parts is checked with since there is a bound."""
+    fields = {f"p{number}": {"type": "integer"} for number in range(300)}
+    xs = {"type": "array", "items": {"type": "integer"}}
+    schema = {**builders.KIND["params_schema"]}
+    schema["properties"] = {**schema["properties"], **fields, "xs": xs}
+    return {**_kind(params_schema=schema), **_params(xs=[*([1] * 2_100), last])}
 
 
 def _numbers() -> dict[str, Any]:
@@ -171,6 +180,9 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "reject-shortage": lambda: _claims("60", reserved=5, committed=41),
     "reject-stale": lambda: {"facts": builders.facts(world={**builders.WORLD, "price.AAPL": 25_000})},
     "reject-suspended": lambda: _status(AgentStatus.SUSPENDED),
+    "accept-large-first-gate": lambda: {**_large(1), "gate": FIRST},
+    "reject-large-first-gate": lambda: {**_large("1"), "gate": FIRST},
+    "reject-large": lambda: _large(1),
     "reject-undeclared-constraint": lambda: {
         **_kind(constraints_schema={"type": "object"}, depends_on=[], constraints=[]),
         **_asked(execution_constraints={"validity_window_sec": 30, "requires_market_state": "OPEN"}),

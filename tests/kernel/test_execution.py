@@ -115,6 +115,15 @@ def test_what_a_probe_does_not_find_is_sent_again_at_once() -> None:
     assert probe(ABSENT, over_at=AT) == RetryAt(at=AT, failures=1, purpose=Purpose.CALL)
 
 
+def test_what_a_probe_does_not_find_though_its_receipt_came_is_for_a_person() -> None:
+    over_at = AT + timedelta(seconds=1)
+    for known in ({}, {"over_at": over_at}):
+        assert probe(ABSENT, failures=1, is_known_done=True, **known) == GiveToPerson(
+            reason=Reason.IN_DOUBT, failures=1
+        )
+    assert probe(RECEIPT, is_known_done=True) == Succeed(receipt=RECEIPT)
+
+
 def test_a_call_that_may_still_arrive_is_asked_about_again_when_it_is_over() -> None:
     over_at = AT + timedelta(milliseconds=1)
     assert probe(ABSENT, failures=3, over_at=over_at) == RetryAt(

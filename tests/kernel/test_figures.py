@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.states import Impact
+from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import Verdict
 from runtime.kernel.gate import pipeline
 from runtime.kernel.rules import figures
@@ -76,9 +76,39 @@ def test_a_verdict_without_figures_has_the_bytes_of_before() -> None:
     assert "figures" not in canonical.decode(verdict.to_bytes())
 
 
-@pytest.mark.parametrize(("stated", "greater"), [(None, 7), (True, 7), ("9", 7), (8, 8), (6, 7), (7.5, 7.5)])
-def test_only_a_number_can_outweigh_the_live_one(stated: Any, greater: Any) -> None:
+@pytest.mark.parametrize(
+    ("stated", "greater"), [(None, 7), ("9", "9"), ("6.9", 7), (8, 8), (6, 7), (7.5, 7.5)]
+)
+def test_a_greater_amount_outweighs_the_live_one(stated: Any, greater: Any) -> None:
     assert figures.Figured(param="n", stated=stated, live=7).greater == greater
+
+
+@pytest.mark.parametrize("stated", [True, "many", "NaN", [9], {}])
+def test_what_is_stated_and_no_amount_leaves_no_figure(stated: Any) -> None:
+    kind = builders.kind(figures=[{"param": "quantity", "value": "1"}])
+    assert figures.work_out(kind, {"params": {"quantity": stated}}) == ()
+
+
+@pytest.mark.parametrize(
+    ("stated", "decision", "impact"),
+    [
+        ("999999999", Decision.ESCALATE, Impact.HIGH_IMPACT),
+        ("40", Decision.ACCEPT, Impact.LOW_IMPACT),
+        ("forty", Decision.REJECT, Impact.HIGH_IMPACT),
+    ],
+)
+def test_an_amount_in_text_fails_closed(stated: str, decision: Decision, impact: Impact) -> None:
+    base = builders.KIND["params_schema"]
+    amount = {**base["properties"], "amount": {"type": "string", "maxLength": 20}}
+    kind = builders.kind(
+        params_schema={**base, "properties": amount},
+        figures=[{"param": "amount", "value": "params.quantity * 10"}],
+        impact="figures.amount > 250000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'",
+        limits=[{"id": "m", "value": "figures.amount", "limit": "manifest.limits.max_notional_cents"}],
+    )
+    proposal = builders.proposal(params={**builders.PARAMS, "amount": stated})
+    verdict = builders.judge(proposal=proposal, rules=builders.rules(kind=kind))
+    assert (verdict.decision, verdict.impact) == (decision, impact)
 
 
 def test_a_decimal_text_is_no_figure() -> None:

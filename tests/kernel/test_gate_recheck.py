@@ -148,7 +148,8 @@ def test_a_right_that_is_gone_is_final(in_force: Rules, code: str) -> None:
 
 
 def test_a_new_version_of_the_kind_asks_for_no_other_parameters() -> None:
-    changed = builders.kind(version="2.0.0", params_schema={"type": "object", "required": ["desk"]})
+    needs_more = {"type": "object", "required": ["desk"]}
+    changed = builders.kind(version="2.0.0", params_schema=needs_more, limits=[])
     assert asked_again(builders.rules(kind=changed)).findings == ()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from audit import canonical
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel.rules import kind_linter
+from runtime.kernel.rules import kind_linter, linter, shapes
 
 GOOD: dict[str, Any] = {
     "kind": "TRADE",
@@ -115,6 +115,11 @@ def test_a_good_kind_passes() -> None:
         ({"figures": [{"param": "m", "value": "1"}]}, "figures.0.param", "m is not a parameter of the kind"),
         ({"figures": [{"param": "n", "value": "1"}] * 2}, "figures.1.param", "the figure n is given twice"),
         ({"figures": [{"param": "n", "value": "figures.n"}]}, "figures.0.value", "the name figures"),
+        (
+            {"figures": [{"param": "symbol", "value": "1"}]},
+            "figures.0.param",
+            "the schema must give symbol the type integer or number",
+        ),
         ({"figures": [], "impact": "figures.n"}, "impact", "figures.n is not a field of the figures"),
         ({"predicts": [{"fact": "a", "value": "1"}]}, "predicts.0.fact", "a fact has two segments"),
         ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
@@ -274,3 +279,27 @@ def test_all_expressions_of_a_kind_are_bounded_together() -> None:
     (said,) = [(place, words) for place, words in lint(**changes, rules=many) if place.startswith("rules")]
     assert said[0] == "rules.0.require"
     assert "the expressions of the kind together may take" in said[1]
+
+
+def test_each_source_is_read_once_and_each_schema_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {f"f{n}": {"type": "object", "properties": {"x": {"type": "integer"}}} for n in range(20)}
+    schema = {"type": "object", "properties": fields}
+    reads = [f"params.f{n}.x > {n}" for n in range(20)]
+    read, weighed = list[object](), list[object]()
+    lint_one, alternatives = linter.lint, shapes._alternatives
+
+    def lint_and_note(source: str, *, names: frozenset[str], **named: Any) -> linter.Linted:
+        read.append((source, names))
+        return lint_one(source, names=names, **named)
+
+    def note(part: Any, *rest: Any) -> Any:
+        weighed.append(part)
+        return alternatives(part, *rest)
+
+    monkeypatch.setattr(linter, "lint", lint_and_note)
+    monkeypatch.setattr(shapes, "_alternatives", note)
+    rules = [{"id": f"R_{n}", "require": " && ".join(reads)} for n in range(10)]
+    assert lint(params_schema={**GOOD["params_schema"], **schema}, rules=rules) != []
+    assert len(read) == len(set(read))
+    # All fields once as parts of the whole, and once each by themselves with what is in them.
+    assert len(weighed) < 5 * len(fields)

@@ -12,8 +12,11 @@ from runtime.kernel import patterns
 # The bound is a millisecond on an idle machine. A busy one, or a cold one, is not a defect.
 LONGEST_S = 0.02
 
+# Classes that span most of all characters.
+WIDE = ("[!-\U0010fffd]", r"[!-\x{10fffd}]", r"[\S]", r"[\D]", r"[\W]", "[a[^b]]", "[^[^b]]")
 PIECES = st.one_of(
     st.sampled_from([*"ab^$.é", "[a-z]", "[^a]", "[A-Z0-9_]", "[à-ÿ]", "[[:alpha:]]", "[]a]", "(?i)"]),
+    st.sampled_from(WIDE),
     st.sampled_from(
         [r"\w", r"\d", r"\s", r"\W", r"[\w-]", r"[^\d]", r"\p{L}", r"\pL", r"\b", r"\x{e9}", r"\."]
     ),
@@ -65,6 +68,21 @@ def test_large_patterns_are_not(pattern: str) -> None:
     found = patterns.cost(pattern)
     assert found is not None
     assert found.compiling > patterns.MAX_COMPILE
+
+
+@pytest.mark.parametrize("wide", WIDE)
+@pytest.mark.parametrize("written", ["(?i){}", "(?i:{})", "{}(?i)", "(?:(?i)a{}{{2}})"])
+def test_a_wide_class_is_dear_where_case_is_ignored(wide: str, written: str) -> None:
+    found = patterns.cost(written.format(wide))
+    assert found is not None
+    assert found.compiling > 10 * patterns.MAX_COMPILE
+
+
+@pytest.mark.parametrize("pattern", ["(?i)[^a]é", "(?i)[à-ÿ]{2}", "(?i)[é-]", r"(?i)[a\-é]", "(?i)[é]"])
+def test_small_classes_are_cheap_where_case_is_ignored(pattern: str) -> None:
+    found = patterns.cost(pattern)
+    assert found is not None
+    assert found.compiling <= patterns.MAX_COMPILE
 
 
 @pytest.mark.parametrize(

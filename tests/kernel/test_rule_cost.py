@@ -136,6 +136,12 @@ def test_parts_are_never_larger_than_the_whole() -> None:
         ({"type": "array", "maxItems": 3, "prefixItems": [{}]}, shapes.MAX_TEXT, 3, "add a type inside {}"),
         ({"type": "object", "additionalProperties": False}, 0, 0, ""),
         (
+            {"type": "object", "anyOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False},
+            shapes.MAX_TEXT,
+            shapes.MAX_VALUES,
+            "add additionalProperties: false to {}",
+        ),
+        (
             {"type": ["object", "array"], "maxItems": 1, "additionalProperties": False},
             shapes.MAX_TEXT,
             1,
@@ -168,7 +174,14 @@ def test_joined_values_keep_what_all_of_them_have() -> None:
     assert shapes.items_of() is None
     one = shapes.of_schema(PARAMS, PARAMS)
     assert shapes.joined(one, shapes.SMALL).below("text").text == 100
-    assert shapes.joined(one, one).below("text").text == shapes.MAX_TEXT
+    assert shapes.joined(one, shapes.of_schema(PARAMS, PARAMS)).below("text").text == 100
+
+
+@pytest.mark.parametrize("other", [shapes.FACT, shapes.ANYTHING, shapes.of_schema({"type": "object"}, {})])
+def test_a_field_of_one_of_several_may_be_that_of_any(other: shapes.Shape) -> None:
+    one = shapes.of_schema(PARAMS["properties"]["wide"], PARAMS)
+    for joined in (shapes.joined(one, other), shapes.joined(other, one)):
+        assert joined.below("word").copy >= other.copy
 
 
 def test_places_are_written_as_people_write_them() -> None:

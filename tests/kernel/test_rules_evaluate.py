@@ -162,7 +162,6 @@ def test_names_the_facts_to_load() -> None:
         "price.AAPL",
     )
     assert evaluate.required_facts(kind, {"symbol": "../market"}) == ("market.state",)
-    assert evaluate.required_facts(kind, None) == ("market.state",)
     assert evaluate.static_prefixes(kind) == ("market.state", "price.")
 
 

@@ -37,6 +37,14 @@ SCHEMA: dict[str, Any] = {
             "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
         },
         "free": {},
+        "formed": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "anyOf": [
+                {"properties": {"more": {"type": "array", "maxItems": 3_000, "items": {"type": "integer"}}}}
+            ],
+            "unevaluatedProperties": False,
+        },
     },
 }
 # The largest values that the schema admits: neither finds what is looked for, so that all is looked through.
@@ -51,6 +59,7 @@ LARGEST: dict[str, Any] = {
     "legs": [{"n": number, "tag": "a" * 400} for number in range(30)],
     "open": [{"n": number, **{f"k{key}": key for key in range(300)}} for number in range(30)],
     "free": {f"k{key}": [key] for key in range(3_000)},
+    "formed": {"n": 1, "more": list(range(3_000))},
 }
 WORLD = {
     "context": {"facts": {"price": {f"S{number}": number for number in range(100)}}},
@@ -186,7 +195,15 @@ def texts(draw: st.DrawFn, here: Scope) -> str:
 @st.composite
 def numbers(draw: st.DrawFn, here: Scope) -> str:
     """An expression that is a number."""
-    plain = ["1", "params.n", "context.facts.price.S1", "manifest.limits.most", *here.numbers]
+    plain = [
+        "1",
+        "params.n",
+        "context.facts.price.S1",
+        "manifest.limits.most",
+        "params.formed.n",
+        *here.numbers,
+    ]
+    plain += ["(params.n > 3 ? [params.free][0] : params.formed).n"]
     plain += [f"{leg}.n" for leg in here.legs]
     if here.depth <= 0 or draw(st.booleans()):
         return draw(st.sampled_from(plain))

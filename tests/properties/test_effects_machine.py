@@ -47,6 +47,7 @@ from tests.properties.test_lifecycle_machine import (
     WORKERS,
     Lifecycle,
 )
+from tests.services import tampering
 
 pytestmark = pytest.mark.django_db
 KINDS = st.sampled_from(sorted(effects_ground.KINDS))
@@ -178,7 +179,7 @@ class Effects(Lifecycle):
         """What became of a call, as the target knows it."""
         return Effect.HAPPENED if self.effects[key] else Effect.NOT_HAPPENED
 
-    @precondition(lambda self: doubts.list_left(tenant=TENANT).exists())
+    @precondition(lambda self: doubts.count_left(tenant=TENANT) > 0)
     @rule(number=NUMBERS)
     def state(self, number: int) -> None:
         """Somebody finds out what became of a call that was left in doubt."""
@@ -276,6 +277,7 @@ class Effects(Lifecycle):
             self.settle_call(left[0])
         assert not doubts.list_calls(tenant=TENANT).exists()
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
+        assert tampering.differences() == []
 
 
 def calls_under(key: str) -> list[Any]:

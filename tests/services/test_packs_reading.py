@@ -66,9 +66,11 @@ def refused(text: str) -> list[str]:
     return list(found)
 
 
-def checked(text: str) -> list[str]:
+def checked(text: str, *kinds: str) -> list[str]:
     found = read(text)
-    return [found.source.words(one) for one in pack_checks.problems(found.pack, targets={}, kinds=())]
+    linted = [pack_checks.lint(kind) for kind in found.pack.policy_kinds]
+    wrong = pack_checks.problems(found.pack, targets={}, kinds=kinds, linted=linted)
+    return [found.source.words(one) for one in wrong]
 
 
 def test_reads_a_pack_and_where_its_fields_are() -> None:
@@ -210,8 +212,7 @@ def test_checks_what_the_pack_refers_to() -> None:
 
 def test_what_exists_already_may_be_referred_to() -> None:
     text = f"pack: demo\nversion: 1.0.0\nagents:\n  - {agent('OLD')}\n"
-    found = pack_checks.problems(read(text).pack, targets={}, kinds=("OLD",))
-    assert list(found) == []
+    assert checked(text, "OLD") == []
 
 
 def test_warns_of_everything_that_is_not_enforced_yet() -> None:

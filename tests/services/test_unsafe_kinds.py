@@ -134,6 +134,24 @@ def _quick(evaluate: Callable[..., object]) -> Callable[..., object]:
     return lambda self, names: True if self.source == FREEZES else evaluate(self, names)
 
 
+def test_facts_that_are_too_many_for_the_kind_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = factories.desk()
+    desk.propose(desk.open())
+    intent = Intent.objects.get()
+    (row,) = rejudging.list_of_kind(tenant="default", kind="ADJUST_POSITION")
+    monkeypatch.setattr("runtime.kernel.rules.kind_linter.STOPPING_WORK", 1)
+    assert desk.propose(desk.open())["verdict"] == "REJECT"
+    newest = Verdict.objects.order_by("-judged_at")[0]
+    (finding,) = VerdictContract.from_bytes(bytes(newest.body)).reasons
+    assert finding.code == Reason.KIND_UNSAFE
+    assert "its expressions read facts" in finding.message
+    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now())
+    assert builders.codes(seen.stale) == [Reason.KIND_UNSAFE]
+    found = rejudging.judge_one(row=row, swap=lambda then: then)
+    assert not isinstance(found, str)
+    assert builders.codes(found) == [Reason.KIND_UNSAFE]
+
+
 def test_people_are_told_too(before: Callable[[], None]) -> None:
     desk = factories.desk(kind=unsafe(rules=[{"id": "R_SLOW", "require": UNSAFE}]))
     escalation, olivia = desk.escalate(), factories.user()

@@ -107,3 +107,14 @@ def test_evidence_that_moved_keeps_the_text_in_the_answer_and_after_it(case: Esc
     facts.write(tenant="default", path="price.AAPL", value=30_000, writer="feed:test", expected_version=None)
     assert send(client, case, "OVERRIDE").status_code == 409
     assert "Two thirds of the desk" in text_of(client, f"/escalations/{case.pk}/")
+
+
+def test_what_no_form_takes_is_not_kept_in_the_session(case: Escalation) -> None:
+    client = sign_in(Role.AUDITOR)
+    many = {f"param:p{number}": "1" for number in range(500)}
+    send(client, case, "OVERRIDE", version=99, params="x" * 5000, **many, **{"param:" + "n" * 300: "1"})
+    kept = client.session["decision_drafts"][str(case.pk)]
+    assert len(kept) == 100
+    assert "params" not in kept
+    assert kept["justification"] == TEXT
+    assert max(len(name) for name in kept) < 200

@@ -9,15 +9,17 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import Contract, PolicyKind
 from runtime.contracts.proposal import Proposal
-from runtime.kernel import budgets, moments
-from runtime.kernel.rules import evaluate, figures, language
+from runtime.kernel import budgets, moments, schemas
+from runtime.kernel.rules import declared, evaluate, figures, language
 
 
 class GateVersion(StrEnum):
     """Which gate judged. What was judged once is judged again by the same, so a new one keeps the old."""
 
     V1_0 = "1.0.0"
-    # Bounds that the kind does not declare are refused; waiting for the rate limit costs no attempt.
+    # Bounds that the kind does not declare are refused; waiting for the rate limit costs no attempt; over
+    # params and constraints that do not fit, no expression of the kind is evaluated; values too large
+    # for their schema are refused unread.
     V1_1 = "1.1.0"
 
     def has(self, feature: "GateVersion") -> bool:
@@ -64,6 +66,20 @@ class Case:
         if self.rules.manifest is None:
             raise LookupError("the walk goes on without a manifest")
         return self.rules.manifest
+
+    @cached_property
+    def misfits(self) -> tuple[tuple[str, schemas.SchemaViolation], ...]:
+        """What does not fit the schemas of the kind, each with the part of the proposal that it is in."""
+        json_schema, bounds = self.kind.constraints_schema, self.proposal.execution_constraints
+        if self.gate.has(GateVersion.V1_1):
+            params = schemas.violations(self.kind.params_schema, self.proposal.params)
+            unfit = {*schemas.violations(json_schema, bounds), *declared.undeclared(json_schema, bounds)}
+            constraints = tuple(sorted(unfit)[: schemas.MAX_VIOLATIONS])
+        else:
+            params = schemas.violations_of_any_size(self.kind.params_schema, self.proposal.params)
+            constraints = schemas.violations_of_any_size(json_schema, bounds)
+        parts = (("/params", params), ("/execution_constraints", constraints))
+        return tuple((part, violation) for part, found in parts for violation in found)
 
     @cached_property
     def names(self) -> language.Names:

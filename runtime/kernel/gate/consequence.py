@@ -11,7 +11,7 @@ from runtime.contracts.states import Direction, Impact
 from runtime.contracts.verdict import Difference, FigureShown, Finding, Segment, StepRequest
 from runtime.kernel import effects, idempotency
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.case import Case, GateVersion
 from runtime.kernel.rules import evaluate, requests
 from runtime.kernel.rules.figures import Figured
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
@@ -29,7 +29,7 @@ def check(case: Case) -> Iterable[Finding]:
 
 
 def impact(case: Case) -> Impact:
-    """The impact category; HIGH_IMPACT where it cannot be told (fail closed)."""
+    """The impact category; HIGH_IMPACT where it cannot be worked out (fail closed)."""
     if not _is_asked(case):
         return Impact.HIGH_IMPACT
     return evaluate.impact(case.kind, case.names)
@@ -128,9 +128,11 @@ def _request(case: Case, step: Step, made: requests.Rendered, direction: Directi
 
 
 def _is_asked(case: Case) -> bool:
-    """Whether the kind's expressions have all that they read, and may be evaluated."""
+    """Whether the kind's expressions have all that they read, and may be evaluated over it."""
     has_rules = case.rules.kind is not None and case.rules.manifest is not None
-    return has_rules and case.facts.unsafe is None
+    if not has_rules or case.facts.unsafe is not None:
+        return False
+    return not case.gate.has(GateVersion.V1_1) or not case.misfits
 
 
 def at_most(value: str | None, bound: str | None) -> bool:

@@ -20,6 +20,7 @@ from runtime.kernel.gate.checks import (
     validity,
 )
 from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.rules import safety
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +94,22 @@ def withdrawn(
 
 
 def _against(case: Case) -> tuple[Finding, ...]:
-    """A new version of the kind may read other parameters: what was accepted is not held to its schema."""
+    """A new version of the kind may read other parameters: what was accepted is not refused by its schema.
+
+    But what its limits cost is bounded for values that fit, and what they would say of others means nothing:
+    so a person decides instead, for this version.
+    """
     if case.rules.kind is None or case.facts.unsafe is not None:
         return tuple(schema.check(case))
+    kind, asked = case.kind, case.proposal
     refused = tuple(authority.check(case))
-    return refused or tuple(limits.check(case))
+    if refused or not kind.limits:
+        return refused
+    if not safety.fits(kind, params=asked.params, constraints=asked.execution_constraints):
+        version = f"{kind.kind} {kind.version}"
+        said = f"What was accepted no longer fits {version}: its limits cannot be checked."
+        return (findings.refer(schema.NAME, Reason.INVALID_SCHEMA, said, subject=version),)
+    return tuple(limits.check(case))
 
 
 def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:

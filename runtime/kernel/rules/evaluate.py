@@ -13,6 +13,7 @@ from typing import Any
 from audit import canonical
 from runtime.contracts import states
 from runtime.contracts.policy_kind import Constraint, Dependency, OnFail, PolicyKind, Rule
+from runtime.kernel import schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
@@ -131,8 +132,12 @@ def impact(kind: PolicyKind, names: Names) -> states.Impact:
 def required_facts(kind: PolicyKind, params: Any) -> tuple[str, ...]:
     """The paths to load for a proposal: what the kind depends on and what it predicts, sorted.
 
-    A path that cannot be made of these parameters is left out; `judge_freshness` reports it.
+    A path that cannot be made of these parameters is left out; `judge_freshness` reports it. Parameters that
+    do not fit their schema make none: nothing bounds what an expression over them costs, and the gate refuses
+    them without any fact.
     """
+    if not schemas.fits(kind.params_schema, params):
+        return ()
     found, names = set(), language.shared({"params": params})
     for template in _fact_templates(kind):
         try:
@@ -210,9 +215,9 @@ def list_moved(
 ) -> tuple[str, ...]:
     """The facts that moved materially under what a person is shown: depended on, or expected to change.
 
-    None of a kind that is not evaluated: its next judgement says so.
+    None where the kind is not evaluated, or not over these parameters: the next judgement says so.
     """
-    if safety.why_unsafe(kind):
+    if safety.why_not_asked(kind, params=params, constraints=constraints):
         return ()
     shown = {"params": params, "constraints": constraints, "seen": seen, "current": current}
     judged = (*judge_freshness(kind, **shown), *judge_predicted(kind, **shown))

@@ -1,9 +1,11 @@
 """A whole policy kind, checked before it is stored: its schemas, templates and every expression."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
+from typing import Any
 
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction
@@ -18,6 +20,8 @@ MAX_STEPS = 10
 # judges nothing any more.
 MAX_WORK = 250_000_000
 STOPPING_WORK = 1_000_000_000
+# What the linter says of one source of the kind, which may use these names; each is read once.
+_Lint = Callable[[str, frozenset[str]], linter.Linted]
 _OWN_CODES = frozenset(reason.value for reason in reasons.Reason)
 
 
@@ -45,12 +49,13 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
         # Every expression that reads a field would be reported too, to nobody's use.
         return broken
+    lint: _Lint = cache(partial(_lint, kind))
     return (
         *broken,
         *_schema_advice(kind),
-        *_expression_problems(kind),
-        *_template_problems(kind),
-        *_work_problems(kind),
+        *_expression_problems(kind, lint),
+        *_template_problems(kind, lint),
+        *_work_problems(kind, lint),
         *_unread_constraints(kind),
         *_id_problems(kind),
         *_figure_problems(kind),
@@ -96,22 +101,22 @@ def _schema_advice(kind: PolicyKind) -> Iterator[Problem]:
             yield Problem((name,), sentence)
 
 
-def _expression_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _expression_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
     for standing in sources.list_expressions(kind):
-        yield from _in_expression(kind, standing, standing.text)
+        yield from _in_expression(lint, standing, standing.text)
 
 
-def _in_expression(kind: PolicyKind, standing: Standing, source: str) -> Iterator[Problem]:
-    linted = _lint(kind, source, standing.names)
+def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[Problem]:
+    linted = lint(source, standing.names)
     for sentence in linted.found:
         gravity = Gravity.UNSAFE if sentence in linted.stops else Gravity.UNSOUND
         yield Problem(standing.place, sentence, gravity)
 
 
-def _work_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
     """What all expressions cost together; one that is too dear alone has been named already."""
     works = [
-        (_lint(kind, source, standing.names).work, standing.place)
+        (lint(source, standing.names).work, standing.place)
         for standing, source in sources.list_every_source(kind)
     ]
     fair = [(work, place) for work, place in works if work <= linter.MAX_WORK]
@@ -125,13 +130,13 @@ def _work_problems(kind: PolicyKind) -> Iterator[Problem]:
         yield Problem(max(fair, key=lambda item: item[0])[1], said, gravity)
 
 
-def _template_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
     for standing in sources.list_fact_templates(kind):
-        yield from _fact_template(kind, standing)
+        yield from _fact_template(lint, standing)
     for standing in sources.list_subjects(kind):
-        yield from _in_template(kind, standing)
+        yield from _in_template(lint, standing)
     for standing in sources.list_path_templates(kind):
-        yield from _request(kind, standing)
+        yield from _request(lint, standing)
     for sentence in effects.lint(kind.effect, ranges.property_names(kind.params_schema)):
         yield Problem(("effect",), sentence)
 
@@ -144,8 +149,8 @@ def _unread_constraints(kind: PolicyKind) -> Iterator[Problem]:
         yield Problem(("constraints_schema", "properties", name), said)
 
 
-def _fact_template(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
-    problems = tuple(_in_template(kind, standing))
+def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
+    problems = tuple(_in_template(lint, standing))
     yield from problems
     if problems:
         return
@@ -158,8 +163,8 @@ def _fact_template(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
         )
 
 
-def _request(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
-    problems = tuple(_in_template(kind, standing))
+def _request(lint: _Lint, standing: Standing) -> Iterator[Problem]:
+    problems = tuple(_in_template(lint, standing))
     yield from problems
     if problems:
         return
@@ -173,14 +178,14 @@ def _request(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
         )
 
 
-def _in_template(kind: PolicyKind, standing: Standing) -> Iterator[Problem]:
+def _in_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     try:
         found = templates.expressions(standing.text)
     except ExpressionError:
         yield Problem(standing.place, "a ${ is empty or does not end")
         return
     for source in found:
-        yield from _in_expression(kind, standing, source)
+        yield from _in_expression(lint, standing, source)
 
 
 def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> linter.Linted:
@@ -211,14 +216,24 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
 
 
 def _figure_problems(kind: PolicyKind) -> Iterator[Problem]:
-    """A figure is one of the kind's parameters, once."""
+    """A figure is one of the kind's parameters, once, and a number: the greater of two is asked about."""
     known, met = ranges.property_names(kind.params_schema), set[str]()
     for at, figure in enumerate(kind.figures):
         if figure.param not in known:
             yield Problem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
         elif figure.param in met:
             yield Problem(("figures", at, "param"), f"the figure {figure.param} is given twice")
+        elif not _is_number(kind.params_schema, figure.param):
+            said = f"the schema must give {figure.param} the type integer or number, for it to be a figure"
+            yield Problem(("figures", at, "param"), said)
         met.add(figure.param)
+
+
+def _is_number(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether what fits `schema` has a number, and nothing else, in the field `name`."""
+    declared = ranges.members(schema, name, schema)
+    types = [part.get("type") for one in declared for part in ranges.parts(one, schema)]
+    return any(found in ("integer", "number") for found in types)
 
 
 def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:

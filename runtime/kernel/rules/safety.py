@@ -5,12 +5,16 @@ such a kind judges nothing until another version is in force. What was judged un
 was, from its stored bytes: the gate is told, it does not ask here.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel.rules import condition_linter, kind_linter
+from runtime.kernel import schemas
+from runtime.kernel.rules import condition_linter, kind_linter, world_reads
 
 NOT_ASKED = "it is not evaluated, since it could keep everything else waiting"
+MISFIT = "parameters or constraints do not fit the schemas of the policy kind, or are too large to be checked"
 
 
 class _Same:
@@ -31,6 +35,37 @@ class _Same:
 def why_unsafe(kind: PolicyKind) -> str:
     """Why `kind` may not be evaluated; empty when it may. Costs nothing after the first time."""
     return _of_object(_Same(kind))
+
+
+def fits(kind: PolicyKind, *, params: Any, constraints: Any) -> bool:
+    """Whether the values fit the schemas of `kind`, which may be evaluated.
+
+    What its expressions cost is worked out from these schemas: for any other value it has no bound.
+    """
+    return schemas.fits(kind.params_schema, params) and schemas.fits(kind.constraints_schema, constraints)
+
+
+def why_not_asked(kind: PolicyKind, *, params: Any, constraints: Any) -> str:
+    """Why the expressions of `kind` may not be evaluated over these values; empty when they may."""
+    unsafe = why_unsafe(kind)
+    if unsafe:
+        return unsafe
+    return "" if fits(kind, params=params, constraints=constraints) else MISFIT
+
+
+def why_too_slow(kind: PolicyKind, *, world: Mapping[str, Any], conditions: tuple[str, ...] = ()) -> str:
+    """Why these facts are too many for what `kind` and the conditions read of them; empty when they are not.
+
+    A stored kind is asked up to a second, and the linter knew no more than that facts are few.
+    """
+    reads = world_reads.of_kind(kind.to_bytes()) + world_reads.of_conditions(conditions, kind)
+    work = world_reads.work(reads, world)
+    if work <= kind_linter.STOPPING_WORK:
+        return ""
+    return (
+        f"its expressions read facts {reads} times, which may take {work / 1e6:,.0f} ms with the "
+        f"{len(world)} that are loaded: write facts by their full names, and outside macros"
+    )
 
 
 def are_conditions_safe(conditions: tuple[str, ...], kind: PolicyKind) -> bool:

@@ -6,8 +6,10 @@ whole request stands in: no value in it is larger.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from runtime.kernel import schema_work
 from runtime.kernel.rules import ranges
 
 # A request has at most a million bytes and 20,000 values; a fact and a receipt have 65,536 bytes.
@@ -60,6 +62,12 @@ def text(chars: int, *, lacks: str = "") -> Shape:
     return Shape(copy=SCALAR + chars * _PER_CHAR_16 // 16, text=chars, lacks=lacks)
 
 
+def copy_of(value: Any) -> int:
+    """Nanoseconds at most to copy a value that is known."""
+    size = schema_work.of_value(value)
+    return size.parts * _ENTRY + size.states * _PER_CHAR_16 // 16
+
+
 SMALL = text(64)
 # What nothing is known of, inside a request; a fact or a receipt; what the runtime itself keeps small.
 ANYTHING = Shape(copy=MAX_VALUES * _ENTRY, text=MAX_TEXT, count=MAX_VALUES, lacks="add a type to {}")
@@ -73,8 +81,10 @@ def joined(*shapes: Shape) -> Shape:
     """What is one of several."""
     if len(shapes) == 1:
         return shapes[0]
-    with_fields = [shape for shape in shapes if shape.schema is not None]
-    only = with_fields[0] if len(with_fields) == 1 else Shape()
+    # A field is known only where all that may have fields say the same of them.
+    holding = [shape for shape in shapes if shape.count or shape.schema is not None]
+    is_known = all((shape.schema, shape.root) == (holding[0].schema, holding[0].root) for shape in holding)
+    only = holding[0] if holding and is_known else Shape()
     return Shape(
         copy=max(shape.copy for shape in shapes),
         text=max(shape.text for shape in shapes),
@@ -108,8 +118,36 @@ def mapped(shapes: tuple[Shape, ...]) -> Shape:
     return replace(made, copy=_MAP + made.copy + _ENTRY * len(shapes), count=len(shapes) // 2)
 
 
-def of_schema(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Shape:
-    """The shape of what fits `schema`: every part of it holds, so the narrowest bound does."""
+class _Place:
+    """A schema inside its document, both as the objects that they are: every expression of a kind asks."""
+
+    __slots__ = ("root", "schema")
+
+    def __init__(self, schema: Any, root: Mapping[str, Any]) -> None:
+        self.schema = schema
+        self.root = root
+
+    def __hash__(self) -> int:
+        return hash((id(self.schema), id(self.root)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and other.schema is self.schema and other.root is self.root
+
+
+def of_schema(schema: Any, root: Mapping[str, Any]) -> Shape:
+    """The shape of what fits `schema`: every part of it holds, so the narrowest bound does.
+
+    Worked out once for the same two objects, which nobody changes: documents are read once, and stay.
+    """
+    return _of_place(_Place(schema, root))
+
+
+@lru_cache(maxsize=256)
+def _of_place(place: _Place) -> Shape:
+    return _of_schema(place.schema, place.root, 0)
+
+
+def _of_schema(schema: Any, root: Mapping[str, Any], depth: int) -> Shape:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return SMALL if schema is False else ANYTHING
     merged: dict[str, Any] = {}
@@ -134,7 +172,7 @@ def _alternatives(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) 
     for keyword in ("anyOf", "oneOf"):
         members = part.get(keyword)
         if isinstance(members, list) and members:
-            yield joined(*(of_schema(member, root, depth + 1) for member in members))
+            yield joined(*(_of_schema(member, root, depth + 1) for member in members))
 
 
 def _of_type(name: Any, part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape:
@@ -152,7 +190,7 @@ def _of_type(name: Any, part: Mapping[str, Any], root: Mapping[str, Any], depth:
 
 def _list(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape:
     most = part.get("maxItems")
-    item = ANYTHING if "prefixItems" in part else of_schema(part.get("items", True), root, depth + 1)
+    item = ANYTHING if "prefixItems" in part else _of_schema(part.get("items", True), root, depth + 1)
     if not isinstance(most, int):
         return replace(ANYTHING, lacks="add maxItems to {}", item=item, schema=part, root=root)
     copy = min(_LIST + most * item.copy, ANYTHING.copy)
@@ -162,11 +200,13 @@ def _list(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape
 
 
 def _object(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape:
-    """An object is as large as its fields, where it has no others."""
-    others = part.get("additionalProperties", part.get("unevaluatedProperties", True))
-    if others is not False or "patternProperties" in part:
+    """An object is as large as its fields, where it has no others.
+
+    `unevaluatedProperties: false` closes it only to what no form of it (`anyOf`, `if`) names.
+    """
+    if part.get("additionalProperties", True) is not False or "patternProperties" in part:
         return replace(ANYTHING, lacks="add additionalProperties: false to {}", schema=part, root=root)
-    shapes = [of_schema(field, root, depth + 1) for field in _mapping(part.get("properties")).values()]
+    shapes = [_of_schema(field, root, depth + 1) for field in _mapping(part.get("properties")).values()]
     return Shape(
         copy=min(_MAP + sum(shape.copy + _ENTRY for shape in shapes), ANYTHING.copy),
         text=max((shape.text for shape in shapes), default=0),

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
-from runtime.kernel import schemas, versions
+from runtime.kernel import versions
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case, GateVersion
-from runtime.kernel.rules import declared
+from runtime.kernel.gate.case import Case
 
 NAME = "schema"
 
@@ -32,19 +31,5 @@ def check(case: Case) -> Iterable[Finding]:
             f"Version {asked} of {kind.kind} is not supported; {kind.version} is in force.",
         )
         return
-    for violation in schemas.violations(kind.params_schema, case.proposal.params):
-        yield _misfit("/params", violation)
-    for violation in _constraints(case):
-        yield _misfit("/execution_constraints", violation)
-
-
-def _constraints(case: Case) -> Iterable[schemas.SchemaViolation]:
-    json_schema, bounds = case.kind.constraints_schema, case.proposal.execution_constraints
-    found = schemas.violations(json_schema, bounds)
-    if not case.gate.has(GateVersion.V1_1):
-        return found
-    return sorted({*found, *declared.undeclared(json_schema, bounds)})[: schemas.MAX_VIOLATIONS]
-
-
-def _misfit(prefix: str, violation: schemas.SchemaViolation) -> Finding:
-    return findings.fail(NAME, Reason.INVALID_SCHEMA, f"{prefix}{violation.pointer} {violation.message}")
+    for part, violation in case.misfits:
+        yield findings.fail(NAME, Reason.INVALID_SCHEMA, f"{part}{violation.pointer} {violation.message}")

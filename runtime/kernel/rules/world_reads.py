@@ -1,0 +1,51 @@
+"""How much of an expression's work depends on how many facts are loaded for it.
+
+The linter takes the facts of a case to be few. Nobody knows before they are loaded, so the gate is told
+afterwards whether they are too many for what reads them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.kernel.rules import cost, names, shapes, sources, tokens, tree
+from runtime.kernel.rules.shapes import Shape
+
+# Far larger than anything that is compared with it, so that what grows with the facts shows whole.
+_LARGE = 10**12
+
+
+@lru_cache(maxsize=1024)
+def of_kind(body: bytes) -> int:
+    """How often the expressions of a stored kind copy all the facts of a case, at worst and together."""
+    kind = PolicyKind.from_bytes(body)
+    return _reads((source for _, source in sources.list_every_source(kind)), kind)
+
+
+def of_conditions(conditions: Iterable[str], kind: PolicyKind) -> int:
+    """The same of the conditions that a decision attaches."""
+    return _reads(conditions, kind)
+
+
+def _reads(texts: Iterable[str], kind: PolicyKind) -> int:
+    sizes = names.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
+    return sum(_of(source, sizes) for source in texts)
+
+
+def _of(source: str, sizes: Mapping[str, Shape]) -> int:
+    """Once more than it is at worst, so never too few; nothing where no tree can be made of it."""
+    try:
+        node = tree.parse(tokens.tokenize(source))
+    except tree.UnreadableError:
+        return 0
+    least, most = (
+        cost.of(node, {**sizes, "context": replace(sizes["context"], copy=copy)})[0] for copy in (0, _LARGE)
+    )
+    return -(-(most - least) // _LARGE)
+
+
+def work(reads: int, world: Mapping[str, Any]) -> int:
+    """Nanoseconds at worst of so many copies of these facts."""
+    return reads * shapes.copy_of(world) if reads else 0

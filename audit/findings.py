@@ -5,9 +5,10 @@ table may end the walk: a cell of another type is a finding with its stream and 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db import connection
@@ -63,34 +64,35 @@ class Unreadable:
 
 def verify_all() -> Result:
     """Check everything that this database holds of the ledger, beside a running server. Writes nothing."""
+    with verification.snapshot():
+        return _verify_all()
+
+
+def _verify_all() -> Result:
     result, walk, payloads = Result(), Walk(), _Payloads()
     checks: list[row_checks.RowCheck] = [payloads, *row_checks.all_checks()]
     by_kind: dict[str, list[row_checks.RowCheck]] = defaultdict(list)
     for check in checks:
         for kind in check.kinds:
             by_kind[kind].append(check)
-    with verification.reading():
-        for row in _rows():
-            if isinstance(row, Unreadable):
-                result.note([row.found])
-                walk.heads[row.found.tenant, row.found.stream] = (row.found.seq, row.hash)
-                continue
-            found = walk.step(row)
-            if found is not None:
-                result.note([found])
-                walk.go_on(row)
-            wanted = by_kind.get(row.kind, ())
-            entry = _entry(row, walk) if wanted else None
-            if entry is not None:
-                for check in wanted:
-                    result.note(check.see(entry))
+    for row in _rows():
+        if isinstance(row, Unreadable):
+            result.note([row.found])
+            walk.heads[row.found.tenant, row.found.stream] = (row.found.seq, row.hash)
+            continue
+        found = walk.step(row)
+        if found is not None:
+            result.note([found])
+            walk.go_on(row)
+        if row.kind in by_kind:
+            result.note(_seen(row, walk, by_kind[row.kind]))
     heads = verification.check_all_heads(walk)
     result.note(heads.breaks)
     for check in checks:
-        result.note(check.finish())
+        result.note(_guarded(check, check.finish))
     # Last, since they name no entry; and past the bound, since they say how entries could be changed.
     result.findings += [
-        Break("", "system", 0, Fault.TRIGGER_MISSING, f"the append-only trigger {name} is missing")
+        Break("", "system", 0, Fault.TRIGGER_MISSING, f"the append-only trigger {name} is missing or changed")
         for name in triggers.missing()
     ]
     result.entries, result.streams, result.heads = walk.entries, len(walk.heads), heads.count
@@ -100,15 +102,35 @@ def verify_all() -> Result:
     return result
 
 
-def _entry(row: Row, walk: Walk) -> Entry | None:
-    """The entry for comparisons with rows; None where its bytes, already a finding, say nothing."""
+def _seen(row: Row, walk: Walk, checks: Iterable[row_checks.RowCheck]) -> Iterator[Break]:
+    """What the checks of an entry's kind find at once; they see only a payload that is one of its kind."""
+    payload = _payload(row, walk)
+    if payload is None:
+        return  # its bytes say nothing, which is a finding already
+    entry = Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, payload)
+    try:
+        EVENTS[Kind(row.kind)].model_validate_json(canonical.encode(payload), extra="ignore")
+    except ValueError:
+        yield entry.wrong(Fault.UNREADABLE, f"the payload is not one of the kind {row.kind}")
+        return
+    for check in checks:
+        yield from _guarded(check, partial(check.see, entry))
+
+
+def _guarded(check: row_checks.RowCheck, work: Callable[[], Iterable[Break]]) -> Iterator[Break]:
+    try:
+        yield from work()
+    except verification.UNREADABLE as error:
+        detail = f"{type(check).__name__} cannot read rows ({type(error).__name__})"
+        yield Break("", "system", 0, Fault.UNREADABLE, detail)
+
+
+def _payload(row: Row, walk: Walk) -> Mapping[str, Any] | None:
     try:
         payload = (walk.body or canonical.decode(row.body))["payload"]
     except (canonical.CanonicalError, KeyError, TypeError):
         return None
-    if not isinstance(payload, dict):
-        return None
-    return Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, payload)
+    return payload if isinstance(payload, dict) else None
 
 
 def _rows() -> Iterator[Row | Unreadable]:
@@ -165,8 +187,6 @@ class _Payloads:
         self.erased: set[str] = set()
         self._seen = 0
         self._waiting: dict[str, Entry] = {}
-        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
-        self._newest = Payload.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
     def see(self, entry: Entry) -> list[Break]:
         if entry.kind == Kind.PAYLOAD_ERASED:
@@ -178,7 +198,7 @@ class _Payloads:
 
     def finish(self) -> Iterator[Break]:
         yield from self._compare()
-        rows = Payload.objects.filter(pk__lte=self._newest).order_by("pk")
+        rows = Payload.objects.order_by("pk")
         columns = rows.values_list("tenant", "commitment", "salt", "body")
         there = 0
         for tenant, commitment, salt, body in columns.iterator(chunk_size=_CHUNK):
@@ -198,6 +218,8 @@ class _Payloads:
             return Fault.PAYLOAD_MISSING, "the payload was erased, and no entry says so"
         if not isinstance(salt, bytes | memoryview) or not isinstance(body, bytes | memoryview):
             return Fault.UNREADABLE, "the payload holds a value of another type"
+        if commitment in self.erased:
+            return Fault.PAYLOAD_MISMATCH, "the payload was erased, and is there again"
         if chain.commitment(bytes(salt), bytes(body)) != commitment:
             return Fault.PAYLOAD_MISMATCH, "the stored payload is not the one that was committed to"
         return None

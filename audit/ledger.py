@@ -99,6 +99,17 @@ def append_to(*, tenant: str, stream: str, actor: str, at: datetime, events: Seq
     return head
 
 
+def time_of_next(*, tenant: str, stream: str, at: datetime) -> datetime:
+    """The time that an entry of `at` will have: where a clock was set back, that of the stream's last entry.
+
+    For a row that keeps the time of its entry. Locks the stream's StreamHead row as `append_to` does.
+    """
+    _require_transaction()
+    heads = StreamHead.objects.select_for_update().filter(tenant=tenant, stream=stream)
+    last_at = heads.values_list("at", flat=True).first()
+    return at if last_at is None else max(at, last_at)
+
+
 def commit_payload(*, tenant: str, body: bytes) -> str:
     """Store `body` outside the chain and return its commitment, the hexadecimal SHA-256(salt || body)."""
     return commit_payloads(tenant=tenant, bodies=[body])[0]

@@ -128,6 +128,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ATTEMPT_STARTED: Presenter("play", Lane.EXECUTION, "Attempt started", sentences.started),
         Kind.ATTEMPT_FINISHED: Presenter("check", Lane.EXECUTION, "Attempt finished", sentences.finished),
         Kind.ATTEMPT_REPORTED_LATE: Presenter("clock", Lane.EXECUTION, "Late answer", sentences.late),
+        Kind.ATTEMPT_SETTLED: Presenter("check", Lane.EXECUTION, "Call settled", sentences.settled),
         Kind.EFFECT_STATED: Presenter("check", Lane.DECISION, "Effect stated", sentences.stated),
         Kind.SAGA_ADVANCED: Presenter("check", Lane.EXECUTION, "Step finished", sentences.advanced),
         Kind.SAGA_DIRTIED: Presenter("layers", Lane.EXECUTION, "Half done, turning back", sentences.dirtied),

@@ -16,16 +16,13 @@ from django.utils.module_loading import import_string
 from audit import canonical
 from audit.chain import Break, Fault
 from audit.events import Kind
-from audit.models import LedgerEntry
+from audit.verification import UNREADABLE
 
 SETTING = "DIR_ROW_CHECKS"
 STREAMS_AT_ONCE = 200
-ENTRIES_AT_ONCE = 500
-ASKED_AGAIN = 3
 LONGEST_SHOWN = 80
 Key = TypeVar("Key")
 Cells = TypeVar("Cells")
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +62,6 @@ def all_checks() -> list[RowCheck]:
 def digest_of(cell: object) -> str:
     """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
     return canonical.digest(bytes(cell)) if isinstance(cell, bytes | bytearray | memoryview) else ""
-
-
-def read_entries(tenant: str, stream: str, kinds: Iterable[Kind]) -> list[Entry]:
-    """The entries of some kinds in one stream, as they are now."""
-    rows = LedgerEntry.objects.filter(tenant=tenant, stream=stream, kind__in=list(kinds)).order_by("seq")
-    return [
-        Entry(tenant, stream, seq, kind, at, actor, canonical.decode(bytes(body))["payload"])
-        for seq, kind, at, actor, body in rows.values_list("seq", "kind", "at", "actor", "body")
-    ]
 
 
 @dataclass(slots=True)
@@ -126,11 +114,7 @@ def _short(value: object) -> str:
 
 
 class FlowRows:
-    """The base of checks on rows of flows: compares some hundred flows at a time, and asks again.
-
-    The server may write while the walk goes on. So a flow with findings is read again and compared again:
-    only what is found every time is told.
-    """
+    """The base of checks on rows of flows: compares some hundred flows at a time."""
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[str] = ()
@@ -165,26 +149,12 @@ class FlowRows:
         held, self._held = self._held, {}
         by_dfid = {dfid: entries for (_, dfid), entries in held.items()}
         tenants = {dfid: tenant for tenant, dfid in held}
-        suspects = {_dfid(found.stream) for found in safely(self.compare, by_dfid, tenants)}
-        for dfid in by_dfid:
-            if dfid in suspects:
-                yield from self._asked_again(dfid, tenants)
-
-    def _asked_again(self, dfid: UUID, tenants: Mapping[UUID, str]) -> list[Break]:
-        found: list[Break] = []
-        for _ in range(ASKED_AGAIN):
-            fresh = {dfid: read_entries(tenants[dfid], str(dfid), self.kinds)}
-            if not (found := safely(self.compare, fresh, tenants)):
-                return []
-        return found
+        # Flow by flow, as the walk goes; `compare` goes table by table.
+        yield from sorted(safely(self.compare, by_dfid, tenants), key=lambda found: found.stream)
 
 
 class LastingRows:
-    """The base of checks on rows that are about no flow: what entries say is held, and compared at the end.
-
-    The server may write while the walk goes on. So newer entries are read before rows are compared, and once
-    more where something was found.
-    """
+    """The base of checks on rows of no flow: what entries say is held, and compared at the end."""
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[str] = ()
@@ -194,32 +164,28 @@ class LastingRows:
         """What there is and could not be checked here, once all is compared."""
         return ()
 
-    def __init__(self) -> None:
-        self._began_at = LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first() or 0
-
     def see(self, entry: Entry) -> Iterable[Break]:
         """Take the entry; nothing is compared yet."""
         self.take(entry)
         return ()
 
     def finish(self) -> Iterator[Break]:
-        """Compare every row, again where the server has written meanwhile."""
-        found: list[Break] = []
-        for _ in range(ASKED_AGAIN):
-            newer = LedgerEntry.objects.filter(id__gt=self._began_at, kind__in=list(self.kinds))
-            for row in newer.order_by("id").iterator(chunk_size=ENTRIES_AT_ONCE):
-                self.take(Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, row.payload))
-            found = self.compare()
-            if not found:
-                return
-        yield from found
+        """Compare every row, table by table; one that cannot be read is a finding."""
+        for what, compare in self.comparisons().items():
+            found = Found()
+            try:
+                compare(found)
+            except UNREADABLE as error:
+                detail = f"rows of {what} cannot be read ({type(error).__name__})"
+                found.breaks.append(Break("", "system", 0, Fault.UNREADABLE, detail))
+            yield from found.breaks
 
     def take(self, entry: Entry) -> None:
-        """Hold what the entry says; it may come more than once."""
+        """Hold what the entry says."""
         raise NotImplementedError
 
-    def compare(self) -> list[Break]:
-        """The findings of all rows."""
+    def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
+        """What compares the rows of each table, by a word for them."""
         raise NotImplementedError
 
 
@@ -231,7 +197,7 @@ def safely(
     """Compare; where rows cannot be read, flow by flow, so that the one with such a row is named."""
     try:
         return list(compare(flows))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if len(flows) > 1:
             return [found for dfid in flows for found in safely(compare, {dfid: flows[dfid]}, tenants)]
         (dfid,) = flows

@@ -229,6 +229,16 @@ def stated(payload: Mapping[str, Any]) -> str:
     return f"The call in doubt of {what} {payload['step']} {became}, a person states."
 
 
+def settled(payload: Mapping[str, Any]) -> str:
+    which = ", ".join(str(number) for number in payload["numbers"])
+    became = {"HAPPENED": "took effect", "NOT_HAPPENED": "had no effect"}.get(
+        payload["effect"], "is in doubt"
+    )
+    by = {"receipt": "a receipt", "probe": "the target's answer when asked"}.get(payload["by"], payload["by"])
+    calls = "The call of attempt" if len(payload["numbers"]) == 1 else "The call of attempts"
+    return f"{calls} {which} {became}, by {by}."
+
+
 def question_closed(payload: Mapping[str, Any]) -> str:
     why = {"WAIT_ENDED": "no answer came in time, and the clock runs on", "DECIDED": "a person decided"}
     return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."

@@ -24,51 +24,79 @@ _SQLITE = {
     "audit_entry_no_replace": f"BEFORE INSERT ON {_TABLE} WHEN EXISTS ({_SAME_PLACE}) "
     "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: the ledger has this entry'); END",
 }
+_FUNCTION = "audit_refuse_change"
+_SOURCE = f" BEGIN RAISE EXCEPTION '{_REFUSAL}' USING ERRCODE = 'restrict_violation'; END "
 _POSTGRESQL_FUNCTION = (
-    "CREATE OR REPLACE FUNCTION audit_refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
-    f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$"
+    f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${_SOURCE}$$"
 )
 _POSTGRESQL = {
     "audit_entry_no_change": (
-        f"BEFORE UPDATE OR DELETE ON {_TABLE} FOR EACH ROW EXECUTE FUNCTION audit_refuse_change()"
+        f"BEFORE UPDATE OR DELETE ON {_TABLE} FOR EACH ROW EXECUTE FUNCTION {_FUNCTION}()"
     ),
     "audit_entry_no_truncate": (
-        f"BEFORE TRUNCATE ON {_TABLE} FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse_change()"
+        f"BEFORE TRUNCATE ON {_TABLE} FOR EACH STATEMENT EXECUTE FUNCTION {_FUNCTION}()"
     ),
 }
+# As pg_trigger.tgtype has them: 1 for each row, 2 before, 8 delete, 16 update, 32 truncate.
+_POSTGRESQL_TYPES = {"audit_entry_no_change": 1 | 2 | 8 | 16, "audit_entry_no_truncate": 2 | 32}
+# Those that fire in this session, on every column and every row, and what they run.
+_POSTGRESQL_PRESENT = """
+SELECT tgname, tgtype FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+JOIN pg_language ON pg_language.oid = prolang
+WHERE tgrelid = to_regclass(%s) AND tgqual IS NULL AND tgattr = ''
+AND (tgenabled = 'A' OR (tgenabled = 'O' AND current_setting('session_replication_role') <> 'replica'))
+AND proname = %s AND prosrc = %s AND lanname = 'plpgsql'
+"""
 
 WANTED: Mapping[str, Mapping[str, str]] = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
 def install(*, using: str = "default") -> None:
-    """Create the triggers that are not there; safe to call at any time."""
+    """Create the triggers that are not there, or not as they should be; safe to call at any time."""
     connection = connections[using]
     absent = missing(using=using)
     if not absent:
         return
+    suffix = f" ON {_TABLE}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(_POSTGRESQL_FUNCTION)
         for name in absent:
-            cursor.execute(f"CREATE TRIGGER {name} {WANTED[connection.vendor][name]}")
+            cursor.execute(f"DROP TRIGGER IF EXISTS {name}{suffix}")
+            cursor.execute(_definition(connection.vendor, name))
 
 
 def missing(*, using: str = "default") -> list[str]:
-    """Names of the append-only triggers that are absent or switched off; none before the first migrate."""
+    """Names of the append-only triggers that are absent, switched off or other than they should be.
+
+    None before the first migrate. A name proves nothing: a trigger may be empty, or its function may return.
+    """
     connection = connections[using]
     with connection.cursor() as cursor:
         if _TABLE not in connection.introspection.table_names(cursor):
             return []
         if connection.vendor == "postgresql":
-            cursor.execute(
-                "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND tgenabled <> 'D'", [_TABLE]
-            )
+            cursor.execute(_POSTGRESQL_PRESENT, [_TABLE, _FUNCTION, _SOURCE])
+            present = {name for name, kind in cursor.fetchall() if _POSTGRESQL_TYPES.get(name) == kind}
         else:
             cursor.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [_TABLE]
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [_TABLE]
             )
-        present = {row[0] for row in cursor.fetchall()}
+            present = {name for name, sql in cursor.fetchall() if _is_as_wanted(name, sql)}
     return sorted(WANTED[connection.vendor].keys() - present)
+
+
+def _definition(vendor: str, name: str) -> str:
+    return f"CREATE TRIGGER {name} {WANTED[vendor][name]}"
+
+
+def _is_as_wanted(name: str, sql: str) -> bool:
+    """SQLite keeps the words of a trigger, and puts quotes around the table when it is renamed."""
+    return name in _SQLITE and _plain(sql) == _plain(_definition("sqlite", name))
+
+
+def _plain(sql: str) -> str:
+    return " ".join(sql.replace('"', "").split())
 
 
 def install_after_migrate(*, using: str, **_: Any) -> None:
@@ -82,7 +110,7 @@ def check_installed(
     """System check: an error for each missing trigger."""
     return [
         Error(
-            f"The append-only trigger {name} is missing on database {using}.",
+            f"The append-only trigger {name} is missing, switched off or changed on database {using}.",
             hint="Run manage.py migrate --skip-checks, which puts it back, and then manage.py verify_ledger.",
             id="audit.E001",
         )

@@ -7,7 +7,7 @@ head was cut with it. What it cannot show: a rewrite of everything by the owner 
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TextIO
@@ -22,9 +22,12 @@ from audit.chain import Break, Fault, Row, Walk
 from audit.models import LedgerEntry, Payload, StreamHead
 
 FLOW_HEADS_SETTING = "DIR_HEADS"
+# What reading and comparing cells raises where one holds what no service writes there.
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 _CHUNK = 2000
 
-StoredHeads = Iterable[tuple[str, str, int, bytes]]
+# Number and hash may be of any type: SQLite takes every value in every column.
+StoredHeads = Iterable[tuple[str, str, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +115,15 @@ def check_all_heads(walk: Walk) -> Heads:
     providers = [import_string(path) for path in getattr(settings, FLOW_HEADS_SETTING, ())]
     breaks: list[Break] = []
     seen: set[tuple[str, str]] = set()
-    for tenant, stream, seq, head_hash in _all_heads(providers):
-        seen.add((tenant, stream))
-        found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=_entries_since)
-        breaks += [] if found is None else [found]
+    try:
+        for tenant, stream, seq, head_hash in _all_heads(providers):
+            seen.add((tenant, stream))
+            found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=_entries_since)
+            breaks += [] if found is None else [found]
+    except UNREADABLE as error:
+        # The heads after this one were not looked at, so none of them is said to be missing.
+        detail = f"a stored head cannot be read ({type(error).__name__})"
+        return Heads(len(seen), (*breaks, Break("", "system", 0, Fault.UNREADABLE, detail)))
     for tenant, stream in sorted(walk.heads.keys() - seen if providers else ()):
         breaks.append(_head_missing(walk, tenant, stream))
     return Heads(len(seen), tuple(breaks))
@@ -125,6 +133,44 @@ def reading() -> AbstractContextManager[Any]:
     """What a long read needs: a transaction on PostgreSQL, none on SQLite."""
     # PostgreSQL streams a cursor inside a transaction only; on SQLite one would stop every writer.
     return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Every read inside sees one state of the database, while others write; inside, nothing can be written.
+
+    A row and its entry are written in one transaction, so in one state they agree: whatever differs was not
+    written by this product. Texts that are no UTF-8 are read too. A caller's own transaction stays as it is.
+    """
+    with _odd_texts():
+        if connection.in_atomic_block:
+            yield
+        elif connection.vendor == "postgresql":
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                yield
+        else:
+            # Not `atomic`, which is IMMEDIATE here and would keep every writer waiting.
+            with connection.cursor() as cursor:
+                cursor.execute("BEGIN DEFERRED")
+                try:
+                    yield
+                finally:
+                    cursor.execute("ROLLBACK")
+
+
+@contextmanager
+def _odd_texts() -> Iterator[None]:
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    raw = connection.connection
+    before, raw.text_factory = raw.text_factory, lambda cell: cell.decode(errors="replace")
+    try:
+        yield
+    finally:
+        raw.text_factory = before
 
 
 def rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
@@ -143,10 +189,9 @@ def _entries_since(tenant: str, stream: str, after_seq: int, up_to_seq: int) -> 
     return rows(entries.order_by("seq"))
 
 
-def _all_heads(providers: Iterable[Callable[[], StoredHeads]]) -> Iterator[tuple[str, str, int, bytes]]:
+def _all_heads(providers: Iterable[Callable[[], StoredHeads]]) -> Iterator[tuple[str, str, Any, Any]]:
     heads = StreamHead.objects.order_by("pk").values_list("tenant", "stream", "seq", "hash")
-    for tenant, stream, seq, head_hash in heads.iterator(chunk_size=_CHUNK):
-        yield tenant, stream, seq, bytes(head_hash)
+    yield from heads.iterator(chunk_size=_CHUNK)
     for provider in providers:
         yield from provider()
 
@@ -174,11 +219,14 @@ def _check_head(
     walk: Walk,
     tenant: str,
     stream: str,
-    seq: int,
-    head_hash: bytes,
+    seq: Any,
+    head_hash: Any,
     *,
     catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
 ) -> Break | None:
+    if not isinstance(seq, int) or not isinstance(head_hash, bytes | memoryview):
+        detail = "the stored head holds a value of another type"
+        return Break(str(tenant), str(stream), 0, Fault.UNREADABLE, detail)
     last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
     if seq > last_seq and catch_up is not None:
         # The server may have written since the entries were read.

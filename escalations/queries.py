@@ -1,6 +1,6 @@
 """Reads of escalations for the queue, the decision page and the frame of every page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -9,16 +9,20 @@ from uuid import UUID
 from django.db.models import Count, Min, Q, QuerySet
 
 from audit import canonical
+from audit import queries as ledger_queries
+from audit.events import Kind
 from escalations import contracts
 from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
 from runtime.models import Fact, Intent
+from runtime.queries import recorded
 from runtime.queries.pages import paging
 
 PAGE = 100
 OPERATIONAL_SHOWN = 200
 MAX_KEPT = 200
+_REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,9 @@ def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
 
 
 def list_evidence(*, escalation: Escalation) -> Sequence[Evidence]:
-    """The newest revisions of the evidence, newest first."""
-    return list(Evidence.objects.filter(escalation=escalation).order_by("-revision")[:10])
+    """The revision of the evidence in force and the one before it, newest first."""
+    rows = Evidence.objects.filter(escalation=escalation, revision__lte=escalation.revision)
+    return list(rows.order_by("-revision")[:2])
 
 
 def list_questions(*, escalation: Escalation) -> Sequence[Question]:
@@ -135,12 +140,29 @@ def count_unanswered(*, tenant: str, agent_id: str) -> int:
     return 0 if counted["answered"] else int(counted["asked"])
 
 
-def get_evidence(*, escalations: Sequence[Escalation]) -> dict[UUID, Evidence]:
-    """The revision in force of each escalation."""
-    wanted = {(row.escalation_id, row.revision) for row in escalations}
-    rows = Evidence.objects.filter(escalation__in=[row.pk for row in escalations])
-    rows = rows.filter(revision__in={revision for _, revision in wanted})
-    return {row.escalation_id: row for row in rows if (row.escalation_id, row.revision) in wanted}
+def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID, Mapping[str, Any]]:
+    """The bundle in force of each escalation; without those of which the bytes are not what was recorded.
+
+    The ledger says which revision is in force, and is read first: a revision that comes meanwhile leaves the
+    one before it where it was.
+    """
+    hashes: dict[str, tuple[int, str]] = {}
+    for _, said in ledger_queries.list_payloads_of_streams(
+        tenant=tenant, streams={str(row.flow_id) for row in escalations}, kinds=_REVISIONS
+    ):
+        hashes[said["escalation_id"]] = (said["revision"], said["evidence_hash"])
+    rows = Evidence.objects.filter(
+        escalation__in=[row.pk for row in escalations], revision__in={number for number, _ in hashes.values()}
+    )
+    found: dict[UUID, Mapping[str, Any]] = {}
+    for row in rows:
+        revision, digest = hashes.get(str(row.escalation_id), (0, ""))
+        if (
+            row.revision == revision
+            and recorded.compare("evidence.body", str(row.pk), digest, row.body) is None
+        ):
+            found[row.escalation_id] = canonical.decode(bytes(row.body))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,22 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from audit import canonical, row_checks, signing
-from audit.chain import Break, Fault
+from audit.chain import Break, Fault, time_text
 from audit.events import Kind
 from audit.models import Payload
 from audit.row_checks import Entry, Found
-from escalations.contracts import State
+from escalations import recorded_deadlines
+from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
+from escalations.recorded_deadlines import Deadline
+from runtime.contracts.states import Impact
+from runtime.kernel import moments
 
 _ENDS = {
     Kind.ESCALATION_DECIDED: State.RESOLVED,
@@ -21,15 +26,16 @@ _ENDS = {
 }
 _REVISIONS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED)
 _ASKED = (Kind.INFORMATION_REQUESTED, Kind.INFORMATION_ANSWERED)
+_CLOSED = (Kind.INFORMATION_ANSWERED, Kind.INFORMATION_CLOSED)
 
 
 class EscalationRowCheck(row_checks.FlowRows):
     """Escalations, their evidence, their questions, and the signed decisions on them."""
 
     # Every flow is opened: one without an escalation in its entries must have none in the tables.
-    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED, Kind.EFFECT_STATED})
+    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED, *_CLOSED, Kind.EFFECT_STATED})
     not_proved = (
-        "escalations_escalation: who has claimed it, how long it waits, and its columns for the queue",
+        "escalations_escalation: who has claimed it, its version, and the words that the queue shows of it",
     )
 
     def __init__(self) -> None:
@@ -66,7 +72,12 @@ def _of_kind(flows: Mapping[UUID, Sequence[Entry]], *kinds: Kind) -> list[Entry]
 
 def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) -> Rows:
     columns = ("pk", "flow_id", "tenant", "family", "reason", "state", "revision", "evidence_hash")
-    rows = {str(row[0]): row for row in Escalation.objects.filter(flow__in=flows).values_list(*columns)}
+    further = ("deadline_at", "resolution")
+    stored = Escalation.objects.filter(flow__in=flows).values_list(*columns, *further)
+    rows = {str(row[0]): row for row in stored}
+    deadlines: dict[str, Deadline] = {}
+    for entry in _of_kind(flows, *recorded_deadlines.KINDS):
+        recorded_deadlines.follow(deadlines, entry.kind, entry.at, entry.payload)
     ends = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_ENDS)}
     newest = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_REVISIONS)}
     opened = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, Kind.ESCALATION_OPENED)}
@@ -74,29 +85,64 @@ def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) ->
         if name not in rows:
             found.missing(entry, f"the escalation {name}")
             continue
-        _, _, _, family, reason, state, revision, evidence_hash = rows[name]
+        _, _, tenant, family, reason, state, revision, evidence_hash, deadline_at, resolution = rows[name]
         end, last = ends.get(name), newest[name]
         found.same(entry, "escalation.family", entry.payload["family"], family)
         found.same(entry, "escalation.reason", entry.payload["reason"], reason)
         found.same(end or entry, "escalation.state", _ENDS[Kind(end.kind)] if end else State.OPEN, state)
         found.same(last, "escalation.revision", last.payload["revision"], revision)
         found.same(last, "escalation.evidence_hash", last.payload["evidence_hash"], evidence_hash)
+        found.same(entry, "escalation.tenant", entry.tenant, tenant)
+        found.same(last, "escalation.deadline_at", deadlines[name].at, deadline_at)
+        found.same(end or entry, "escalation.resolution", _resolution_of(end), resolution)
     for name in rows.keys() - opened.keys():
         found.without_entry(rows[name][2], str(rows[name][1]), f"the escalation {name}")
     return rows
 
 
+def _resolution_of(end: Entry | None) -> str:
+    if end is None:
+        return ""
+    return str(end.payload["action"]) if end.kind == Kind.ESCALATION_DECIDED else _ENDS[Kind(end.kind)].value
+
+
+_ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id")
+
+
+def _compare_about(found: Found, entry: Entry, row: Mapping[str, Any], body: bytes) -> None:
+    """What an escalation is about, and how much it weighs, with its evidence in force."""
+    shown = canonical.decode(body)
+    operational = shown.get("operational") or {}
+    said = {
+        "impact": shown["impact"],
+        "impact_rank": list(Impact.values()).index(shown["impact"]),
+        "agent_id": shown["agent"]["agent_id"],
+        "policy_kind": shown.get("kind", {}).get("kind", ""),
+        "proposal_id": shown.get("proposal", {}).get("proposal_id"),
+        "intent_id": operational.get("intent_id"),
+    }
+    for name, value in said.items():
+        stored = row[f"escalation__{name}"]
+        found.same(entry, f"escalation.{name}", value, str(stored) if isinstance(stored, UUID) else stored)
+
+
 def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
-    columns = ("escalation_id", "revision", "body", "hash")
+    about = (f"escalation__{name}" for name in _ABOUT)
+    columns = ("escalation_id", "revision", "body", "hash", "why", *about)
     rows = {
-        (str(row[0]), row[1]): row[2:]
-        for row in Evidence.objects.filter(escalation__flow__in=flows).values_list(*columns)
+        (str(row["escalation_id"]), row["revision"]): row
+        for row in Evidence.objects.filter(escalation__flow__in=flows).values(*columns)
     }
     entries, key = _of_kind(flows, *_REVISIONS), itemgetter("escalation_id", "revision")
+    newest = {entry.payload["escalation_id"]: entry for entry in entries}
     for entry, row in found.rows_of(entries, rows, key, "revision {revision} of the evidence"):
         said = entry.payload
-        found.bytes(entry, "evidence.body", said["evidence_hash"], row[0])
-        found.same(entry, "evidence.hash", said["evidence_hash"], row[1])
+        found.bytes(entry, "evidence.body", said["evidence_hash"], row["body"])
+        found.same(entry, "evidence.hash", said["evidence_hash"], row["hash"])
+        found.same(entry, "evidence.why", said.get("why", "opened"), row["why"])
+        is_whole = row_checks.digest_of(row["body"]) == said["evidence_hash"]
+        if is_whole and newest[said["escalation_id"]] is entry:
+            _compare_about(found, entry, row, bytes(row["body"]))
     for name, revision in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"revision {revision} of the evidence of {name}")
@@ -114,6 +160,7 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
         "statement",
         "signature",
         "key_id",
+        "decided_at",
     )
     rows = {str(row["escalation_id"]): row for row in decisions}
     entries = _of_kind(flows, Kind.ESCALATION_DECIDED)
@@ -135,6 +182,11 @@ def _compare_decision(found: Found, entry: Entry, row: Mapping[str, Any]) -> Non
         stated = canonical.decode(bytes(row["statement"]))
         found.same(entry, "decision.justification", stated["justification"], row["justification"])
         found.same(entry, "decision.solo", stated["solo"], row["solo"])
+        found.same(entry, "decision.decided_at", stated["decided_at"], _iso(row["decided_at"]))
+
+
+def _iso(at: datetime) -> str:
+    return moments.iso(moments.to_ms(at))
 
 
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
@@ -149,12 +201,12 @@ def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> No
 
 
 def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
-    columns = ("escalation_id", "number", "text", "answer", "statement", "signature", "key_id")
     rows = {
         (str(row["escalation_id"]), row["number"]): row
-        for row in Question.objects.filter(escalation__flow__in=flows).values(*columns)
+        for row in Question.objects.filter(escalation__flow__in=flows).values()
     }
     asked = set()
+    ends = {(e.payload["escalation_id"], e.payload["number"]): e for e in _of_kind(flows, *_CLOSED)}
     salts = _salts(flows)
     for entry in _of_kind(flows, *_ASKED):
         said = entry.payload
@@ -165,19 +217,35 @@ def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
             found.missing(entry, f"question {said['number']}")
         elif entry.kind == Kind.INFORMATION_ANSWERED:
             _compare_text(found, entry, "question.answer", said["answer_commitment"], row["answer"], salts)
+            found.same(entry, "question.payload_ref", said["payload_ref"] or "", row["payload_ref"])
         else:
-            found.bytes(entry, "question.statement", said["statement_digest"], row["statement"])
-            _compare_signature(found, entry, row)
+            _compare_question(found, entry, row, ends.get(key))
             _compare_text(found, entry, "question.text", said["text_commitment"], row["text"], salts)
     for name, number in rows.keys() - asked:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"question {number} of {name}")
 
 
+def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: Entry | None) -> None:
+    said = entry.payload
+    found.bytes(entry, "question.statement", said["statement_digest"], row["statement"])
+    _compare_signature(found, entry, row)
+    for name in ("revision", "evidence_hash", "key_id"):
+        found.same(entry, f"question.{name}", said[name], row[name])
+    found.same(entry, "question.asked_by", entry.actor, f"user:{row['asked_by_id']}")
+    found.same(entry, "question.asked_at", entry.at, row["asked_at"])
+    found.same(entry, "question.wait_until", said["until"], time_text(row["wait_until"]))
+    answered = end is not None and end.kind == Kind.INFORMATION_ANSWERED
+    why = "" if end is None else Closing.ANSWERED.value if answered else end.payload["why"]
+    found.same(end or entry, "question.closed_why", why, row["closed_why"])
+    closed_at = None if end is None else min(end.at, row["wait_until"])
+    found.same(end or entry, "question.closed_at", closed_at, row["closed_at"])
+    found.same(end or entry, "question.answered_at", end.at if end and answered else None, row["answered_at"])
+
+
 def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
     """What people stated later of calls: by the digest of the statement, since a call may have several."""
-    columns = ("escalation_id", "intent_id", "effect", "approver_id", "statement", "signature", "key_id")
-    stored = EffectStatement.objects.filter(escalation__flow__in=flows).values(*columns)
+    stored = EffectStatement.objects.filter(escalation__flow__in=flows).values()
     rows = {(str(row["escalation_id"]), row_checks.digest_of(row["statement"])): row for row in stored}
     entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
@@ -187,6 +255,12 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
         found.same(entry, "effectstatement.effect", said["effect"], row["effect"])
         found.same(entry, "effectstatement.key_id", said["key_id"], row["key_id"])
         found.same(entry, "effectstatement.approver", entry.actor, f"user:{row['approver_id']}")
+        # Its digest is that of the entry, or the row would not have been found.
+        stated = canonical.decode(bytes(row["statement"]))
+        found.same(entry, "effectstatement.reason", stated["justification"], row["reason"])
+        found.same(entry, "effectstatement.stated_at", stated["stated_at"], _iso(row["stated_at"]))
+        for name in ("solo", "target_key"):
+            found.same(entry, f"effectstatement.{name}", stated[name], row[name])
     for name, _ in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the statement of the effect on {name}")

@@ -50,6 +50,8 @@ class LedgerEntry(models.Model):
             models.Index(fields=("tenant", "kind", "id"), name="entry_recent_of_kind"),
             # Without it SQLite sorts every entry of the tenant to find the newest.
             models.Index(fields=("tenant", "id"), name="entry_recent"),
+            # A rare kind in a long stream, as of a feed: else the whole stream is read for it.
+            models.Index(fields=("tenant", "stream", "kind", "seq"), name="entry_kind_in_stream"),
         )
 
     def __str__(self) -> str:

@@ -85,6 +85,10 @@ def get_facts(
     at: datetime,
 ) -> Facts:
     """The facts of one case at `at`. The caller holds the locks of flow and agent."""
+    kind, world, unsafe = rules.kind, dict[str, Any](), ""
+    if kind is not None:
+        world = get_world(tenant=flow.tenant, kind=kind, params=params, conditions=conditions)
+        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=world, conditions=conditions)
     return Facts(
         agent=AgentFacts(
             agent_id=agent.agent_id,
@@ -100,16 +104,14 @@ def get_facts(
             opened_at_ms=moments.to_ms(flow.opened_at),
             trigger=canonical.decode(bytes(flow.trigger)),
         ),
-        world={}
-        if rules.kind is None
-        else get_world(tenant=flow.tenant, kind=rules.kind, params=params, conditions=conditions),
+        world=world,
         snapshot=snapshot,
         history=_history(agent, rules, conditions, at),
         escalation_tokens=budgets.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
         compute=get_compute(flow),
         resources=get_resources(flow=flow, rules=rules),
-        unsafe=(None if rules.kind is None else safety.why_unsafe(rules.kind)) or None,
+        unsafe=unsafe or None,
     )
 
 

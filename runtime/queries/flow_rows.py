@@ -6,17 +6,18 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Exists, Model, OuterRef
 
 from audit import canonical, chain, row_checks
 from audit.chain import Break
 from audit.events import Kind
 from audit.models import Payload
 from audit.row_checks import Entry, Found
+from runtime.contracts.outcome import Rendered
 from runtime.contracts.states import (
     LIVE_INTENTS,
     STANDING,
-    AttemptState,
+    Effect,
     FlowState,
     IntentState,
     OutcomeStatus,
@@ -35,6 +36,7 @@ from runtime.models import (
     StepReceipt,
     Verdict,
 )
+from runtime.queries import intent_records
 
 Entries = Sequence[Entry]
 _ENDS = {
@@ -44,6 +46,7 @@ _ENDS = {
 }
 _PROPOSAL, _INTENT = itemgetter("proposal_id"), itemgetter("intent_id")
 _OF_FLOWS: Sequence[type[Model]] = (Snapshot, Proposal, Intent, Reservation, Review, Feedback)
+_ATTEMPTED = (Kind.ATTEMPT_STARTED, Kind.ATTEMPT_FINISHED)
 _TAKEN_BACK = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED)
 
 
@@ -57,11 +60,8 @@ class FlowRowCheck(row_checks.FlowRows):
             Kind.CONTEXT_COMPILED,
             Kind.PROPOSAL_SUBMITTED,
             Kind.VERDICT_GIVEN,
-            Kind.INTENT_CREATED,
+            *intent_records.KINDS,
             *_TAKEN_BACK,
-            Kind.ATTEMPT_STARTED,
-            Kind.ATTEMPT_FINISHED,
-            Kind.SAGA_ADVANCED,
             Kind.OUTCOME_RECORDED,
             Kind.RESOURCE_RESERVED,
             Kind.RESOURCE_PINNED,
@@ -75,7 +75,9 @@ class FlowRowCheck(row_checks.FlowRows):
         "runtime_feedback, runtime_agentevent, runtime_answer: what agents were told follows from entries",
         "runtime_computebudget, runtime_usagereport: counters that agents report",
         "runtime_guardrun, runtime_circuit, runtime_session, runtime_timer, runtime_inbox: short-lived",
-        "runtime_attempt.effect, runtime_intent.next_at, failures, leases: the order of work alone",
+        "runtime_intent.next_at, failures, leases: the order of work alone",
+        "runtime_attempt: its times, its worker and the words of an error; what became of calls in doubt "
+        "that were settled before each had an entry",
         "explanations of proposals from before they were committed to",
     )
 
@@ -101,7 +103,9 @@ class FlowRowCheck(row_checks.FlowRows):
         for tenant, dfid in Flow.objects.filter(head_seq=0).values_list("tenant", "dfid"):
             found.without_entry(tenant, str(dfid), "the flow")
         for model in _OF_FLOWS:
-            rows = model._default_manager.exclude(flow__in=Flow.objects.order_by())
+            # Not NOT IN: PostgreSQL reads that list again for each row once it outgrows a query's memory.
+            gone = ~Exists(Flow.objects.order_by().filter(dfid=OuterRef("flow_id")))
+            rows = model._default_manager.filter(gone)
             for dfid in rows.order_by().values_list("flow_id", flat=True).distinct():
                 found.without_entry("", str(dfid), f"a {model._meta.model_name}, whose flow is not there")
         yield from found.breaks
@@ -240,24 +244,38 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
 
 
 def _compare_intents(found: Found, flows: Mapping[UUID, Entries]) -> None:
-    columns = ("flow_id", "pk", "requests", "proposal_id", "state", "steps")
-    rows = {str(row[1]): row for row in Intent.objects.filter(flow__in=flows).values_list(*columns)}
+    rows = {str(row.pk): row for row in Intent.objects.filter(flow__in=flows)}
+    records = _follow(flows)
+    last = {entry.payload["intent_id"]: entry for entry in _entries(flows, *intent_records.KINDS)}
     ends = {
         entry.payload["intent_id"]: entry for _, entry in _of_kind(flows, *_TAKEN_BACK, Kind.OUTCOME_RECORDED)
     }
     entries = _entries(flows, Kind.INTENT_CREATED)
     for entry, row in found.rows_of(entries, rows, _INTENT, "the intent {intent_id}"):
         said = entry.payload
-        _, _, requests, proposal_id, state, steps = row
-        found.bytes(entry, "intent.requests", said["request_digest"], requests)
-        found.same(entry, "intent.proposal", said["proposal_id"], str(proposal_id))
-        found.same(entry, "intent.steps", len(said["step_ids"]), steps)
+        found.bytes(entry, "intent.requests", said["request_digest"], row.requests)
+        found.same(entry, "intent.proposal", said["proposal_id"], str(row.proposal_id))
+        found.same(entry, "intent.tenant", entry.tenant, row.tenant)
+        found.same(entry, "intent.steps", len(said["step_ids"]), row.steps)
+        for name, recorded, held in intent_records.list_unlike(records[said["intent_id"]], row):
+            found.same(last[said["intent_id"]], f"intent.{name}", recorded, held)
+        if row_checks.digest_of(row.requests) == said["request_digest"]:
+            steps = Rendered.from_bytes(bytes(row.requests)).steps
+            target = steps[row.position].target if row.position < len(steps) else ""
+            found.same(entry, "intent.target", target, row.target)
         end = ends.get(said["intent_id"])
         if end is not None:
-            found.same(end, "intent.state", _end_of(end), state)
-        elif state not in LIVE_INTENTS:
-            found.same(entry, "intent.state", "not ended", state)
-    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "intent")
+            found.same(end, "intent.state", _end_of(end), row.state)
+        elif row.state not in LIVE_INTENTS:
+            found.same(entry, "intent.state", "not ended", row.state)
+    _extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "intent")
+
+
+def _follow(flows: Mapping[UUID, Entries]) -> dict[str, intent_records.IntentRecord]:
+    records: dict[str, intent_records.IntentRecord] = {}
+    for entry in _entries(flows, *intent_records.KINDS):
+        intent_records.follow(records, entry.kind, entry.payload)
+    return records
 
 
 def _end_of(entry: Entry) -> str:
@@ -267,60 +285,65 @@ def _end_of(entry: Entry) -> str:
 
 
 def _compare_attempts(found: Found, flows: Mapping[UUID, Entries]) -> None:
-    columns = ("intent_id", "number", "step", "target_key", "state", "error_category", "status_code")
-    rows = {
-        (str(row[0]), row[1]): row[2:]
-        for row in Attempt.objects.filter(intent__flow__in=flows).values_list(*columns)
-    }
-    known = set()
-    for _, entry in _of_kind(flows, Kind.ATTEMPT_STARTED):
+    rows = {(str(row.intent_id), row.number): row for row in Attempt.objects.filter(intent__flow__in=flows)}
+    records = _follow(flows)
+    of_intents: dict[str, list[Attempt]] = defaultdict(list)
+    for (intent, _), row in rows.items():
+        of_intents[intent].append(row)
+    last: dict[tuple[str, int], Entry] = {}
+    settled: dict[tuple[str, int], Entry] = {}
+    for _, entry in _of_kind(flows, *_ATTEMPTED):
         said = entry.payload
         key = (said["intent_id"], said["number"])
-        known.add(key)
-        if key not in rows:
-            found.missing(entry, f"attempt {said['number']}")
-            continue
-        found.same(entry, "attempt.step", said["step"], rows[key][0])
-        found.same(entry, "attempt.target_key", said["target_key"], rows[key][1])
-    for _, entry in _of_kind(flows, Kind.ATTEMPT_FINISHED):
-        said = entry.payload
-        _, _, state, category, status = rows.get((said["intent_id"], said["number"]), (None,) * 5)
-        if state is not None:
-            found.same(entry, "attempt.state", said["result"], state)
-            found.same(entry, "attempt.error_category", said["error_category"] or "", category)
-            found.same(entry, "attempt.status_code", said["status_code"], status)
-    finished = {
-        (entry.payload["intent_id"], entry.payload["number"])
-        for _, entry in _of_kind(flows, Kind.ATTEMPT_FINISHED)
-    }
-    open_states = (AttemptState.STARTED, AttemptState.HELD)
-    for _, entry in _of_kind(flows, Kind.ATTEMPT_STARTED):
-        key = (entry.payload["intent_id"], entry.payload["number"])
-        if key in rows and key not in finished and rows[key][2] not in open_states:
-            found.same(entry, "attempt.state", "not finished", rows[key][2])
+        last[key] = entry
+        if key in rows and entry.kind == Kind.ATTEMPT_FINISHED:
+            found.same(
+                entry, "attempt.error_category", said["error_category"] or "", rows[key].error_category
+            )
+            found.same(entry, "attempt.status_code", said["status_code"], rows[key].status_code)
+    for _, entry in _of_kind(flows, Kind.ATTEMPT_SETTLED):
+        for number in entry.payload["numbers"]:
+            key = (entry.payload["intent_id"], number)
+            last[key] = settled[key] = entry
+    for key, entry in settled.items():
+        if key in rows:
+            found.same(entry, "attempt.settled_at", entry.at, rows[key].settled_at)
+    for intent, record in records.items():
+        unlike = intent_records.list_unlike_calls(record, of_intents[intent])
+        for number, name, recorded, held in unlike:
+            if name:
+                found.same(last[intent, number], f"attempt.{name}", recorded, held)
+            else:
+                found.missing(last[intent, number], f"attempt {number}")
     dfids = {entry.payload["intent_id"]: dfid for dfid, entry in _of_kind(flows, Kind.INTENT_CREATED)}
-    left = [(dfids[intent], number) for intent, number in rows.keys() - known if intent in dfids]
+    left = [(dfids[intent], number) for intent, number in rows.keys() - last.keys() if intent in dfids]
     _extra(found, flows, left, "attempt")
 
 
 def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
-    columns = ("intent__flow_id", "pk", "status", "receipt")
-    rows = {str(row[1]): row for row in Outcome.objects.filter(intent__flow__in=flows).values_list(*columns)}
+    outcomes = Outcome.objects.filter(intent__flow__in=flows).select_related("intent")
+    rows = {str(row.pk): row for row in outcomes}
     entries = _entries(flows, Kind.OUTCOME_RECORDED)
     for entry, row in found.rows_of(entries, rows, _INTENT, "the outcome"):
-        found.same(entry, "outcome.status", entry.payload["status"], row[2])
-        kept.compare(found, entry, "outcome.receipt", "receipt_commitment", row[3])
-    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "outcome")
-    wanted = ("intent__flow_id", "intent_id", "step", "direction", "receipt")
-    steps = {
-        (str(row[1]), row[2], row[3]): (row[0], row[4])
-        for row in StepReceipt.objects.filter(intent__flow__in=flows).values_list(*wanted)
-    }
+        found.same(entry, "outcome.status", entry.payload["status"], row.status)
+        kept.compare(found, entry, "outcome.receipt", "receipt_commitment", row.receipt)
+        found.same(entry, "outcome.recorded_at", entry.at, row.recorded_at)
+        if entry.payload.get("outcome_digest") is not None:
+            digest = intent_records.outcome_digest(row)
+            found.same(entry, "outcome", entry.payload["outcome_digest"], digest)
+    _extra(found, flows, ((row.intent.flow_id, name) for name, row in rows.items()), "outcome")
+    received = StepReceipt.objects.filter(intent__flow__in=flows).select_related("intent")
+    steps = {(str(row.intent_id), row.step, row.direction): row for row in received}
+    records = _follow(flows)
     by_step = itemgetter("intent_id", "step", "direction")
     advanced = _entries(flows, Kind.SAGA_ADVANCED)
     for entry, step in found.rows_of(advanced, steps, by_step, "the receipt of step {step}"):
-        kept.compare(found, entry, "stepreceipt.receipt", "receipt_commitment", step[1])
-    _extra(found, flows, ((row[0], key[1]) for key, row in steps.items()), "receipt of step")
+        kept.compare(found, entry, "stepreceipt.receipt", "receipt_commitment", step.receipt)
+        record = records[entry.payload["intent_id"]]
+        found.same(entry, "stepreceipt.position", intent_records.place_of(record, step.step), step.position)
+        found.same(entry, "stepreceipt.recorded_by", entry.actor, step.recorded_by)
+        found.same(entry, "stepreceipt.recorded_at", entry.at, step.recorded_at)
+    _extra(found, flows, ((row.intent.flow_id, key[1]) for key, row in steps.items()), "receipt of step")
 
 
 def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
@@ -343,12 +366,21 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
         last[key] = entry
         if entry.kind == Kind.RESOURCE_RESERVED or entry.payload.get("again"):
             told[key][0] += amount
-        elif entry.kind != Kind.RESOURCE_PINNED:
+        elif entry.kind == Kind.RESOURCE_COMMITTED:
             told[key][0] -= amount
-            told[key][1] += amount if entry.kind == Kind.RESOURCE_COMMITTED else 0
+            told[key][1] += amount
+        elif entry.kind == Kind.RESOURCE_RELEASED:
+            told[key][int(_is_given_back(entry, used=told[key][1]))] -= amount
     for key, entry in last.items():
         found.same(entry, f"what is held and used of {key[1]}", told[key], stored[key])
     _extra(found, flows, stored.keys() - last.keys(), "reservation of")
+
+
+def _is_given_back(entry: Entry, *, used: int) -> bool:
+    """Whether a release is of what was used up: somebody has stated that the call did not happen."""
+    # A constraint may have the same word for its id; its flow ends with nothing used up.
+    payload = entry.payload
+    return bool(payload["reason"] == Effect.NOT_HAPPENED and used >= payload["amount"])
 
 
 def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:

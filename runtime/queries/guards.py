@@ -6,17 +6,18 @@ from django.db.models import Exists, OuterRef, Q
 
 from runtime.contracts.guard import GuardKind, GuardRunState
 from runtime.models import GuardRun, Stop
+from runtime.queries import epochs
 
 
 def list_due(*, at: datetime, limit: int) -> list[tuple[int, datetime]]:
     """Runs whose time has come with that time, oldest first, chosen without a lock.
 
-    While everything is stopped nobody is called, so a webhook's runs wait.
+    While everything is stopped, and after a restore, nobody is called, so a webhook's runs wait.
     """
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     rows = (
         GuardRun.objects.filter(state=GuardRunState.PENDING, next_at__lte=at)
-        .filter(~Q(guard__kind=GuardKind.WEBHOOK) | ~Exists(in_force))
+        .filter(~Q(guard__kind=GuardKind.WEBHOOK) | ~(Exists(in_force) | epochs.recovering()))
         .order_by("next_at")
     )
     return list(rows.values_list("pk", "next_at")[:limit])

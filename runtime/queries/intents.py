@@ -66,6 +66,14 @@ def get_standing(*, agent_pk: int) -> Standing:
     return Standing(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
 
 
+def get_stop(*, tenant: str) -> str | None:
+    """What holds back every call of the tenant, also one that belongs to no intent; never cached."""
+    if epochs.is_recovering():
+        return epochs.RECOVERY
+    is_stopped = Stop.objects.filter(tenant=tenant, lifted_at__isnull=True).exists()
+    return SYSTEM_STOPPED if is_stopped else None
+
+
 def has_taken_effect(*, intent: Intent) -> bool:
     """Whether an effect of it is known: a call of it succeeded, or was found out to have happened."""
     known = Q(state=AttemptState.SUCCEEDED) | Q(effect=Effect.HAPPENED)

@@ -42,7 +42,7 @@ def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
     """Why a stored version would be refused, were it new; what is in force stays in force."""
     found = [
         Wrong(field=".".join(map(str, problem.place)), message=problem.message, gravity=problem.gravity)
-        for problem in _lint(bytes(row.body))
+        for problem in lint_of(row)
     ]
     honouring = places.list_honouring(tenant=row.tenant, using=row._state.db or "default")
     for message in list_forgetting(contract_of(row), targets=honouring):
@@ -58,6 +58,11 @@ def list_forgetting(kind: KindContract, *, targets: Mapping[str, bool]) -> Seque
         for name in sorted(kind.resends_to)
         if not targets.get(name, True)
     ]
+
+
+def lint_of(row: PolicyKind) -> tuple[kind_linter.Problem, ...]:
+    """What today's linter says of a stored version, worked out once per body: it may take seconds."""
+    return _lint(bytes(row.body))
 
 
 @lru_cache(maxsize=256)

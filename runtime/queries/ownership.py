@@ -1,6 +1,6 @@
 """Who is about to own an agent, and who owned it within the days for which that still counts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -21,6 +21,20 @@ def list_owned(*, tenant: str, owner: str) -> list[str]:
     asked = OwnerChange.objects.filter(owner_after=owner, agreed_at=None, dropped_at=None).values("agent")
     mine = agents.filter(Q(owner=owner) | Q(pk__in=asked))
     return list(mine.order_by("agent_id").values_list("agent_id", flat=True))
+
+
+def list_owned_by(*, tenant: str, owners: Collection[str]) -> dict[str, list[str]]:
+    """The same for several owners, in two queries whatever their number."""
+    found: dict[str, set[str]] = {owner: set() for owner in owners}
+    agents = Agent.objects.of(tenant).exclude(status=AgentStatus.RETIRED)
+    for owner, agent_id in agents.filter(owner__in=owners).values_list("owner", "agent_id"):
+        found[owner].add(agent_id)
+    asked = OwnerChange.objects.filter(
+        agent__in=agents, owner_after__in=owners, agreed_at=None, dropped_at=None
+    )
+    for owner, agent_id in asked.values_list("owner_after", "agent__agent_id"):
+        found[owner].add(agent_id)
+    return {owner: sorted(agent_ids) for owner, agent_ids in found.items()}
 
 
 def list_recent(*, agent: Agent, at: datetime) -> Sequence[OwnerChange]:

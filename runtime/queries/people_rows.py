@@ -1,12 +1,11 @@
 """The accounts of people against the entries of their streams, for `verify_ledger`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
 
 from audit import row_checks
-from audit.chain import Break
 from audit.events import Kind
 from audit.permissions import Role
 from audit.row_checks import Entry, Found
@@ -31,7 +30,6 @@ class PeopleRowCheck(row_checks.LastingRows):
     not_proved: Sequence[str] = ("auth_user: passwords and names; groups that are no roles",)
 
     def __init__(self) -> None:
-        super().__init__()
         self._accounts: dict[int, _Account] = {}
 
     def take(self, entry: Entry) -> None:
@@ -48,9 +46,12 @@ class PeopleRowCheck(row_checks.LastingRows):
             roles = held.roles.union(said["gained"]).difference(said["lost"])
             self._accounts[said["user_id"]] = replace(held, last=entry, roles=roles)
 
-    def compare(self) -> list[Break]:
-        """Compare the accounts."""
-        found, left = Found(), dict(self._accounts)
+    def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
+        """The accounts alone."""
+        return {"people": self._compare}
+
+    def _compare(self, found: Found) -> None:
+        left = dict(self._accounts)
         for user in User.objects.prefetch_related("groups").order_by("pk"):
             account = left.pop(user.pk, None)
             if account is None:
@@ -62,4 +63,3 @@ class PeopleRowCheck(row_checks.LastingRows):
             found.same(account.last, "user is a superuser", False, user.is_superuser)
         for account in left.values():
             found.missing(account.last, f"the user {account.last.payload['user_id']}")
-        return found.breaks

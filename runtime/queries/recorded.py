@@ -11,7 +11,20 @@ from typing import Any
 
 from audit import canonical, queries
 from audit.events import Kind, RowMismatched
-from runtime.models import Agent, Guard, Intent, Manifest, PolicyKind, Proposal, Target, Verdict
+from runtime.models import (
+    Agent,
+    Attempt,
+    Guard,
+    Intent,
+    Manifest,
+    PolicyKind,
+    Proposal,
+    StepReceipt,
+    Target,
+    Verdict,
+)
+from runtime.queries import intent_records
+from runtime.queries.intent_records import IntentRecord
 
 _MOST_CONFIRMED = 10_000
 _NOT_RECORDED = ""
@@ -35,14 +48,14 @@ class Mismatch:
 
 @dataclass(frozen=True, kw_only=True)
 class OfFlow:
-    """The digests that a flow's entries hold: of each proposal, its verdict and its intent, by their ids.
+    """What a flow's entries hold: digests of each proposal and verdict, and its intents, by their ids.
 
     And by name the last configuration of each target, since a flow may call any of them.
     """
 
     proposals: Mapping[str, str] = field(default_factory=dict)
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    intents: Mapping[str, str] = field(default_factory=dict)
+    intents: Mapping[str, IntentRecord] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def compare_target(self, target: Target) -> Mismatch | None:
@@ -50,9 +63,11 @@ class OfFlow:
         return compare_target(target, self.targets.get(target.name))
 
     def compare_intent(self, intent: Intent) -> Mismatch | None:
-        """Whether what would be sent to targets is what was accepted."""
-        recorded = self.intents.get(str(intent.pk), _NOT_RECORDED)
-        return compare("intent.requests", str(intent.pk), recorded, intent.requests)
+        """Whether what would be sent to targets is what was accepted, at the step that it has come to."""
+        record = self.intents.get(str(intent.pk))
+        digest = _NOT_RECORDED if record is None else record.request_digest
+        found = compare("intent.requests", str(intent.pk), digest, intent.requests)
+        return found or compare_progress(intent, record)
 
     def compare_proposal(self, proposal: Proposal) -> Mismatch | None:
         """Whether a proposal is the one that was submitted."""
@@ -62,6 +77,11 @@ class OfFlow:
     def compare_verdict(self, verdict: Verdict) -> Mismatch | None:
         """Whether input, rules and bytes of a verdict are those that were recorded with it."""
         said = self.verdicts.get(str(verdict.pk), {})
+        digest = said.get("policy_bundle_hash", _NOT_RECORDED)
+        if verdict.bundle_id != digest:
+            return Mismatch(
+                row="verdict.bundle", row_id=str(verdict.pk), recorded=digest, found=verdict.bundle_id
+            )
         parts = (
             ("verdict.input", "input_digest", verdict.input),
             ("bundle.body", "policy_bundle_hash", verdict.bundle.body),
@@ -78,9 +98,9 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
     """What the entries of one flow recorded, and those about targets, in one query."""
     proposals: dict[str, str] = {}
     verdicts: dict[str, Mapping[str, Any]] = {}
-    intents: dict[str, str] = {}
+    intents: dict[str, IntentRecord] = {}
     targets: dict[str, Mapping[str, Any]] = {}
-    kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, Kind.INTENT_CREATED)
+    kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, *intent_records.KINDS)
     entries = queries.list_payloads_and_of_kind(
         tenant=tenant, stream=str(dfid), kinds=kinds, kind=Kind.TARGET_CONFIGURED
     )
@@ -94,8 +114,56 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
             case Kind.TARGET_CONFIGURED:
                 targets[said["name"]] = said  # configured anew, it is the last that counts
             case _:
-                intents.setdefault(said["intent_id"], said["request_digest"])
+                intent_records.follow(intents, kind, said)
     return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets)
+
+
+def compare_progress(intent: Intent, record: IntentRecord | None) -> Mismatch | None:
+    """Whether an intent stands where its entries have brought it, within the window that they give it.
+
+    A window that ends earlier than recorded makes no call that was not allowed: it is left to expire.
+    """
+    if record is None:
+        return None
+    for name, recorded, held in intent_records.list_unlike(record, intent):
+        if name == "valid_until" and held < recorded:
+            continue
+        return Mismatch(
+            row=f"intent.{name}",
+            row_id=str(intent.pk),
+            recorded=canonical.digest(str(recorded).encode()),
+            found=canonical.digest(str(held).encode()),
+        )
+    # Before its first call there is nothing to compare, and most intents are claimed once.
+    return (_compare_calls(intent, record) or _compare_finished(intent, record)) if record.calls else None
+
+
+def _compare_calls(intent: Intent, record: IntentRecord) -> Mismatch | None:
+    """Whether its calls came to what was recorded: one in doubt is not settled by a rewritten row."""
+    rows = Attempt.objects.filter(intent=intent)
+    for number, name, recorded, held in intent_records.list_unlike_calls(record, rows):
+        return Mismatch(
+            row=f"attempt.{name}" if name else "attempt",
+            row_id=f"{intent.pk} attempt {number}",
+            recorded=canonical.digest(str(recorded).encode()),
+            found=canonical.digest(str(held).encode()),
+        )
+    return None
+
+
+def _compare_finished(intent: Intent, record: IntentRecord) -> Mismatch | None:
+    """Whether the steps that are done and undone are those of the entries: what is next follows from them."""
+    if intent.steps == 1:
+        return None
+    held = set(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
+    if held == record.finished:
+        return None
+    return Mismatch(
+        row="stepreceipt",
+        row_id=str(intent.pk),
+        recorded=canonical.digest(str(sorted(record.finished)).encode()),
+        found=canonical.digest(str(sorted(held)).encode()),
+    )
 
 
 def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:

@@ -19,7 +19,7 @@ from runtime.contracts.verdict import Finding
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.case import NEWEST, GateVersion, Rules
 from runtime.kernel.rules import safety
 from runtime.models import Agent, Fact, FactVersion, Flow, Proposal, Verdict
 from runtime.queries import facts
@@ -115,7 +115,23 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictContract | str:
     known = past.completed(asked, then=then, new=new, at=row.judged_at)
     if isinstance(known, str):
         return known
-    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms, asked.gate_version)
+    if new.kind is not None and known.unsafe is None:
+        slow = safety.why_too_slow(new.kind, world=known.world, conditions=asked.proposal.conditions)
+        known = known.model_copy(update={"unsafe": slow or None})
+    gate = _gate(asked, new)
+    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms, gate)
+
+
+def _gate(asked: pipeline.Judgement, new: Rules) -> GateVersion:
+    """The gate of then; today's where the proposal does not fit the new kind.
+
+    Both refuse it, but only today's evaluates nothing over values that no schema bounds.
+    """
+    kind, proposal = new.kind, asked.proposal
+    if kind is None or safety.why_unsafe(kind):
+        return asked.gate_version
+    fits = safety.fits(kind, params=proposal.params, constraints=proposal.execution_constraints)
+    return asked.gate_version if fits else NEWEST
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:
@@ -138,7 +154,8 @@ def _agreed(asked: JudgedProposal, then: Rules) -> JudgedProposal:
 
 
 def _codes(verdict: VerdictContract) -> Sequence[tuple[str, str, str]]:
-    return sorted((item.check, item.code, item.subject) for item in verdict.reasons)
+    # Each once: how many places of a misfit are named is up to the gate, not to the rules.
+    return sorted({(item.check, item.code, item.subject) for item in verdict.reasons})
 
 
 def _change(row: Verdict, stored: VerdictContract, found: VerdictContract) -> Change:

@@ -1,13 +1,17 @@
 """The world as one agent may see it, and single facts with their versions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
 
 from django.db.models import Q
 
 from audit import canonical
 from runtime.contracts.context import SeenFact
+from runtime.kernel import moments
 from runtime.kernel.rules import evaluate
 from runtime.models import Agent, Fact, FactVersion, PolicyKind
+from runtime.models.fact import Version
 from runtime.queries import schemas
 
 
@@ -42,3 +46,31 @@ def get_fact(*, tenant: str, path: str, at_version: int | None) -> Fact | FactVe
     if at_version is None:
         return Fact.objects.of(tenant).filter(path=path).first()
     return FactVersion.objects.of(tenant).filter(path=path, version=at_version).first()
+
+
+def list_versions(*, tenant: str, values: Mapping[str, Any], at_ms: int) -> dict[str, Version]:
+    """The version of each fact that held the given value at `at_ms` (Unix milliseconds), by path.
+
+    The values were read earlier than this, and feeds write in between: the current version may hold another
+    value, or the same one again from a later time. A fact that never held its value is left out.
+    """
+    digests = {path: canonical.digest(canonical.encode(value)) for path, value in values.items()}
+    found: dict[str, Version] = {}
+    for row in Fact.objects.of(tenant).filter(path__in=list(values)):
+        digest = digests[row.path]
+        if row.digest == digest and moments.to_ms(row.written_at) <= at_ms:
+            found[row.path] = row
+        elif (version := _version_of(row, digest=digest, at_ms=at_ms)) is not None:
+            found[row.path] = version
+    return found
+
+
+def _version_of(row: Fact, *, digest: str, at_ms: int) -> FactVersion | None:
+    """The newest version with this digest that was there at `at_ms`, else the newest with it.
+
+    Else, since a version may come between the time of a judgement and its reads. Searched from the newest
+    back, so that it costs what was written since, and not what was ever written.
+    """
+    rows = FactVersion.objects.of(row.tenant).filter(path=row.path, digest=digest).order_by("-version")
+    earlier = rows.filter(written_at__lt=moments.from_ms(at_ms) + timedelta(milliseconds=1))
+    return earlier.first() or rows.first()

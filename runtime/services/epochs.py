@@ -4,32 +4,32 @@ What was accepted in the backup may have run in the time that is lost, so nothin
 Proposals, keys and decisions wait; what is live is in doubt, as after a worker that died in its call.
 """
 
-import random
 import secrets
-from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.sessions.models import Session as BrowserSession
+from django.db.models import QuerySet
 
 from audit import canonical, events, ledger, signing
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
 from runtime.kernel import moments
-from runtime.models import Attempt, Epoch, Flow, Intent, Session
+from runtime.models import Epoch, Flow, Intent, Session
 from runtime.queries import clock, doubts
 from runtime.queries import epochs as queries
 from runtime.services import locks, marks, races
-from runtime.services.execution import claiming, recording
-from runtime.services.journal import Journal
+from runtime.services.execution import lost_calls
 from runtime.services.marks import Mark
 
 SYSTEM = "system"
 STATEMENT_TYPE = "dir-console/epoch/1"
 BATCH = 100
+EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
     status=503,
     code=queries.RECOVERY,
@@ -44,11 +44,12 @@ def look() -> bool:
         return True
     mark = marks.read()
     if mark is not None and not marks.is_held(mark):
-        if LedgerEntry.objects.exists():
-            races.run(partial(_begin_recovery, mark))
-            return True
-        # A new database has nothing that could run again.
-        marks.set_aside()
+        if not marks.is_answered(mark):
+            if LedgerEntry.objects.exists():
+                races.run(partial(_begin_recovery, mark))
+                return queries.is_recovering()
+            # A new database has nothing that could run again.
+            marks.set_aside()
         mark = None
     newest = marks.of_database() if settings.DIR_MARK else None
     if newest is not None and newest != mark and not (mark and mark.entry_id > newest.entry_id):
@@ -58,10 +59,11 @@ def look() -> bool:
 
 def _begin_recovery(mark: Mark) -> None:
     epoch = Epoch.objects.select_for_update().get(ended_at__isnull=True)
-    if epoch.restored_at is not None:
+    # An admin may have answered for it since it was read.
+    if epoch.restored_at is not None or marks.is_answered(mark):
         return
     at = clock.now()
-    epoch.restored_at, epoch.missing = at, canonical.encode(asdict(mark))
+    epoch.restored_at, epoch.missing = at, mark.to_bytes()
     epoch.save(update_fields=["restored_at", "missing"])
     newest = marks.of_database()
     restored = events.EpochRestored(
@@ -69,34 +71,33 @@ def _begin_recovery(mark: Mark) -> None:
         missing_entry=mark.entry_id,
         missing_hash=mark.hash,
         newest_entry=0 if newest is None else newest.entry_id,
+        missing_digest=canonical.digest(bytes(epoch.missing)),
+        database_id=str(epoch.database_id),
     )
     ledger.append_to(tenant=settings.DIR_TENANT, stream=SYSTEM, actor=SYSTEM, at=at, events=[restored])
 
 
 def list_undecided(*, limit: int) -> list[UUID]:
-    """Live intents that nobody has called in doubt yet: after a restore each of them may have run."""
+    """Live intents that nobody has called in doubt since the restore: each of them may have run.
+
+    A doubt from before does not count: whoever was asked about it may have answered in the lost time.
+    """
+    restored_at = queries.in_force().restored_at
+    return [] if restored_at is None else list(_undecided(restored_at).values_list("pk", flat=True)[:limit])
+
+
+def _undecided(restored_at: datetime) -> QuerySet[Intent]:
     rows = Intent.objects.filter(state__in=LIVE_INTENTS).exclude(state=IntentState.IN_DOUBT)
-    rows = rows.exclude(state=IntentState.WITH_PERSON).exclude(purpose=Purpose.PROBE)
-    return list(rows.exclude(doubts.of_intent()).values_list("intent_id", flat=True)[:limit])
+    return rows.exclude(purpose=Purpose.PROBE).exclude(doubts.in_doubt_since(restored_at))
 
 
 def put_in_doubt(intent_id: UUID) -> bool:
     """Treat an intent as one whose call was begun and never reported, in the caller's transaction."""
     found = locks.lock_intent(intent_id=intent_id)
-    if found is None:
+    restored_at = queries.in_force().restored_at
+    if found is None or restored_at is None or not _undecided(restored_at).filter(pk=intent_id).exists():
         return False
-    flow, intent = found
-    if intent.state == IntentState.PENDING:
-        claiming.take_as_lost(Journal(flow=flow, actor=SYSTEM, at=clock.now()), intent)
-        flow, intent = locks.lock_intent(intent_id=intent_id) or (flow, intent)
-    if intent.state != IntentState.CLAIMED:
-        return False
-    journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
-    attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    recording.lose(journal, intent, attempt, jitter=jitter)
-    journal.write()
-    return True
+    return lost_calls.take_as_lost(*found)
 
 
 def refuse_while_recovering() -> Problem | None:
@@ -112,7 +113,7 @@ def refuse_proposal(flow: Flow) -> Problem | None:
     if epoch.number > 1 and flow.opened_at < epoch.began_at:
         return Problem(
             status=409,
-            code="EPOCH_ENDED",
+            code=EPOCH_ENDED,
             detail="A backup was restored since this flow began. Ask what became of it and open a new flow.",
             dfid=str(flow.dfid),
         )
@@ -139,7 +140,7 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         at = clock.now()
         before.ended_at = at
         before.save(update_fields=["ended_at"])
-        epoch = Epoch.objects.create(number=before.number + 1, database_id=before.database_id, began_at=at)
+        epoch = Epoch.objects.create(number=_next(before), database_id=before.database_id, began_at=at)
         Session.objects.filter(expires_at__gt=at).update(expires_at=at)
         BrowserSession.objects.all().delete()
         begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
@@ -152,6 +153,13 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         if newest is not None:
             marks.write(newest)
     return begun
+
+
+def _next(before: Epoch) -> int:
+    """A number that no agent has seen: the same backup may be restored twice."""
+    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
+    mark = marks.read()
+    return max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
 
 
 def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str) -> events.EpochBegun:
@@ -181,4 +189,5 @@ def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str
         statement_digest=canonical.digest(statement),
         signature=signer.sign(statement).hex(),
         key_id=signer.key_id,
+        database_id=str(epoch.database_id),
     )

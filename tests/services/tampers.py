@@ -212,6 +212,7 @@ def _approver_throughout(told: History) -> None:
     tampering.rechain(stream)
     tampering.put_triggers_back()
     Decision.objects.filter(pk=row.pk).update(approver=mallory, statement=statement, signature=signature)
+    Question.objects.filter(escalation=row.pk).update(asked_by=mallory)
 
 
 def _last_entry_and_head(told: History) -> None:
@@ -376,6 +377,14 @@ CASES: Mapping[str, Case] = {
     "cell of another type: requests": _cell("requests", "no bytes", "runtime_intent"),
     "cell of another type: evidence": _cell("body", "no bytes", "escalations_evidence"),
     "cell of another type: manifest": _cell("body", "no bytes", "runtime_manifest"),
+    "cell of another type: head of a stream": _cell("hash", "x" * 32, "audit_streamhead"),
+    "cell of another type: head of a flow": _cell("head_hash", "x" * 32, "runtime_flow"),
+    "cell of another type: number of a head": _cell("seq", "many", "audit_streamhead"),
+    "cell of another type: membership": _cell("since", "1 day ago", "runtime_membership"),
+    "cell of another type: owner change": _cell("asked_at", "yesterday", "runtime_ownerchange"),
+    "cell of another type: fact": _cell("version", "many", "runtime_fact"),
+    "cell of another type: id of a flow": lambda told: _other_id(told),
+    "cell of another type: text that is no UTF-8": _entry("actor = CAST(x'ff' AS TEXT)"),
     "triggers dropped": _no_trigger,
     "a flow and its stream": _flow_row_and_entries,
     "a flow that nobody opened": _flow_without_entries,
@@ -394,6 +403,12 @@ UNPROVABLE: Mapping[str, Case] = {
 def _left_pk() -> int:
     """The membership of somebody who was an admin."""
     return int(Membership.objects.get(user__username="left", group="admin").pk)
+
+
+def _other_id(told: History) -> None:
+    """The id of a flow's row is no id any more."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE runtime_flow SET dfid = 'no id' WHERE dfid = %s", [told.accepted.hex])
 
 
 def _drop_of(model: Any, pk: Any) -> None:

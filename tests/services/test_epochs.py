@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session as BrowserSession
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.test import Client
 
 from audit import canonical, signing
@@ -23,30 +24,15 @@ from runtime.queries import epochs as queries
 from runtime.services import credentials, epochs, flows, marks, races, sweeping
 from runtime.services.execution import claiming
 from tests.browser import scenes
-from tests.services import trade
+from tests.services import backup, trade
+from tests.services.backup import begin_next, restore
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(settings, "DIR_MARK", str(tmp_path / "mark"))
-    monkeypatch.setattr(marks, "_looked_at_s", float("-inf"))
-    return tmp_path / "mark"
-
-
-def restore(place: Path) -> None:
-    """What a restored backup looks like: the mark names an entry that is not here."""
-    assert not epochs.look()
-    kept = json.loads(place.read_text())
-    place.write_text(json.dumps({**kept, "entry_id": kept["entry_id"] + 7}))
-    marks._looked_at_s = float("-inf")
-
-
-def begin_next() -> Epoch:
-    begun = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="understood")
-    assert isinstance(begun, Epoch), begun
-    return begun
+    return backup.keep_mark(tmp_path, monkeypatch)
 
 
 def test_the_mark_follows_the_ledger(place: Path) -> None:
@@ -88,11 +74,11 @@ def test_nothing_new_is_taken_meanwhile(place: Path) -> None:
         assert isinstance(opened, Problem)
         assert (opened.status, opened.code, opened.retriable) == (503, "RECOVERY", True)
         assert epochs.refuse_proposal(Flow.objects.get(pk=dfid)) == epochs.WAITING
-    issued = credentials.issue_agent_key(tenant=trade.TENANT, agent_id=trade.AGENT, actor="system")
-    fed = credentials.issue_feed_key(tenant=trade.TENANT, feed="f", prefix="price.", actor="system")
-    for refused in (issued, fed):
-        assert isinstance(refused, Problem)
-        assert refused.code == "RECOVERY"
+        issued = credentials.issue_agent_key(tenant=trade.TENANT, agent_id=trade.AGENT, actor="system")
+        fed = credentials.issue_feed_key(tenant=trade.TENANT, feed="f", prefix="price.", actor="system")
+        for refused in (issued, fed):
+            assert isinstance(refused, Problem)
+            assert refused.code == "RECOVERY"
 
 
 def test_people_may_only_abort_meanwhile(place: Path) -> None:
@@ -140,6 +126,75 @@ def test_an_admin_leaves_it_by_a_signed_act(place: Path) -> None:
     assert marks.read() == marks.of_database()
 
 
+def test_a_sweep_between_the_act_and_the_new_mark_brings_nothing_back(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trade.open_desk()
+    restore(place)
+    sweeping.sweep()
+    older, write = [], marks.write
+
+    def write_late(mark: marks.Mark) -> None:
+        monkeypatch.setattr(marks, "_looked_at_s", float("-inf"))
+        monkeypatch.setattr(marks, "write", write)
+        older.append((marks.is_older(), epochs.look()))
+        write(mark)
+
+    monkeypatch.setattr(marks, "write", write_late)
+    begin_next()
+    assert older == [(False, False)]
+    assert not queries.is_recovering()
+    assert marks.read() == marks.of_database()
+
+
+def test_a_mark_that_nobody_can_replace_brings_nothing_back(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = trade.open_desk()
+    restore(place)
+    sweeping.sweep()
+    monkeypatch.setattr(marks, "write", lambda mark: None)
+    begin_next()
+    assert not epochs.look()
+    assert not isinstance(flows.open_flow(agent=desk.agent, trigger={"why": "trial"}), Problem)
+    assert sweeping.sweep().failed == 0
+    assert not queries.is_recovering()
+
+
+def test_a_backup_that_is_restored_twice_begins_two_epochs(place: Path) -> None:
+    trade.open_desk()
+    restore(place)
+    sweeping.sweep()
+    point = transaction.savepoint()
+    assert begin_next().number == 2
+    assert not epochs.look()
+    transaction.savepoint_rollback(point)
+    Epoch.objects.update(restored_at=None, missing=b"")
+    marks._looked_at_s = float("-inf")
+    assert epochs.look()
+    sweeping.sweep()
+    assert begin_next().number == 3
+
+
+def test_two_who_write_the_mark_at_once_leave_a_whole_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trade.open_desk()
+    mark, replace = marks.of_database(), Path.replace
+    assert mark is not None
+
+    def replace_late(draft: Path, to: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        marks.write(mark)
+        return replace(draft, to)
+
+    monkeypatch.setattr(Path, "replace", replace_late)
+    marks.write(mark)
+    assert marks.read() == mark
+    assert caplog.text == ""
+    assert list(place.parent.glob("mark.*")) == []
+
+
 def test_nobody_leaves_what_was_not_entered(place: Path) -> None:
     refused = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="why not")
     assert isinstance(refused, Problem)
@@ -164,11 +219,15 @@ def test_a_new_database_beside_an_old_mark_begins_anew(place: Path) -> None:
     assert place.with_name("mark.before").read_text() == "{}"
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"database_id": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"database_id": 1}', "\x00", "EPOCH"])
 def test_a_mark_that_cannot_be_read_is_held_by_no_database(place: Path, content: str) -> None:
     trade.open_desk()
-    place.write_text(content)
+    assert not epochs.look()
+    of_no_epoch = json.dumps({**json.loads(place.read_text()), "epoch": 2**31})
+    place.write_text(content.replace("EPOCH", of_no_epoch))
     assert epochs.look()
+    sweeping.sweep()
+    assert begin_next().number == 2
 
 
 def test_a_place_that_cannot_be_written_stops_nothing(

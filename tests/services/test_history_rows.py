@@ -1,6 +1,8 @@
 """Histories of groups and owners that are as they were recorded, however they came about, are no finding."""
 
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -10,7 +12,8 @@ from audit.permissions import Role
 from runtime.contracts.problem import Problem
 from runtime.models import Agent, Membership, OwnerChange
 from runtime.queries import clock
-from runtime.services import memberships, registration, users
+from runtime.services import budgets, groups, memberships, ownership, registration, users
+from tests import factories
 
 pytestmark = pytest.mark.django_db
 
@@ -52,11 +55,45 @@ def test_an_account_that_was_deactivated_keeps_its_past(ada: User) -> None:
     ]
 
 
-def test_a_group_that_is_no_role_may_be_older_than_the_entries(ada: User) -> None:
-    Membership.objects.create(user=ada, group="traders", since=ada.date_joined)
+@pytest.mark.parametrize("group", ["traders", "senior"])
+def test_a_membership_that_no_entry_records_is_found_however_old_it_says_it_is(ada: User, group: str) -> None:
+    Membership.objects.create(user=ada, group=group, since=ada.date_joined)
+    assert found() == [f"no entry records user {ada.pk} in the group {group}"]
+
+
+def test_a_clock_that_was_set_back_makes_no_finding(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry is never before the last of its stream, and so is the row that is compared with it."""
+    agent = factories.desk(owner="olivia").agent
+    bob, desk = add("bob", Role.ADMIN), Group.objects.create(name="desk")
+    agree_on = partial(ownership.agree, tenant="default", agent_id=agent.agent_id, actor=f"user:{bob.pk}")
+    budgets.refill(tenant="default", agent_id=agent.agent_id, actor="user:1", reason="drill")
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now - timedelta(minutes=5))
+
+    for change in (groups.join, groups.leave):
+        done = change(tenant="default", group_pk=desk.pk, user_pk=ada.pk, actor=f"user:{ada.pk}")
+        assert isinstance(done, Group), done
+    ada.groups.add(desk)
+    assert memberships.note_one(ada.pk)
+    seen = registration.profile_of(agent)
+    edited = registration.edit(
+        tenant="default",
+        agent_id=agent.agent_id,
+        seen=seen,
+        wanted=replace(seen, owner="bob"),
+        actor=f"user:{ada.pk}",
+    )
+    assert isinstance(edited, Agent), edited
+    agreed = agree_on(change_pk=OwnerChange.objects.get().pk)
+    assert isinstance(agreed, OwnerChange), agreed
+    refilled = budgets.refill(tenant="default", agent_id=agent.agent_id, actor="user:1", reason="drill")
+    assert isinstance(refilled, Agent), refilled
+    assert isinstance(users.deactivate(tenant="default", name="ada", actor="system"), User)
+
     assert found() == []
-    Membership.objects.create(user=ada, group="senior", since=ada.date_joined)
-    assert found() == [f"no entry records user {ada.pk} in the group senior"]
+    assert Membership.objects.filter(since__lt=now - timedelta(minutes=4)).count() == 0
+    assert agreed.agreed_at is not None
+    assert agreed.agreed_at > now - timedelta(minutes=4)
 
 
 def test_the_only_admin_changes_the_owner_at_once(ada: User) -> None:

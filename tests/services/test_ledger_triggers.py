@@ -105,10 +105,44 @@ def test_before_the_first_migrate_nothing_is_missing(monkeypatch: pytest.MonkeyP
     assert triggers.missing() == []
 
 
-def test_one_trigger_dropped_or_switched_off_counts_as_missing() -> None:
-    name = min(triggers.WANTED[connection.vendor])
-    if connection.vendor == "postgresql":
-        execute(f"ALTER TABLE audit_ledgerentry DISABLE TRIGGER {name}")
-    else:
-        execute(f"DROP TRIGGER {name}")
-    assert triggers.missing() == [name]
+NAME = "audit_entry_no_delete" if connection.vendor == "sqlite" else "audit_entry_no_change"
+_RETURNS = "CREATE OR REPLACE FUNCTION audit_refuse_change() RETURNS trigger LANGUAGE plpgsql AS"
+_RUNS = "EXECUTE FUNCTION audit_refuse_change()"
+_ON = "ON audit_ledgerentry"
+_RAISES = "BEGIN SELECT RAISE(ABORT, 'ledger entries are append only'); END"
+_DROP = f"DROP TRIGGER {NAME}"
+_REPLACE = f"CREATE OR REPLACE TRIGGER {NAME} BEFORE"
+WEAKENED: dict[str, dict[str, list[str]]] = {
+    "sqlite": {
+        "dropped": [_DROP],
+        "empty": [_DROP, f"CREATE TRIGGER {NAME} BEFORE DELETE {_ON} BEGIN SELECT 1; END"],
+        "conditional": [_DROP, f"CREATE TRIGGER {NAME} BEFORE DELETE {_ON} WHEN OLD.id < 0 {_RAISES}"],
+        "of another act": [_DROP, f"CREATE TRIGGER {NAME} BEFORE UPDATE {_ON} {_RAISES}"],
+    },
+    "postgresql": {
+        "dropped": [f"{_DROP} {_ON}"],
+        "switched off": [f"ALTER TABLE audit_ledgerentry DISABLE TRIGGER {NAME}"],
+        "for replicas alone": [f"ALTER TABLE audit_ledgerentry ENABLE REPLICA TRIGGER {NAME}"],
+        "a function that returns": [f"{_RETURNS} $$ BEGIN RETURN NEW; END $$"],
+        "conditional": [
+            f"{_REPLACE} UPDATE OR DELETE {_ON} FOR EACH ROW WHEN (OLD.id < 0) {_RUNS}",
+        ],
+        "of one column": [f"{_REPLACE} UPDATE OF xact OR DELETE {_ON} FOR EACH ROW {_RUNS}"],
+        "of another act": [f"{_REPLACE} DELETE {_ON} FOR EACH ROW {_RUNS}"],
+    },
+}
+
+
+@pytest.mark.parametrize("way", WEAKENED[connection.vendor])
+def test_a_trigger_that_refuses_less_than_it_should_counts_as_missing(way: str) -> None:
+    for statement in WEAKENED[connection.vendor][way]:
+        execute(statement)
+    assert NAME in triggers.missing()
+    triggers.install()
+    assert triggers.missing() == []
+
+
+def test_a_trigger_whose_table_was_renamed_back_is_as_it_was() -> None:
+    execute("ALTER TABLE audit_ledgerentry RENAME TO audit_elsewhere")
+    execute("ALTER TABLE audit_elsewhere RENAME TO audit_ledgerentry")
+    assert triggers.missing() == []

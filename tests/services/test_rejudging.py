@@ -9,7 +9,9 @@ from runtime.contracts import pack
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import Decision
-from runtime.kernel.gate.case import Rules
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel.gate.case import FIRST, Rules
+from runtime.kernel.gate.pipeline import Judgement
 from runtime.models import Agent, Proposal, Verdict
 from runtime.queries import clock, rejudging
 from runtime.services import resources
@@ -67,6 +69,29 @@ def test_a_new_rule_says_which_verdicts_change_and_why(desk: factories.Desk) -> 
     assert [item.code for item in change.was_reasons] == ["RISK_LIMIT_EXCEEDED"]
     assert [item.code for item in change.now_reasons] == ["R_NEW", "RISK_LIMIT_EXCEEDED"]
     assert report.moves == ((Decision.ESCALATE, Decision.REJECT, 1),)
+
+
+def test_what_an_older_gate_judged_is_not_evaluated_where_it_does_not_fit_the_draft(
+    desk: factories.Desk,
+) -> None:
+    desk.propose(desk.open())
+    (row,) = rejudging.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
+    asked = Judgement.from_bytes(bytes(row.input))
+    row.input = asked.model_copy(update={"gate_version": FIRST}).to_bytes()
+    few = {**builders.KIND["params_schema"]["properties"], "quantity": {"type": "integer", "maximum": 4}}
+    schema = {**builders.KIND["params_schema"], "properties": few}
+
+    def judged(kind: PolicyKind) -> VerdictContract:
+        found = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=kind))
+        assert not isinstance(found, str)
+        return found
+
+    refused = judged(builders.kind(version="1.3.0", params_schema=schema, impact="'LOW_IMPACT'"))
+    assert (refused.decision, refused.impact) == (Decision.REJECT, "HIGH_IMPACT")
+    granted = judged(builders.kind(version="1.3.0", impact="'LOW_IMPACT'"))
+    assert (granted.decision, granted.gate_version) == (Decision.ACCEPT, FIRST)
+    unsafe = judged(builders.kind(version="1.3.0", impact="params.action.matches(params.symbol) ? '' : ''"))
+    assert builders.codes(unsafe) == ["KIND_UNSAFE"]
 
 
 def test_the_same_verdict_for_another_reason_is_counted_apart(desk: factories.Desk) -> None:

@@ -45,7 +45,7 @@ def list_flows(*, tenant: str, wanted: Filter, before: UUID | None) -> paging.Pa
         "agent__agent_id__icontains": wanted.agent,
         "policy_kind": wanted.kind.upper(),
         "state": wanted.state,
-        "reason": wanted.reason.upper(),
+        "reason__iexact": wanted.reason,
     }
     rows = rows.filter(**{name: value for name, value in asked.items() if value})
     if wanted.since:
@@ -67,7 +67,14 @@ def _names(text: str) -> Q:
     if len(digits) < LEAST_END:
         return begins
     recent = activity.first_id_of(clock.now() - SEARCHED_BY_END)
-    return begins | Q(dfid__gte=recent, dfid__endswith=digits)
+    return begins | Q(dfid__gte=recent, dfid__endswith=_hyphened(digits))
+
+
+def _hyphened(digits: str) -> str:
+    """The end of an id as PostgreSQL writes it. Django takes the hyphens out where ids are stored without."""
+    padded = str(UUID(digits.rjust(ID_DIGITS, "0")))
+    shown = len(digits) + sum(len(digits) > size for size in (12, 16, 20, 24))
+    return padded[-shown:]
 
 
 def _range_of(text: str) -> tuple[UUID | None, UUID | None]:

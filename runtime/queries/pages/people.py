@@ -74,15 +74,17 @@ def list_people() -> list[PersonShown]:
 def list_groups(*, tenant: str) -> list[GroupShown]:
     """Every group that is no role, by name."""
     active, held = _active(), _held()
+    groups = list(Group.objects.exclude(name__in=_ROLES).order_by("name").values_list("pk", "name"))
+    owned = ownership.list_owned_by(tenant=tenant, owners=[name for _, name in groups])
     return [
         GroupShown(
             pk=pk,
             name=name,
             members=[item for item in active if name in held.get(item[0], ())],
             others=[item for item in active if name not in held.get(item[0], ())],
-            owns=ownership.list_owned(tenant=tenant, owner=name),
+            owns=owned[name],
         )
-        for pk, name in Group.objects.exclude(name__in=_ROLES).order_by("name").values_list("pk", "name")
+        for pk, name in groups
     ]
 
 

@@ -1,0 +1,49 @@
+"""Until when an escalation could be decided, as its entries say.
+
+A question to the agent moves the deadline by its whole wait, and what was not needed of it moves it back.
+"""
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from audit.events import Kind
+
+KINDS = frozenset(
+    {
+        Kind.ESCALATION_OPENED,
+        Kind.INFORMATION_REQUESTED,
+        Kind.INFORMATION_ANSWERED,
+        Kind.INFORMATION_CLOSED,
+    }
+)
+
+
+@dataclass(slots=True)
+class Deadline:
+    """The deadline of one escalation, None for none, and until when each open question waits."""
+
+    at: datetime | None
+    waits: dict[int, datetime] = field(default_factory=dict)
+
+
+def follow(
+    deadlines: MutableMapping[str, Deadline], kind: str, at: datetime, said: Mapping[str, Any]
+) -> None:
+    """Take the next entry of a flow; `deadlines` holds its escalations by their ids."""
+    if kind == Kind.ESCALATION_OPENED:
+        text = said.get("deadline_at")
+        deadlines.setdefault(
+            said["escalation_id"], Deadline(None if text is None else datetime.fromisoformat(text))
+        )
+        return
+    held = deadlines.get(said["escalation_id"]) if kind in KINDS else None
+    if held is None or held.at is None:
+        return
+    if kind == Kind.INFORMATION_REQUESTED:
+        until = datetime.fromisoformat(said["until"])
+        held.at += until - at
+        held.waits[said["number"]] = until
+    elif (until_then := held.waits.pop(said["number"], None)) is not None:
+        held.at -= max(until_then - at, timedelta())

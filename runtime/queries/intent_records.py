@@ -1,0 +1,242 @@
+"""What a flow's entries say of the columns of its intents and their calls that change on the way.
+
+Those columns decide which call is made, until when, and against which limits. So each is followed through the
+entries, and the row is compared with what comes out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit import canonical
+from audit.chain import time_text
+from audit.events import Kind
+from runtime.contracts.policy_kind import RouteAction
+from runtime.contracts.states import AttemptState, Direction, Purpose
+from runtime.models import Attempt, Intent, Outcome
+
+KINDS = frozenset(
+    {
+        Kind.INTENT_CREATED,
+        Kind.INTENT_RESUMED,
+        Kind.ATTEMPT_STARTED,
+        Kind.ATTEMPT_FINISHED,
+        Kind.ATTEMPT_SETTLED,
+        Kind.SAGA_ADVANCED,
+        Kind.SAGA_DIRTIED,
+        Kind.ROUTE_TAKEN,
+    }
+)
+# Entries of older versions do not say everything: what none has stated is not compared.
+NOT_STATED = None
+_NO_STEP = -1
+_CAUSE_CHARS, _CATEGORY_CHARS = 64, 32
+_OPEN = "OPEN"
+_OPEN_STATES = (AttemptState.STARTED, AttemptState.HELD)
+_UNSETTLED = {"effect": "", "settled_by": "", "contradicts": ""}
+_NOTHING_LIFTED = canonical.digest(b"[]")
+
+
+@dataclass(kw_only=True, slots=True)
+class IntentRecord:
+    """One intent as its entries describe it: `columns` by name, each in the form that `stored` gives it.
+
+    `calls` holds the columns of its attempts by their numbers, as `stored_call` gives them; `finished` the
+    positions that are done, and undone, each with its direction.
+    """
+
+    request_digest: str
+    steps: Sequence[str]
+    columns: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    finished: set[tuple[int, str]] = field(default_factory=set)
+
+
+def follow(records: MutableMapping[str, IntentRecord], kind: str, said: Mapping[str, Any]) -> None:
+    """Take the next entry of a flow; `records` holds its intents by their ids."""
+    if kind not in KINDS:
+        return
+    if kind == Kind.INTENT_CREATED:
+        # The first entry about an intent counts: another one that came later is no second chance.
+        records.setdefault(said["intent_id"], _created(said))
+        return
+    record = records.get(said["intent_id"])
+    if record is None:
+        return
+    match Kind(kind):
+        case Kind.INTENT_RESUMED:
+            _resume(record.columns, said)
+        case Kind.ATTEMPT_STARTED:
+            _start(record, said)
+        case Kind.ATTEMPT_FINISHED:
+            _finish(record, said)
+        case Kind.ATTEMPT_SETTLED:
+            for number in said["numbers"]:
+                record.calls.setdefault(number, {}).update(_settled(said))
+        case Kind.SAGA_ADVANCED:
+            _advance(record, said)
+        case Kind.SAGA_DIRTIED:
+            _turn_back(record, said)
+        case _:
+            if said["action"] == RouteAction.FALL_BACK:
+                _move(record, said["to_step"], Direction.FORWARD)
+
+
+def stored(row: Intent) -> dict[str, Any]:
+    """The compared columns of a row: a digest for bytes, text for a time."""
+    return {
+        "valid_until": time_text(row.valid_until),
+        "lifted": _digest(row.lifted),
+        "position": row.position,
+        "direction": row.direction,
+        "purpose": row.purpose,
+        "answered": row.answered,
+        "attempts": row.attempts,
+        "cause": row.cause,
+        "cause_category": row.cause_category,
+    }
+
+
+def stored_call(row: Attempt) -> dict[str, Any]:
+    """The compared columns of an attempt's row; whether one that has not ended is held, no entry says."""
+    return {
+        "step": row.step,
+        "direction": row.direction,
+        "purpose": row.purpose,
+        "target_key": row.target_key,
+        "state": _OPEN if row.state in _OPEN_STATES else row.state,
+        "effect": row.effect,
+        "settled_by": row.settled_by,
+        "contradicts": row.contradicts,
+    }
+
+
+def list_unlike_calls(record: IntentRecord, rows: Iterable[Attempt]) -> Iterator[tuple[int, str, Any, Any]]:
+    """Each column of the attempts' rows that is not as recorded: number, name, recorded value, the row's.
+
+    A row that is gone has no columns: its number comes with an empty name. A row that no entry is about is
+    left out, since it frees nothing that was in doubt.
+    """
+    held = {row.number: stored_call(row) for row in rows}
+    for number, columns in record.calls.items():
+        if number not in held:
+            yield number, "", "recorded", ""
+            continue
+        for name, recorded in columns.items():
+            if recorded is not NOT_STATED and held[number][name] != recorded:
+                yield number, name, recorded, held[number][name]
+
+
+def place_of(record: IntentRecord, step: str) -> int:
+    """The position of a step by its name; -1 for a name that the intent does not have."""
+    # Where the requests could not be read, an entry has the number of the step.
+    number = int(step) if step.isdecimal() else _NO_STEP
+    return record.steps.index(step) if step in record.steps else number
+
+
+def outcome_digest(row: Outcome) -> str:
+    """The digest of what an outcome says beside its status and its receipt."""
+    return canonical.digest(
+        canonical.encode(
+            {
+                "error_category": row.error_category,
+                "expected": _digest(row.expected),
+                "deviations": _digest(row.deviations),
+                "writes": _digest(row.writes),
+                "attempts": row.attempts,
+                "duration_ms": row.duration_ms,
+                "recorded_by": row.recorded_by,
+            }
+        )
+    )
+
+
+def list_unlike(record: IntentRecord, row: Intent) -> Iterator[tuple[str, Any, Any]]:
+    """Each column of a row that is not as recorded: its name, the recorded value, and the row's."""
+    held = stored(row)
+    for name, recorded in record.columns.items():
+        if recorded is not NOT_STATED and held[name] != recorded:
+            yield name, recorded, held[name]
+
+
+def _created(said: Mapping[str, Any]) -> IntentRecord:
+    return IntentRecord(
+        request_digest=said["request_digest"],
+        steps=tuple(said["step_ids"]),
+        columns={
+            "valid_until": said["valid_until"],
+            "lifted": _NOTHING_LIFTED,
+            "position": 0,
+            "direction": Direction.FORWARD.value,
+            "purpose": Purpose.CALL.value,
+            "answered": 0,
+            "attempts": 0,
+            "cause": "",
+            "cause_category": "",
+        },
+    )
+
+
+def _resume(columns: dict[str, Any], said: Mapping[str, Any]) -> None:
+    columns["valid_until"] = said.get("valid_until", NOT_STATED)
+    if said.get("lifted_digest") is not None or said.get("lifted"):
+        columns["lifted"] = said.get("lifted_digest", NOT_STATED)
+    columns["purpose"] = Purpose.CALL.value
+    columns["answered"] = columns["attempts"]
+
+
+def _start(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.columns["attempts"] = max(record.columns["attempts"], said["number"])
+    record.calls[said["number"]] = {
+        "step": said["step"],
+        "direction": said.get("direction", NOT_STATED),
+        "purpose": said.get("purpose", NOT_STATED),
+        "target_key": said["target_key"],
+        "state": _OPEN,
+        **_UNSETTLED,
+    }
+
+
+def _finish(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if said.get("next_at") is not None:
+        record.columns["purpose"] = said.get("next_purpose", NOT_STATED)
+    call = record.calls.setdefault(said["number"], {})
+    call["state"] = said["result"]
+    # What was found out of older calls was not entered for each.
+    call.update(_UNSETTLED if "next_purpose" in said else dict.fromkeys(_UNSETTLED, NOT_STATED))
+
+
+def _settled(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"effect": said["effect"], "settled_by": said["by"], "contradicts": said["contradicts"] or ""}
+
+
+def _advance(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if "valid_until" not in said:
+        # A person who marks a step as done extends the window, which entries of old do not say.
+        record.columns["valid_until"] = NOT_STATED
+    elif said["valid_until"] is not None:
+        record.columns["valid_until"] = said["valid_until"]
+    record.finished.add((place_of(record, said["step"]), said["direction"]))
+    if said.get("next_step") is not None:
+        _move(record, said["next_step"], said["direction"])
+
+
+def _turn_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    """What is done is named in the order of the steps, and the last of it is undone first."""
+    _move(record, said["done"][-1], Direction.COMPENSATE)
+    record.columns["cause"] = said["cause"][:_CAUSE_CHARS]
+    category = said.get("category", NOT_STATED)
+    record.columns["cause_category"] = category if category is NOT_STATED else category[:_CATEGORY_CHARS]
+
+
+def _move(record: IntentRecord, step: str, direction: str) -> None:
+    record.columns |= {
+        "position": place_of(record, step),
+        "direction": str(direction),
+        "purpose": Purpose.CALL.value,
+    }
+
+
+def _digest(cell: object) -> str:
+    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
+    return canonical.digest(bytes(cell)) if isinstance(cell, bytes | bytearray | memoryview) else ""

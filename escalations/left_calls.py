@@ -3,27 +3,35 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
+from audit import canonical, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
-from escalations.models import EffectStatement, Escalation
+from escalations import policy
+from escalations.models import Decision, EffectStatement, Escalation
+from runtime.contracts.states import Effect
 from runtime.models import Attempt
 from runtime.queries import doubts
 
 PAGE = 100
+# Who stated it, when, and why.
+Stated = tuple[str, datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Both sides: what a person stated, and the receipt that came after. Empty `receipt`: it was erased."""
+    """Both sides: what a person stated, and the receipt that came after.
+
+    Empty `receipt`: it was erased, or, with `is_tampered`, what is stored of it is not what came.
+    """
 
     stated_by: str
     stated_at: datetime
     reason: str
     reported_at: datetime
     receipt: bytes
+    is_tampered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,7 @@ class Left:
 
 def count(*, tenant: str) -> int:
     """How many calls wait for somebody's statement."""
-    return doubts.list_left(tenant=tenant).count()
+    return doubts.count_left(tenant=tenant)
 
 
 def count_contradicted(*, tenant: str) -> int:
@@ -51,7 +59,7 @@ def count_contradicted(*, tenant: str) -> int:
 
 def list_calls(*, tenant: str) -> Sequence[Left]:
     """The calls, oldest first."""
-    calls = list(doubts.list_left(tenant=tenant)[:PAGE])
+    calls = doubts.list_left(tenant=tenant, most=PAGE)
     about: dict[UUID, Escalation] = {}
     rows = Escalation.objects.of(tenant).filter(intent__in={call.intent_id for call in calls})
     for row in rows.select_related("flow__agent", "decision__approver").order_by(
@@ -59,7 +67,7 @@ def list_calls(*, tenant: str) -> Sequence[Left]:
     ):
         if row.intent_id is not None:
             about[row.intent_id] = row
-    against = _contradictions(tenant, [call for call in calls if call.contradicts], about)
+    against = _contradictions(tenant, [call for call in calls if call.contradicts])
     return [
         Left(
             call=call,
@@ -77,39 +85,67 @@ def _who(row: Escalation) -> str:
     return "" if decision is None else decision.approver.get_username()
 
 
-def _contradictions(
-    tenant: str, calls: Sequence[Attempt], about: dict[UUID, Escalation]
-) -> dict[int, Contradiction]:
+def _contradictions(tenant: str, calls: Sequence[Attempt]) -> dict[int, Contradiction]:
     if not calls:
         return {}
     reports = _reports(tenant, calls)
-    statements = {
-        (row.intent_id, row.target_key): row
-        for row in EffectStatement.objects.filter(intent__in={call.intent_id for call in calls})
-        .select_related("approver")
-        .order_by("sequence")
-    }
+    intents = {call.intent_id for call in calls}
+    statements = EffectStatement.objects.filter(intent__in=intents, effect=Effect.NOT_HAPPENED)
+    later = list(statements.select_related("approver").order_by("-sequence"))
+    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=policy.STATING)
+    decisions = list(decided.select_related("approver", "escalation").order_by("decided_at"))
     found = {}
     for call in calls:
         entry, receipt = reports.get((str(call.intent_id), call.target_key), (None, b""))
-        stated: Any = statements.get((call.intent_id, call.target_key))
-        at, words = getattr(stated, "stated_at", None), getattr(stated, "reason", "")
-        if stated is None:
-            stated = getattr(about.get(call.intent_id), "decision", None)
-            at, words = getattr(stated, "decided_at", None), getattr(stated, "justification", "")
-        if stated is not None and at is not None:
+        stated = _stated_later(call, later) or _decided(call, decisions)
+        if stated is not None:
+            by, at, words = stated
             found[call.pk] = Contradiction(
-                stated_by=stated.approver.get_username(),
+                stated_by=by,
                 stated_at=at,
                 reason=words,
                 reported_at=call.settled_at or at if entry is None else entry.at,
-                receipt=receipt,
+                receipt=receipt or b"",
+                is_tampered=receipt is None,
             )
     return found
 
 
-def _reports(tenant: str, calls: Sequence[Attempt]) -> dict[tuple[str, str], tuple[LedgerEntry, bytes]]:
-    """By intent and key the newest late receipt, from the ledger: no row of the call itself has it."""
+def _stated_later(call: Attempt, rows: Sequence[EffectStatement]) -> Stated | None:
+    """The last statement on this list that the receipt contradicts, where there is one."""
+    for row in rows:
+        is_about = (row.intent_id, row.target_key) == (call.intent_id, call.target_key)
+        if is_about and f"user:{row.approver_id}" == call.contradicts:
+            return row.approver.get_username(), row.stated_at, row.reason
+    return None
+
+
+def _decided(call: Attempt, rows: Sequence[Decision]) -> Stated | None:
+    """The first decision after the call that states it: later ones may be about other calls of the intent."""
+    for row in rows:
+        is_after = call.finished_at is None or row.decided_at >= call.finished_at
+        is_about = row.escalation.intent_id == call.intent_id and is_after
+        if is_about and f"user:{row.approver_id}" == call.contradicts and _may_deny(row):
+            return row.approver.get_username(), row.decided_at, row.justification
+    return None
+
+
+def _may_deny(row: Decision) -> bool:
+    """Whether it was signed that nothing happened; also where the statement cannot be read any more."""
+    try:
+        said = canonical.decode(bytes(row.statement))
+    except (canonical.CanonicalError, TypeError):  # a database can hold a text where bytes belong
+        return True
+    return not isinstance(said, dict) or said.get("effect") == Effect.NOT_HAPPENED
+
+
+def _reports(
+    tenant: str, calls: Sequence[Attempt]
+) -> dict[tuple[str, str], tuple[LedgerEntry, bytes | None]]:
+    """By intent and key the newest late receipt, from the ledger: no row of the call itself has it.
+
+    Empty where it was erased, None where what is stored is not what its entry committed to.
+    """
     keys = {
         (str(intent_id), number): key
         for intent_id, number, key in Attempt.objects.filter(
@@ -122,11 +158,19 @@ def _reports(tenant: str, calls: Sequence[Attempt]) -> dict[tuple[str, str], tup
     entries = [(row, row.payload) for row in rows if row.payload.get("receipt_commitment")]
     commitments = {said["receipt_commitment"] for _, said in entries}
     kept = Payload.objects.filter(tenant=tenant, commitment__in=commitments)
-    bodies = dict(kept.values_list("commitment", "body"))
-    found = {}
+    bodies = {row.commitment: _body_of(row) for row in kept}
+    found: dict[tuple[str, str], tuple[LedgerEntry, bytes | None]] = {}
     for row, said in entries:
         key = keys.get((said["intent_id"], said["number"]))
         if key is not None:
-            body = bodies.get(said["receipt_commitment"])
-            found[said["intent_id"], key] = (row, b"" if body is None else bytes(body))
+            found[said["intent_id"], key] = (row, bodies.get(said["receipt_commitment"]))
     return found
+
+
+def _body_of(row: Payload) -> bytes | None:
+    if row.erased_at is not None and row.body is None:
+        return b""
+    salt, body = row.salt, row.body
+    if not isinstance(salt, bytes | memoryview) or not isinstance(body, bytes | memoryview):
+        return None
+    return bytes(body) if chain.commitment(bytes(salt), bytes(body)) == row.commitment else None

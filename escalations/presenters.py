@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from audit import canonical
 from escalations import contracts
-from escalations.models import Escalation, Evidence
+from escalations.models import Escalation
 from runtime.contracts import states
+from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
 from runtime.views import presenters, reading
 from runtime.views.presenters import Badge
@@ -93,7 +93,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the queue."""
+    """One line of the queue, as the evidence in force has it.
+
+    `untrusted`: that evidence is not what the ledger recorded, so nothing is said of what would happen.
+    """
 
     id: str
     url: str
@@ -115,55 +118,74 @@ class Row:
     ended_by: str
     holder: str
     mine: bool
+    untrusted: bool = False
     group: str = ""
     alike: bool = False
 
 
 def rows(
-    *, escalations: Sequence[Escalation], evidence: Mapping[Any, Evidence], now: datetime, user_pk: int
+    *,
+    escalations: Sequence[Escalation],
+    evidence: Mapping[Any, Mapping[str, Any]],
+    now: datetime,
+    user_pk: int,
 ) -> list[Row]:
-    """Lines for the queue, in the order given; runs of near-identical ones are told once what they share."""
+    """Lines for the queue, in the order given; runs of near-identical ones are told once what they share.
+
+    `evidence` holds the bundles that are what the ledger recorded: `queries.get_evidence`.
+    """
     made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
     grouped: list[Row] = []
-    for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(pair[0])):
+    for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(*pair)):
         members = list(run)
+        first, shown = members[0]
         # Silences are told apart by their time alone.
-        if len(members) < LEAST_ALIKE or members[0][0].family == contracts.Family.AGENT:
+        if len(members) < LEAST_ALIKE or first.family == contracts.Family.AGENT or shown.untrusted:
             grouped += [line for _, line in members]
             continue
-        words = _differing([evidence[item.pk] for item, _ in members if item.pk in evidence])
+        words = _differing([evidence[item.pk] for item, _ in members])
         head, *rest = [replace(line, alike=True) for _, line in members]
         grouped += [replace(head, group=f"{len(members)} alike, {words}"), *rest]
     return grouped
 
 
-def _likeness(item: Escalation) -> tuple[str, ...]:
-    return (item.agent_id, item.policy_kind, item.reason, item.impact, item.state)
+def _likeness(item: Escalation, line: Row) -> tuple[object, ...]:
+    return (
+        item.family,
+        line.agent_id,
+        line.policy_kind,
+        line.reason,
+        line.impact,
+        item.state,
+        line.untrusted,
+    )
 
 
-def _differing(evidence: Sequence[Evidence]) -> str:
+def _differing(evidence: Sequence[Mapping[str, Any]]) -> str:
     """Which parameters tell the members of a run apart."""
-    params = [canonical.decode(bytes(row.body))["proposal"]["params"] for row in evidence]
+    params = [bundle["proposal"]["params"] for bundle in evidence]
     names = sorted({name for given in params for name in given})
     differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
     return f"different in {', '.join(differing)}" if differing else "with the same parameters"
 
 
-def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: int) -> Row:
-    """One line. The effect comes from the frozen evidence, so that each value is isolated."""
+def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> Row:
+    """One line. What it says of the case comes from the frozen evidence, where there is any to be trusted."""
+    bundle = evidence or {}
+    impact, reason = bundle.get("impact", item.impact), bundle.get("reason", item.reason)
     is_open = item.state == contracts.State.OPEN
     held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
     return Row(
         id=str(item.pk),
         url=f"/escalations/{item.pk}/",
-        impact=item.impact,
-        badge=presenters.badge(presenters.IMPACTS, item.impact),
-        effect=segments(canonical.decode(bytes(evidence.body)) if evidence else {}, item.effect),
-        agent_id=item.agent_id,
-        policy_kind=item.policy_kind,
-        reason=item.reason,
-        meaning=presenters.meaning(item.reason),
-        bound=bound(item.proposed_value, item.limit),
+        impact=impact,
+        badge=presenters.badge(presenters.IMPACTS, impact),
+        effect=segments(bundle),
+        agent_id=bundle.get("agent", {}).get("agent_id", item.agent_id),
+        policy_kind=bundle.get("kind", {}).get("kind", item.policy_kind),
+        reason=reason,
+        meaning=presenters.meaning(reason),
+        bound=crossed(bundle),
         opened_at=item.opened_at,
         resolved_at=item.resolved_at,
         deadline_at=item.deadline_at,
@@ -174,6 +196,7 @@ def row(*, item: Escalation, evidence: Evidence | None, now: datetime, user_pk: 
         ended_by=_decided_by(item) if not is_open else "",
         holder=item.claimed_by.get_username() if held and item.claimed_by else "",
         mine=held and item.claimed_by_id == user_pk,
+        untrusted=evidence is None,
     )
 
 
@@ -187,11 +210,21 @@ def _decided_by(item: Escalation) -> str:
     return decision.approver.get_username() if decision else ""
 
 
-def segments(bundle: Mapping[str, Any], plain: str) -> list[Piece]:
-    """The effect sentence of a bundle, each value apart; without a bundle the plain text as one value."""
-    if "effect" not in bundle:
-        return [Piece(text=plain, value=True)]
-    return [Piece(text=part["text"], value=part["value"]) for part in bundle["effect"]]
+def segments(bundle: Mapping[str, Any]) -> list[Piece]:
+    """The effect sentence of a bundle, each value apart; nothing without a bundle."""
+    return [Piece(text=part["text"], value=part["value"]) for part in bundle.get("effect", ())]
+
+
+def crossed(bundle: Mapping[str, Any]) -> Bound | None:
+    """The value that crossed its limit, of the finding a person was asked for; or how long a silence is."""
+    if "silence" in bundle:
+        return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]))
+    found = [item for item in bundle.get("findings", ()) if item["code"] == bundle["reason"]]
+    for outcome in (FindingOutcome.FAIL, FindingOutcome.REFER):
+        for item in found:
+            if item["outcome"] == outcome:
+                return bound(item["proposed_value"] or "", item["limit"] or "")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
 
@@ -17,7 +18,7 @@ from runtime.kernel import moments
 from runtime.kernel.rules import condition_linter
 from runtime.models import Agent, Flow
 from runtime.queries import facts as fact_queries
-from runtime.services import consequences, judging, recovery, stops, watchdog
+from runtime.services import consequences, epochs, judging, recovery, stops, watchdog
 from runtime.services.journal import Journal
 
 
@@ -93,8 +94,20 @@ def faults(order: Order, agent: Agent) -> Problem | None:
     return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
 
 
+def of_ended_epoch(flow: Flow) -> Problem | None:
+    """Nothing is proposed any more in a flow from before a restore: somebody may have decided it already."""
+    refused = epochs.refuse_proposal(flow)
+    if refused is None or refused.code != epochs.EPOCH_ENDED:
+        return refused
+    return replace(
+        refused,
+        detail="A backup was restored since this flow began, so this may have been decided and carried out "
+        "in the lost time. Find out, then abort: the agent may propose it anew in another flow.",
+    )
+
+
 def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
-    found = faults(order, agent)
+    found = faults(order, agent) or of_ended_epoch(flow)
     if found is not None:
         return found
     claim = person_claim(order)

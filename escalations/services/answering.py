@@ -6,7 +6,7 @@ from audit import canonical, events, ledger
 from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Question
-from escalations.services import holding, revising, waiting
+from escalations.services import comparing, holding, revising, waiting
 from escalations.services.holding import Held
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
@@ -58,6 +58,7 @@ def _named(escalation: Escalation, number: int | None) -> Question | None:
 
 def _take(held: Held, journal: Journal, question: Question, asked: wire.AnswerRequest) -> None:
     row = held.escalation
+    untrusted = comparing.compare_basis(row)
     question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
     question.answered_at = journal.at
     waiting.close(question=question, escalation=row, at=journal.at, why=Closing.ANSWERED)
@@ -70,6 +71,10 @@ def _take(held: Held, journal: Journal, question: Question, asked: wire.AnswerRe
             payload_ref=asked.payload_ref,
         )
     )
+    if untrusted:
+        # Nothing is made of evidence that is not what was recorded: the answer is kept, and the case stands.
+        journal.add(*(mismatch.event() for mismatch in untrusted))
+        return
     revising.revise_with_answer(
         escalation=row, flow=held.flow, agent=held.agent, journal=journal, number=question.number
     )

@@ -3,45 +3,82 @@
 Digests come from the entries of the flow, not from a column beside the bytes: `runtime.queries.recorded`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
+
 from audit import canonical, queries, signing
+from audit.chain import time_text
 from audit.events import Kind
+from escalations import recorded_deadlines
 from escalations.models import Decision, Escalation, Evidence
-from runtime.queries import recorded
+from escalations.recorded_deadlines import Deadline
+from runtime.models import Proposal
+from runtime.queries import intent_records, recorded
+from runtime.queries.intent_records import IntentRecord
 from runtime.queries.recorded import Mismatch
 
-_KINDS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED, Kind.ESCALATION_DECIDED, Kind.PROPOSAL_SUBMITTED)
+_REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
+_KINDS = (
+    intent_records.KINDS
+    | recorded_deadlines.KINDS
+    | _REVISIONS
+    | {Kind.ESCALATION_DECIDED, Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What the entries of an escalation's flow say: evidence by revision, the decision, the proposal."""
+    """What a flow's entries say of an escalation: evidence by revision, decision, proposal, verdict, intents.
+
+    `deadline` is None where the entry that opened it has not been read, or gave it none.
+    """
 
     evidence: dict[int, str]
     decided: dict[str, Any]
     proposal: str
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    intents: dict[str, IntentRecord] = field(default_factory=dict)
+    deadline: datetime | None = None
 
 
 def of(escalation: Escalation) -> Recorded:
     """What was recorded of an escalation, in one query."""
     evidence: dict[int, str] = {}
     decided: dict[str, Any] = {}
+    intents: dict[str, IntentRecord] = {}
     proposal = ""
+    verdict: dict[str, Any] = {}
     stream = str(escalation.flow_id)
-    for kind, said in queries.list_payloads(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
-        if kind is Kind.PROPOSAL_SUBMITTED:
+    deadlines: dict[str, Deadline] = {}
+    for kind, at, said in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
+        recorded_deadlines.follow(deadlines, kind, at, said)
+        if kind in intent_records.KINDS:
+            intent_records.follow(intents, kind, said)
+        elif kind is Kind.PROPOSAL_SUBMITTED:
             if said.get("proposal_id") == str(escalation.proposal_id):
                 proposal = proposal or said["proposal_digest"]
+        elif kind is Kind.VERDICT_GIVEN:
+            if said.get("proposal_id") == str(escalation.proposal_id):
+                verdict = verdict or said
         elif said.get("escalation_id") != str(escalation.pk):
             continue
         elif kind is Kind.ESCALATION_DECIDED:
             decided = decided or said
-        else:
+        elif kind in _REVISIONS:
             evidence.setdefault(said["revision"], said["evidence_hash"])
-    return Recorded(evidence=evidence, decided=decided, proposal=proposal)
+    deadline = deadlines.get(str(escalation.pk))
+    return Recorded(
+        evidence=evidence,
+        decided=decided,
+        proposal=proposal,
+        verdict=verdict,
+        intents=intents,
+        deadline=None if deadline is None else deadline.at,
+    )
 
 
 def compare_evidence(known: Recorded, rows: Iterable[Evidence]) -> list[Mismatch]:
@@ -60,7 +97,9 @@ def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list
     known = known or of(escalation)
     newest = max(known.evidence, default=0)
     hash_in_force = known.evidence.get(newest, "")
-    found = compare_evidence(known, Evidence.objects.filter(escalation=escalation, revision=newest))
+    rows = list(Evidence.objects.filter(escalation=escalation, revision=newest))
+    found = compare_evidence(known, rows)
+    found += _compare_stored(newest, hash_in_force, rows)
     if (escalation.revision, escalation.evidence_hash) != (newest, hash_in_force):
         found.append(
             Mismatch(
@@ -70,12 +109,82 @@ def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list
                 found=escalation.evidence_hash,
             )
         )
+    for row in () if found else rows:
+        found += _compare_impact(escalation, row)
+    found += _compare_deadline(escalation, known)
     if escalation.proposal is not None:
         wrong = recorded.compare(
             "proposal.body", str(escalation.proposal_id), known.proposal, escalation.proposal.body
         )
         found += [] if wrong is None else [wrong]
+    if escalation.intent is not None:
+        # Whoever resumes it would confirm the window and the lifted limits that the row holds.
+        moved = recorded.compare_progress(escalation.intent, known.intents.get(str(escalation.intent_id)))
+        found += [] if moved is None else [moved]
     return found
+
+
+def _compare_stored(newest: int, hash_in_force: str, rows: Sequence[Evidence]) -> list[Mismatch]:
+    """Whether the revision in force is there, under its own hash: one that was deleted matches nothing."""
+    where = f"revision {newest}"
+    if not rows:
+        return [Mismatch(row="evidence.body", row_id=where, recorded=hash_in_force, found="")]
+    return [
+        Mismatch(row="evidence.hash", row_id=where, recorded=hash_in_force, found=row.hash)
+        for row in rows
+        if row.hash != hash_in_force
+    ]
+
+
+def get_revision(known: Recorded, evidence_hash: str) -> int | None:
+    """The newest revision that was recorded with this hash; None where the escalation never had it."""
+    return max((number for number, digest in known.evidence.items() if digest == evidence_hash), default=None)
+
+
+def impact_shown(escalation: Escalation, known: Recorded, revision: int) -> str | None:
+    """The impact that a revision of the evidence shows; None where its row is not what was recorded."""
+    row = Evidence.objects.filter(escalation=escalation, revision=revision).first()
+    if row is None or compare_evidence(known, [row]):
+        return None
+    shown = canonical.decode(bytes(row.body))["impact"]
+    return str(shown)
+
+
+def _compare_impact(escalation: Escalation, row: Evidence) -> list[Mismatch]:
+    """How much is asked of a person follows from the impact, so it is that of the evidence in force."""
+    shown = canonical.decode(bytes(row.body))["impact"]
+    if escalation.impact == shown:
+        return []
+    return [
+        Mismatch(
+            row="escalation.impact", row_id=str(escalation.pk), recorded=str(shown), found=escalation.impact
+        )
+    ]
+
+
+def _compare_deadline(escalation: Escalation, known: Recorded) -> list[Mismatch]:
+    """A deadline that was put off, or taken away, decides nothing; an earlier one only ends it sooner."""
+    stored = escalation.deadline_at
+    if known.deadline is None or (stored is not None and stored <= known.deadline):
+        return []
+    return [
+        Mismatch(
+            row="escalation.deadline_at",
+            row_id=str(escalation.pk),
+            recorded=time_text(known.deadline),
+            found="" if stored is None else time_text(stored),
+        )
+    ]
+
+
+def compare_verdict(known: Recorded, proposal: Proposal) -> Mismatch | None:
+    """What does not match of the verdict on a proposal: its input, its rules or its answer."""
+    of_flow = recorded.OfFlow(verdicts={str(proposal.pk): known.verdict})
+    try:
+        return of_flow.compare_verdict(proposal.verdict)
+    except ObjectDoesNotExist:
+        digest = known.verdict.get("verdict_digest", "")
+        return Mismatch(row="verdict.body", row_id=str(proposal.pk), recorded=digest, found="")
 
 
 def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
@@ -96,9 +205,7 @@ def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
         "solo": decision.solo,
     }
     unlike = [name for name, value in columns.items() if stated.get(name) != value]
-    is_recorded = bytes(decision.signature).hex() == said["signature"] and decision.key_id == said["key_id"]
-    signed = signing.verify(bytes(decision.statement), bytes(decision.signature), decision.key_id)
-    if not is_recorded or signed is False:
+    if not _is_signed(decision, said):
         unlike.append("signature")
     return [
         Mismatch(
@@ -109,3 +216,14 @@ def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
         )
         for name in unlike
     ]
+
+
+def _is_signed(decision: Decision, said: Mapping[str, Any]) -> bool:
+    """Whether the signature is the recorded one; by a key that is not held here, that is all to be said."""
+    signature: object = decision.signature
+    # SQLite lets anybody write a text where bytes belong.
+    if not isinstance(signature, bytes | bytearray | memoryview):
+        return False
+    if bytes(signature).hex() != said["signature"] or decision.key_id != said["key_id"]:
+        return False
+    return signing.verify(bytes(decision.statement), bytes(signature), decision.key_id) is not False

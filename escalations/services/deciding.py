@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, events
+from audit import events
 from escalations import policy
 from escalations.contracts import Action, Closing, State
-from escalations.models import Decision, Escalation, Evidence
+from escalations.models import Decision, Escalation
 from escalations.policy import Denied, Person
 from escalations.services import (
     actions,
@@ -31,9 +31,9 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
 from runtime.kernel import moments
-from runtime.queries import epochs
+from runtime.queries.epochs import RECOVERY
 from runtime.queries.recorded import Mismatch
-from runtime.services import races
+from runtime.services import epochs, races
 from runtime.services.journal import Journal
 
 HASH_CHARS = 64
@@ -45,7 +45,7 @@ TAMPERED = (
 
 RESTORED = (
     "The database was restored from a backup, so what is shown may have happened long ago. Only ABORT is "
-    "taken until an admin has said how to go on."
+    "taken, without a statement of what became of a call, until an admin has said how to go on."
 )
 RECEIPT_CAME = (
     "A receipt has come since: the call took effect. Mark it done, or abort and say that it took effect."
@@ -95,8 +95,9 @@ def _barred(
     barred = policy.role_missing(person)
     if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
-    if epochs.is_recovering() and wish.action is not Action.ABORT:
-        return _refuse(held, 503, epochs.RECOVERY, RESTORED)
+    only_ends = wish.action is Action.ABORT and policy.is_stopping(wish.action, wish.effect)
+    if not only_ends and epochs.refuse_while_recovering() is not None:
+        return _refuse(held, 503, RECOVERY, RESTORED)
     if untrusted and wish.action not in policy.STOPPING:
         journal.add(*(mismatch.event() for mismatch in untrusted))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
@@ -132,7 +133,7 @@ def _outcome(
         why = answer.why if row.state == State.OPEN else _ended(row)
         return _refuse(held, answer.status, answer.code, why)
     only_stops = policy.is_stopping(wish.action, effect)
-    seen = _seen_before_stop(held, wish) if only_stops else _seen_in_force(held, wish)
+    seen = _seen_before_stop(held, wish, is_trusted=is_trusted) if only_stops else _seen_in_force(held, wish)
     if isinstance(seen, Problem):
         return seen
     problem = _incomplete(held, wish, shown, situation, effect)
@@ -172,23 +173,30 @@ def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
-def _seen_before_stop(held: Held, wish: Wish) -> Seen | Problem:
-    """To run nothing needs no fresh evidence: any revision of this escalation may be signed."""
+def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Problem:
+    """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
+
+    Where rows were rewritten, the page may have shown the impact that the row says: that must not keep
+    anybody from stopping it.
+    """
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
-    found = Evidence.objects.filter(escalation=row, hash=wish.evidence_hash).order_by("-revision").first()
-    if found is None:
+    known = comparing.of(row)
+    revision = comparing.get_revision(known, wish.evidence_hash)
+    if revision is None and not is_trusted and wish.evidence_hash == row.evidence_hash:
+        # The page showed no evidence, and had but the row's own hash to send: the recorded one is signed.
+        newest = max(known.evidence, default=row.revision)
+        recorded_hash = known.evidence.get(newest, row.evidence_hash)
+        return Seen(revision=newest, evidence_hash=recorded_hash, impact=row.impact)
+    if revision is None:
         return _refuse(held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Look again.")
     if wish.version > row.version:
         return _refuse(held, 409, "VERSION_CHANGED", "The escalation never had this version. Look again.")
-    try:
-        impact = canonical.decode(bytes(found.body)).get("impact", row.impact)
-    except canonical.CanonicalError:  # rewritten, so that the page could show no more than the row has
-        impact = row.impact
-    if wish.impact != impact:
+    impact = comparing.impact_shown(row, known, revision) or row.impact
+    if wish.impact != impact and (is_trusted or wish.impact != row.impact):
         return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Look again.")
-    return Seen(revision=found.revision, evidence_hash=found.hash, impact=impact)
+    return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
 
 
 def _incomplete(

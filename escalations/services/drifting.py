@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from audit import canonical
+from escalations import queries
 from escalations.contracts import Family, State
-from escalations.models import Escalation, Evidence
-from escalations.services import evidence, holding, revising
+from escalations.models import Escalation
+from escalations.services import comparing, evidence, holding, revising
 from runtime.models import Fact
 from runtime.queries import facts as fact_queries
-from runtime.queries import recorded
 from runtime.services import races
 from runtime.services.journal import Journal
 
@@ -46,20 +45,14 @@ def _suspects() -> Sequence[Escalation]:
         .select_related("proposal", "flow__agent__active_manifest")
         .order_by("deadline_at")[:BATCH]
     )
-    bodies = {row.hash: row.body for row in Evidence.objects.filter(escalation__in=[row.pk for row in rows])}
-    # A body that is not what its case names is left to who decides: one rewritten row must not stop the rest.
-    shown = {
-        row.pk: canonical.decode(bytes(bodies[row.evidence_hash]))
-        for row in rows
-        if recorded.compare("evidence.body", "", row.evidence_hash, bodies.get(row.evidence_hash)) is None
-    }
-    facts = {pk: evidence.digests(body) for pk, body in shown.items()}
+    stands = _list_stands(rows)
+    facts = {pk: watched for pk, (_, watched) in stands.items()}
     paths = {path for watched in facts.values() for path in watched}
     live = {
         (row.tenant, row.path): row.digest
         for row in Fact.objects.filter(path__in=paths).only("tenant", "path", "digest")
     }
-    kinds = {row.pk: row.proposal.policy_kind for row in rows if row.proposal and row.pk in shown}
+    kinds = {row.pk: row.proposal.policy_kind for row in rows if row.proposal and row.pk in stands}
     rules = fact_queries.list_bundle_digests(
         (row.flow.agent, kinds[row.pk]) for row in rows if row.pk in kinds
     )
@@ -68,16 +61,36 @@ def _suspects() -> Sequence[Escalation]:
         for row in rows
         if row.pk in kinds
         and (
-            rules[(row.flow.agent_id, kinds[row.pk])] != shown[row.pk]["policy_bundle_hash"]
+            rules[(row.flow.agent_id, kinds[row.pk])] != stands[row.pk][0]
             or any(live.get((row.tenant, path), "") != digest for path, digest in facts[row.pk].items())
         )
     ]
+
+
+def _list_stands(rows: Sequence[Escalation]) -> dict[UUID, tuple[str, dict[str, str]]]:
+    """What the evidence in force stands on, by escalation: the digests of its rules and of its facts by path.
+
+    Left out is what cannot be read, and evidence that is not what the ledger recorded: that is for those
+    who decide, and no row may keep the others from their revisions.
+    """
+    found: dict[UUID, tuple[str, dict[str, str]]] = {}
+    for tenant in {row.tenant for row in rows}:
+        of_tenant = [row for row in rows if row.tenant == tenant]
+        shown = queries.get_evidence(tenant=tenant, escalations=of_tenant)
+        for pk, body in shown.items():
+            try:
+                found[pk] = (body["policy_bundle_hash"], evidence.digests(body))
+            except Exception:
+                log.exception("the evidence of escalation %s could not be read", pk)
+    return found
 
 
 def _revise_one(escalation_id: UUID, tenant: str) -> int:
     held = holding.hold(escalation_id=escalation_id, tenant=tenant)
     if held is None or held.escalation.state != State.OPEN:
         return 0
+    if comparing.compare_basis(held.escalation):
+        return 0  # a new revision would replace what was rewritten, before anybody has seen it
     journal = Journal(flow=held.flow, actor="system", at=held.at)
     revised = revising.revise_if_drifted(
         escalation=held.escalation, flow=held.flow, agent=held.agent, journal=journal

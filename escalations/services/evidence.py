@@ -18,8 +18,9 @@ from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import evaluate, safety
-from runtime.models import Attempt, Fact, Intent, Proposal, Verdict
+from runtime.models import Attempt, Intent, Proposal, Verdict
 from runtime.queries import sagas
+from runtime.queries import world as world_queries
 
 
 def build(
@@ -104,11 +105,12 @@ def answered(escalation: Escalation) -> list[dict[str, Any]]:
 
 def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:
     """Input, rules and answer of a stored verdict."""
-    return (
-        Judgement.from_bytes(bytes(row.input)),
-        Rules.from_bytes(bytes(row.bundle.body)),
-        VerdictContract.from_bytes(bytes(row.body)),
-    )
+    return from_bytes(bytes(row.input), bytes(row.bundle.body), bytes(row.body))
+
+
+def from_bytes(judged: bytes, bundle: bytes, answer: bytes) -> tuple[Judgement, Rules, VerdictContract]:
+    """Input, rules and answer of a verdict, read."""
+    return Judgement.from_bytes(judged), Rules.from_bytes(bundle), VerdictContract.from_bytes(answer)
 
 
 def under(
@@ -209,16 +211,19 @@ def _kind(kind: PolicyKind) -> dict[str, Any]:
 
 
 def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
-    """The facts with their source, so that the page can show age and hash without asking the live world."""
-    world = judgement.facts.world
-    rows = {row.path: row for row in Fact.objects.of(judgement.proposal.tenant).filter(path__in=list(world))}
+    """The facts with their source, so that the page can show age and hash without asking the live world.
+
+    Source, age and digest are those of the version that was judged, which need not be the current one.
+    """
+    world, asked = judgement.facts.world, judgement.proposal
+    rows = world_queries.list_versions(tenant=asked.tenant, values=world, at_ms=judgement.now_ms)
     judged = (
         ()
-        if safety.why_unsafe(kind)
+        if safety.why_not_asked(kind, params=asked.params, constraints=asked.execution_constraints)
         else evaluate.judge_freshness(
             kind,
-            params=judgement.proposal.params,
-            constraints=judgement.proposal.execution_constraints,
+            params=asked.params,
+            constraints=asked.execution_constraints,
             seen={} if judgement.facts.snapshot is None else judgement.facts.snapshot.facts,
             current=world,
         )

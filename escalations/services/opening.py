@@ -12,10 +12,13 @@ from escalations.models import Escalation, Evidence
 from escalations.services import evidence, waiting
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.models import Flow, Intent, Proposal, Verdict
 from runtime.models.ids import new_id
+from runtime.queries import recorded
+from runtime.services import judging
 
 IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
 EFFECT_CHARS = 1000
@@ -47,7 +50,7 @@ def open_escalation(
     With `withdrawn` the person is shown the rules in force and what they no longer grant.
     """
     kind_of = Family(family)
-    judgement, rules, answer = evidence.from_row(verdict)
+    judgement, rules, answer = _basis(flow, verdict, intent, at)
     if withdrawn is not None:
         judgement, rules, answer = evidence.under(withdrawn, judgement=judgement, rules=rules, verdict=answer)
     escalation_id = new_id()
@@ -86,6 +89,30 @@ def open_escalation(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
     )
     return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
+
+
+def _basis(
+    flow: Flow, verdict: Verdict, intent: Intent | None, at: datetime
+) -> tuple[pipeline.Judgement, Rules, VerdictContract]:
+    """What a person is shown of a verdict: never a row that is not what the ledger recorded.
+
+    A person is asked all the same. An answer that was rewritten follows again from its input and its rules;
+    where these were, the proposal is judged as of now. Of a verdict without an intent the entry is yet to be
+    written.
+    """
+    if intent is None:
+        return evidence.from_row(verdict)
+    known = recorded.of_flow(tenant=flow.tenant, dfid=flow.dfid)
+    if known.compare_verdict(verdict) is None:
+        return evidence.from_row(verdict)
+    said = known.verdicts.get(str(verdict.pk), {})
+    basis = (("input_digest", verdict.input), ("policy_bundle_hash", verdict.bundle.body))
+    if not any(recorded.compare("", "", said.get(name, ""), body) for name, body in basis):
+        body = pipeline.judge_bytes(bytes(verdict.input), bytes(verdict.bundle.body))
+        if canonical.digest(body) == said.get("verdict_digest"):
+            return evidence.from_bytes(bytes(verdict.input), bytes(verdict.bundle.body), body)
+    fresh = judging.reconsider(flow=flow, agent=flow.agent, proposal=verdict.proposal, at=at)
+    return fresh.judgement, fresh.rules, fresh.verdict
 
 
 def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:

@@ -8,7 +8,7 @@ from escalations.contracts import Family, State
 from escalations.models import Escalation, Question
 from escalations.policy import OwnerLeft, Situation
 from escalations.services import evidence
-from runtime.contracts.states import AgentStatus, Impact, IntentState
+from runtime.contracts.states import AgentStatus, Direction, Impact, IntentState
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.models import Agent
@@ -36,6 +36,9 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: da
         in_doubt=intent is not None
         and (intent.state == IntentState.IN_DOUBT or doubts.is_in_doubt(intent=intent)),
         is_known_done=intent is not None and doubts.is_at_hand_known_done(intent=intent),
+        is_contradicted=intent is not None
+        and intent.direction == Direction.FORWARD
+        and doubts.is_flow_contradicted(flow=escalation.flow),
         steps_done=intent is not None and intents.has_taken_effect(intent=intent),
         crosses_limit=intent is not None and bool(evidence.referred(shown)),
         owners_left=tuple(
@@ -50,8 +53,9 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: da
 
 
 def impact_of(escalation: Escalation) -> Impact:
-    """The impact category as the enum."""
-    return Impact(escalation.impact)
+    """The impact category as the enum; a word that is none, which only a rewritten row holds, weighs most."""
+    is_known = escalation.impact in Impact.values()
+    return Impact(escalation.impact) if is_known else Impact.HIGH_IMPACT
 
 
 def _ms(moment: datetime | None) -> int | None:

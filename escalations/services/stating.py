@@ -15,19 +15,24 @@ from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
 from escalations.policy import Denied, Person
-from escalations.services import holding, revising, situations
+from escalations.services import comparing, holding, revising, situations
 from escalations.services.holding import Held
 from escalations.services.wishes import Said
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType
 from runtime.kernel import moments
 from runtime.models import Attempt, Intent
 from runtime.queries import doubts
-from runtime.services import races, reservations, settling
+from runtime.services import epochs, races, reservations, settling
 from runtime.services.journal import Journal
 
 # The word for it in `escalation:refused`; no button of an open escalation has it.
 STATE_EFFECT = "STATE_EFFECT"
+TAMPERED = (
+    "What is stored of this case is not what the ledger recorded, so it is no ground for a statement. "
+    "Have the database examined."
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,11 @@ def _state(tenant: str, person: Person, user: Any, said: Said) -> Stated | Probl
 
 
 def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said) -> Stated | Problem:
+    waiting = epochs.refuse_while_recovering()
+    if waiting is not None:
+        return _refuse(held, waiting.status, waiting.code, waiting.detail)
     intent = Intent.objects.select_for_update().get(pk=said.intent_id)
-    call = doubts.list_left(tenant=intent.tenant).filter(intent=intent, number=said.number).first()
+    call = doubts.get_left(intent=intent, number=said.number)
     if call is None:
         return _refuse(
             held,
@@ -79,6 +87,10 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
             "ALREADY_STATED",
             "This call is not in doubt any more, or somebody is still asked of it.",
         )
+    untrusted = comparing.compare_basis(held.escalation)
+    if untrusted:
+        journal.add(*(mismatch.event() for mismatch in untrusted))
+        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
     shown = revising.get_shown(held.escalation)
     situation = situations.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
@@ -94,7 +106,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
         return _refuse(held, 400, "STATEMENT_MISSING", words)
     stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
     settling.settle_left(
-        intent=intent, effect=Effect(stated.effect), by=journal.actor, at=journal.at, key=call.target_key
+        journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )
     journal.add(
         _entry(stated, call), *reservations.give_back(intent=intent, reason=stated.effect, at=journal.at)

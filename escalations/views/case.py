@@ -125,7 +125,7 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
     confidence = asked["confidence"]
     operational = bundle["operational"] or {}
     return Case(
-        effect=segments(bundle, ""),
+        effect=segments(bundle),
         stated=[] if "figures" not in bundle else stated(bundle["figures"], kind["params_schema"]),
         difference=_expected(bundle, facts),
         calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],

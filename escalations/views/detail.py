@@ -1,6 +1,6 @@
 """The decision page: the frozen evidence in the order of 04, then the decision. A GET never decides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ from audit.permissions import signed_in, tenant_of
 from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import comparing, situations
+from escalations.services import actions, comparing, deciding, situations
 from escalations.views import case, drafts, silent
 from escalations.views.person import others, person_of
 from runtime.contracts import recorded
@@ -26,10 +26,16 @@ from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
 from runtime.models import Proposal
 from runtime.queries import clock
+from runtime.queries import facts as fact_queries
+from runtime.queries.epochs import RECOVERY
+from runtime.services import epochs
 from runtime.views import params, proposals
 from runtime.views import presenters as words
 
 CONFLICT = 409
+UNAVAILABLE = 503
+# They put a proposal of the person's before the gate.
+PROPOSING = frozenset({Action.OVERRIDE, Action.MODIFY})
 # The one 409 after which nothing else has to be looked at again: somebody is looking at this too.
 OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
@@ -129,14 +135,14 @@ def page(
     rows = queries.list_evidence(escalation=escalation)
     wrong = {mismatch.row_id for mismatch in comparing.compare_evidence(known, rows)}
     whole = [row for row in rows if f"revision {row.revision}" not in wrong]
-    revisions = [] if untrusted else [canonical.decode(bytes(row.body)) for row in whole]
-    bundle = revisions[0] if revisions else {}
+    revisions = {} if untrusted else {row.revision: canonical.decode(bytes(row.body)) for row in whole}
+    bundle, before = revisions.get(escalation.revision, {}), revisions.get(escalation.revision - 1)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
     if problem is not None and problem.status == CONFLICT and problem.code != OVER_CLAIM:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
         **_asked(request, escalation),
-        **(_about(escalation, revisions) if revisions else {"quiet": None}),
+        **(_about(escalation, bundle, known, before) if bundle else {"quiet": None}),
         "untrusted": untrusted,
         "history": _history(escalation),
         "problem": problem,
@@ -149,14 +155,21 @@ def page(
     return render(request, "escalations/detail.html", context, status=status)
 
 
-def _about(escalation: Escalation, revisions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The evidence in force; `quiet` is the case of an agent that fell silent, and has no proposal."""
+def _about(
+    escalation: Escalation,
+    bundle: Mapping[str, Any],
+    known: comparing.Recorded,
+    before: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The evidence in force, and how it differs from the one before; `quiet` is that of a silent agent."""
     if escalation.proposal is None:
-        return {"quiet": silent.read(revisions[0])}
+        return {"quiet": silent.read(bundle)}
+    wrong = comparing.compare_verdict(known, escalation.proposal)
     return {
-        "case": _case(escalation, escalation.proposal, revisions[0]),
-        "changes": case.compare(revisions[1], revisions[0]) if len(revisions) > 1 else [],
-        "recorded": _recorded(escalation.proposal),
+        "case": _case(escalation, bundle),
+        "changes": case.compare(before, bundle) if before is not None else [],
+        "untrusted_verdict": [] if wrong is None else [wrong],
+        "recorded": _recorded(escalation.proposal) if wrong is None else [],
         "expected": proposals.expected(escalation.proposal),
     }
 
@@ -204,14 +217,18 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _case(escalation: Escalation, proposal: Proposal, bundle: Mapping[str, Any]) -> case.Case:
-    """The case beside the live world, so that a price within its bounds is told from one that moved."""
+def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
+    """The case beside the live world, so that a price within its bounds is told from one that moved.
+
+    By the rules in force, as the search for drift judges it; without a kind nothing has bounds.
+    """
     seen = {item["path"]: item["value"] for item in bundle["facts"]}
+    if escalation.state != contracts.State.OPEN:
+        return case.read(bundle, live={}, material=frozenset())
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
-    is_open = escalation.state == contracts.State.OPEN
-    kind = Rules.from_bytes(bytes(proposal.verdict.bundle.body)).kind
-    material: tuple[str, ...] = ()
-    if is_open and kind is not None:
+    kind = fact_queries.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
+    material: Iterable[str] = live
+    if kind is not None:
         material = evaluate.list_moved(
             kind,
             params=bundle["proposal"]["params"],
@@ -219,7 +236,7 @@ def _case(escalation: Escalation, proposal: Proposal, bundle: Mapping[str, Any])
             seen=seen,
             current=live,
         )
-    return case.read(bundle, live=live if is_open else {}, material=frozenset(material))
+    return case.read(bundle, live=live, material=frozenset(material))
 
 
 def _history(escalation: Escalation) -> dict[str, Any]:
@@ -228,6 +245,7 @@ def _history(escalation: Escalation) -> dict[str, Any]:
     )
     total = sum(history.by_resolution.values())
     passed = history.by_resolution.get(Action.OVERRIDE, 0)
+    evidence = queries.get_evidence(tenant=escalation.tenant, escalations=history.newest)
     return {
         "total": total,
         "override_rate": passed * 100 // total if total else 0,
@@ -236,7 +254,11 @@ def _history(escalation: Escalation) -> dict[str, Any]:
             for name, count in sorted(history.by_resolution.items(), key=lambda item: -item[1])
         ],
         "newest": [
-            {"row": row, "ended": words.badge(presenters.RESOLUTIONS, row.resolution or row.state)}
+            {
+                "row": row,
+                "effect": presenters.segments(evidence.get(row.pk, {})),
+                "ended": words.badge(presenters.RESOLUTIONS, row.resolution or row.state),
+            }
             for row in history.newest
         ],
     }
@@ -282,6 +304,7 @@ def _form(
             else policy.Denied(Reason.TAMPERED, UNTRUSTED, CONFLICT)
             for action, answer in answers.items()
         }
+    answers = _after_restore(escalation, answers)
     step_up = any(
         isinstance(answer, policy.Denied) and answer.code == "STEP_UP" for answer in answers.values()
     )
@@ -305,6 +328,23 @@ def _form(
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
         "figures": {f"param:{item['param']}" for item in bundle.get("figures", ())},
         "fields": _fields(bundle, kept) if escalation.proposal is not None and bundle else [],
+    }
+
+
+def _after_restore(
+    escalation: Escalation, answers: dict[Action, policy.Answer]
+) -> dict[Action, policy.Answer]:
+    """What a restored backup leaves of the actions: to abort; and later nothing that would propose anew."""
+    if epochs.refuse_while_recovering() is not None:
+        waiting = policy.Denied(RECOVERY, deciding.RESTORED, UNAVAILABLE)
+        return {action: answer if action is Action.ABORT else waiting for action, answer in answers.items()}
+    ended = actions.of_ended_epoch(escalation.flow)
+    if ended is None:
+        return answers
+    refused = policy.Denied(ended.code, ended.detail, ended.status)
+    return {
+        action: refused if action in PROPOSING and isinstance(answer, policy.Allowed) else answer
+        for action, answer in answers.items()
     }
 
 

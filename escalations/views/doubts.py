@@ -3,17 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import wraps
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.permissions import Role, require, roles_of, signed_in, tenant_of
-from escalations import forms, left_calls, policy, presenters
+from audit.permissions import GuardedView, Role, require, roles_of, signed_in, tenant_of
+from escalations import forms, left_calls, policy, presenters, queries
 from escalations.services import stating
+from escalations.views import drafts
 from escalations.views.decide import BUSY
 from escalations.views.person import person_of
 from runtime.contracts.problem import Problem
@@ -37,7 +42,7 @@ class Row:
     dfid: UUID
     escalation_id: UUID
     agent_id: str
-    effect: str
+    effect: list[presenters.Piece]
     target: str
     step: str
     undoes: bool
@@ -61,7 +66,21 @@ def index(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@require_POST
+def post_here(view: GuardedView) -> GuardedView:
+    """Take POST alone. Whoever opens the address, from its bar or a restored tab, comes to the list."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponseBase:
+        if request.method in {"GET", "HEAD"}:
+            return redirect(f"{reverse('calls-in-doubt')}#call-{intent_id}-{number}")
+        return require_POST(view)(request, intent_id, number)
+
+    result = cast(GuardedView, guarded)
+    result.required_roles = view.required_roles
+    return result
+
+
+@post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Say what became of one call. Who may is decided, and recorded, by the service."""
@@ -76,8 +95,11 @@ def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
             )
         except races.BusyError:
             outcome = BUSY
+    about = _draft_of(intent_id, number)
     if isinstance(outcome, Problem):
+        drafts.keep(request, about)
         return _page(request, problem=outcome, at=(intent_id, number))
+    drafts.forget(request, about)
     messages.success(request, DONE[outcome.effect])
     return redirect("calls-in-doubt")
 
@@ -87,12 +109,15 @@ def _page(
 ) -> HttpResponse:
     """The list; after a refusal with its sentence, its status and what was typed."""
     tenant = tenant_of(request.user)
-    rows = [
-        _row(left, problem=problem, entered=request.POST)
-        if at == (left.call.intent_id, left.call.number)
-        else _row(left)
-        for left in left_calls.list_calls(tenant=tenant)
-    ]
+    listed = left_calls.list_calls(tenant=tenant)
+    evidence = queries.get_evidence(tenant=tenant, escalations=[left.escalation for left in listed])
+    rows = []
+    for left in listed:
+        place = (left.call.intent_id, left.call.number)
+        if at == place:
+            rows.append(_row(left, evidence, problem=problem, entered=request.POST))
+        else:
+            rows.append(_row(left, evidence, entered=drafts.get(request, _draft_of(*place))))
     context = {
         "rows": rows,
         "total": left_calls.count(tenant=tenant),
@@ -105,12 +130,20 @@ def _page(
     )
 
 
+def _draft_of(intent_id: UUID, number: int) -> str:
+    return f"{intent_id}/{number}"
+
+
 def _receipt(body: bytes) -> str:
     return words.pretty(canonical.decode(body)) if body else ""
 
 
 def _row(
-    left: left_calls.Left, *, problem: Problem | None = None, entered: Mapping[str, str] | None = None
+    left: left_calls.Left,
+    evidence: Mapping[UUID, Mapping[str, Any]],
+    *,
+    problem: Problem | None = None,
+    entered: Mapping[str, str] | None = None,
 ) -> Row:
     call, about, kept = left.call, left.escalation, entered or {}
     weighty = about.impact == Impact.HIGH_IMPACT
@@ -120,7 +153,7 @@ def _row(
         dfid=about.flow_id,
         escalation_id=about.pk,
         agent_id=about.agent_id,
-        effect=effects.visible(about.effect),
+        effect=presenters.segments(evidence.get(about.pk, {})),
         target=effects.visible(call.intent.target),
         step=call.step,
         undoes=call.direction == Direction.COMPENSATE,

@@ -45,7 +45,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         )
     shown_closed = request.GET.get("show") == "closed"
     shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
-    context: dict[str, object] = _rows(request, shown) | {
+    context: dict[str, object] = _rows(request, shown, tenant=tenant) | {
         "pager": shown.pager,
         "wanted": wanted,
         "shown_closed": shown_closed,
@@ -64,9 +64,10 @@ def queue(request: HttpRequest) -> HttpResponse:
     return render(request, "escalations/queue.html", context)
 
 
-def _rows(request: HttpRequest, shown: Shown) -> dict[str, object]:
+def _rows(request: HttpRequest, shown: Shown, *, tenant: str) -> dict[str, object]:
     parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
-    evidence = queries.get_evidence(escalations=[row for part in parts.values() for row in part])
+    shown_rows = [row for part in parts.values() for row in part]
+    evidence = queries.get_evidence(tenant=tenant, escalations=shown_rows)
     now, user_pk = clock.now(), request.user.pk or 0
     return {
         name: presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk)

@@ -52,7 +52,7 @@ def read(bundle: Mapping[str, Any]) -> Case:
     agent, silence = bundle["agent"], bundle["silence"]
     intents, flows = bundle["live_intents"], bundle["open_flows"]
     return Case(
-        effect=segments(bundle, ""),
+        effect=segments(bundle),
         frozen_at=parse_datetime(bundle["frozen_at"]),
         last_seen_at=None if silence["last_seen_at"] is None else parse_datetime(silence["last_seen_at"]),
         since=parse_datetime(silence["since"]),

@@ -39,7 +39,8 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
         if manifest is None:
             detail = "The agent has no active manifest, so it has no bucket. Activate a manifest first."
             return Problem(status=409, code="NO_MANIFEST", detail=detail)
-        at, tokens = clock.now(), manifest.escalations_per_hour
+        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
+        tokens = manifest.escalations_per_hour
         agent.escalation_millitokens, agent.bucket_at = tokens * budgets.MILLI, at
         added: list[events.Event] = [
             events.BudgetRefilled(agent_id=agent_id, tokens=tokens, reason=reason[:200])

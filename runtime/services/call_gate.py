@@ -8,7 +8,7 @@ once: no transaction waits for the network (docs/decisions, "Calls pass a gate")
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -37,6 +37,23 @@ class ClosedError(Exception):
 
 
 @contextmanager
+def asking(*, tenant: str) -> Iterator[None]:
+    """Let the first bytes of a question out that belongs to no intent: what a webhook guard is asked.
+
+    Raises:
+        ClosedError: before anything is sent, where everything is stopped, or the database has no turn for it.
+    """
+
+    def look() -> None:
+        why = intents.get_stop(tenant=tenant)
+        if why is not None:
+            raise ClosedError(why)
+
+    with _open(tenant, look):
+        yield
+
+
+@contextmanager
 def passing(*, tenant: str, agent_pk: int, intent_id: UUID, number: int, only_stops: bool) -> Iterator[None]:
     """Let the first bytes of an attempt's call out, and note in its row that it has begun.
 
@@ -46,17 +63,28 @@ def passing(*, tenant: str, agent_pk: int, intent_id: UUID, number: int, only_st
         ClosedError: before anything is sent, where a stop or the status holds it back, where the attempt is
             no longer ours to make, or where the database has no turn for it now.
     """
+
+    def look() -> None:
+        standing = intents.get_standing(agent_pk=agent_pk)
+        why = standing.stopped_by if only_stops else standing.held_by
+        if why is not None:
+            raise ClosedError(why)
+        ours = Attempt.objects.filter(intent=intent_id, number=number, state=AttemptState.STARTED)
+        if not ours.update(sent_at=clock.now()):
+            raise ClosedError(LEASE_LOST)
+
+    with _open(tenant, look):
+        yield
+
+
+@contextmanager
+def _open(tenant: str, look: Callable[[], None]) -> Iterator[None]:
+    """Where a call writes its first bytes, once `look` has found that it may: no stop comes between."""
     begun = False
     try:
         with races.turn(), transaction.atomic():
             _share(tenant)
-            standing = intents.get_standing(agent_pk=agent_pk)
-            why = standing.stopped_by if only_stops else standing.held_by
-            if why is not None:
-                raise ClosedError(why)
-            ours = Attempt.objects.filter(intent=intent_id, number=number, state=AttemptState.STARTED)
-            if not ours.update(sent_at=clock.now()):
-                raise ClosedError(LEASE_LOST)
+            look()
             begun = True
             yield
     except (OperationalError, InterfaceError) as error:

@@ -7,14 +7,15 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from audit import events, ledger
+from audit import canonical, events, ledger
 from runtime.contracts import wire
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.kernel import silence
 from runtime.models import Agent, Key, Session
-from runtime.queries import clock, credentials, epochs, schemas
-from runtime.services import races
+from runtime.queries import clock, credentials, schemas
+from runtime.queries.epochs import RECOVERY
+from runtime.services import epochs, races
 
 AGENT, FEED, SESSION = "agk", "fdk", "ses"
 TOUCH_AFTER = timedelta(minutes=1)  # a key's "last used" is exact to a minute, so that reads do not write
@@ -49,7 +50,7 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
     """A new key of an agent; a Problem where the agent is unknown or retired."""
 
     def work() -> IssuedKey | Problem:
-        if epochs.is_recovering():
+        if epochs.refuse_while_recovering() is not None:
             return _no_key()
         agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
         if agent is None:
@@ -63,7 +64,7 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
         key, issued = _new_key(AGENT, tenant)
         key.agent = agent
         key.save()
-        _record(key, actor, events.KeyIssued(key_id=key.key_id, subject=f"agent:{agent_id}"))
+        _record(key, actor, _issued(key, subject=f"agent:{agent_id}"))
         return issued
 
     return races.run(work)
@@ -85,12 +86,12 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
         )
 
     def work() -> IssuedKey | Problem:
-        if epochs.is_recovering():
+        if epochs.refuse_while_recovering() is not None:
             return _no_key()
         key, issued = _new_key(FEED, tenant)
         key.feed, key.fact_prefix = feed, prefix
         key.save()
-        _record(key, actor, events.KeyIssued(key_id=key.key_id, subject=f"feed:{feed}"))
+        _record(key, actor, _issued(key, subject=f"feed:{feed}"))
         return issued
 
     return races.run(work)
@@ -169,7 +170,7 @@ def _see(agent: Agent, now: datetime) -> None:
 def _no_key() -> Problem:
     return Problem(
         status=503,
-        code=epochs.RECOVERY,
+        code=RECOVERY,
         detail="The database was restored from a backup: no key is issued before an admin says how to go on.",
         retriable=True,
     )
@@ -179,6 +180,15 @@ def _new_key(kind: str, tenant: str) -> tuple[Key, IssuedKey]:
     key_id, secret_hash, text = new_secret(kind)
     key = Key(tenant=tenant, key_id=key_id, secret_hash=secret_hash, created_at=clock.now())
     return key, IssuedKey(key_id=key_id, text=text)
+
+
+def _issued(key: Key, *, subject: str) -> events.KeyIssued:
+    return events.KeyIssued(
+        key_id=key.key_id,
+        subject=subject,
+        secret_digest=canonical.digest(key.secret_hash.encode()),
+        fact_prefix=key.fact_prefix,
+    )
 
 
 def _record(key: Key, actor: str, event: events.Event) -> None:

@@ -90,7 +90,7 @@ def _change(
             return Problem(status=403, code="ROLE_BY_SHELL", detail=said)
         if not user.is_active:
             return _unfit("user", f"{user.get_username()} may not sign in any more.")
-        at = clock.now()
+        at = memberships.time_of_next(tenant=tenant, user=user)
         # What was changed past this console before is not what this admin does.
         _append(tenant, user, "system", at, memberships.note(user=user, at=at))
         problem = work(group, user)

@@ -19,12 +19,12 @@ from runtime.contracts.guard import (
 )
 from runtime.contracts.guard import FindingCode as Code
 from runtime.kernel.guards import lexical
-from runtime.models import GuardRun, PolicyKind, Proposal, Stop
-from runtime.queries import clock, places, recorded
+from runtime.models import GuardRun, PolicyKind, Proposal
+from runtime.queries import clock, intents, places, recorded
 from runtime.queries.recorded import Mismatch
 from runtime.services import locks, races, reviews
 from runtime.services.execution import consulting
-from runtime.services.execution.consulting import Unanswered
+from runtime.services.execution.consulting import Held, Unanswered
 from runtime.services.journal import Journal
 
 MAX_TRIES = 3
@@ -59,6 +59,8 @@ def run(run_id: int) -> GuardRunState | None:
     if not isinstance(taken, Taken):
         return taken
     answer = _look(taken)
+    if isinstance(answer, Held):
+        return races.run(lambda: _give_back(taken, answer))
     if isinstance(answer, Unanswered):
         return races.run(lambda: _put_off(taken, answer))
     return races.run(lambda: _record(taken, answer))
@@ -79,7 +81,7 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
     target = places.get_target(tenant=row.tenant, name=guard.target) if guard.target else None
     if target is not None and (wrong := recorded.compare_configured(target)) is not None:
         return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
-    if guard.guard is GuardKind.WEBHOOK and Stop.objects.filter(tenant=row.tenant, lifted_at=None).exists():
+    if guard.guard is GuardKind.WEBHOOK and intents.get_stop(tenant=row.tenant) is not None:
         return None  # nothing is called while everything is stopped
     lease_s = (guard.timeout_s or DEFAULT_TIMEOUT_S) + _LEASE_MARGIN_S
     changed = GuardRun.objects.filter(pk=run_id, state=GuardRunState.PENDING, tries=row.tries).update(
@@ -97,7 +99,7 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
     )
 
 
-def _look(taken: Taken) -> GuardResult | Unanswered:
+def _look(taken: Taken) -> GuardResult | Unanswered | Held:
     match taken.guard.guard:
         case GuardKind.LEXICAL:
             return lexical.examine(
@@ -123,7 +125,7 @@ def _choices(proposal: Proposal) -> dict[str, list[str]]:
     }
 
 
-def _consult(taken: Taken) -> GuardResult | Unanswered:
+def _consult(taken: Taken) -> GuardResult | Unanswered | Held:
     proposal = taken.proposal
     question = {
         "dfid": str(proposal.flow_id),
@@ -141,7 +143,7 @@ def _consult(taken: Taken) -> GuardResult | Unanswered:
         key=canonical.digest(f"guard {taken.guard.id} {proposal.pk}".encode()),
         timeout_s=taken.guard.timeout_s or DEFAULT_TIMEOUT_S,
     )
-    if isinstance(answer, Unanswered):
+    if isinstance(answer, Unanswered | Held):
         return answer
     if not answer.flag:
         return GuardResult(findings=(), confidence=answer.confidence)
@@ -160,6 +162,17 @@ def _record(taken: Taken, result: GuardResult) -> GuardRunState | None:
     if flow is not None:
         reviews.flag(flow=flow, run_id=taken.run_id, guard=taken.guard, result=result, at=at)
     return state
+
+
+def _give_back(taken: Taken, answer: Held) -> GuardRunState | None:
+    """A stop came between the take and the question: that was no try."""
+    row = _pending(taken.run_id)
+    if row is None or row.tries != taken.tries:
+        return None
+    row.tries, row.detail = taken.tries - 1, answer.why[:300]
+    row.next_at = clock.now() + timedelta(seconds=_PAUSE_S)
+    row.save(update_fields=["tries", "next_at", "detail"])
+    return GuardRunState.PENDING
 
 
 def _put_off(taken: Taken, answer: Unanswered) -> GuardRunState | None:

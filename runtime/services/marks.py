@@ -11,15 +11,18 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 
+from audit import canonical
 from audit.models import LedgerEntry
+from runtime.models import Epoch
 from runtime.queries import epochs
 from runtime.services import boots
 
 READ_EVERY_S: Final = 1.0
+LAST_EPOCH: Final = 2**31 - 2  # the next one still has room in its column
 
 _log = logging.getLogger(__name__)
 _last_read: "Mark | None" = None
@@ -36,6 +39,13 @@ class Mark:
     entry_id: int
     hash: str
 
+    def to_bytes(self) -> bytes:
+        """Canonical JSON: what an epoch keeps of the mark that was missing."""
+        return canonical.encode(asdict(self))
+
+
+_UNREADABLE: Final = Mark(database_id="", epoch=0, entry_id=0, hash="")
+
 
 def read() -> Mark | None:
     """The mark that was left; None where there is none, or none is kept.
@@ -46,16 +56,17 @@ def read() -> Mark | None:
         return None
     try:
         found = json.loads(Path(settings.DIR_MARK).read_bytes())
-        return Mark(
+        mark = Mark(
             database_id=str(UUID(str(found["database_id"]))),
             epoch=int(found["epoch"]),
             entry_id=int(found["entry_id"]),
             hash=str(found["hash"]),
         )
+        return mark if 0 <= mark.epoch <= LAST_EPOCH else _UNREADABLE
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError):
-        return Mark(database_id="", epoch=0, entry_id=0, hash="")
+        return _UNREADABLE
 
 
 def of_database() -> Mark | None:
@@ -80,6 +91,16 @@ def is_held(mark: Mark) -> bool:
     return digest is not None and bytes(digest).hex() == mark.hash
 
 
+def is_answered(mark: Mark) -> bool:
+    """Whether an admin began the epoch in force in the knowledge of this mark.
+
+    Then it stays where a newer one cannot be written, and for a moment after the epoch has begun.
+    """
+    ended = Epoch.objects.filter(ended_at__isnull=False).order_by("-number")
+    missing = ended.values_list("missing", flat=True).first()
+    return missing is not None and bytes(missing) == mark.to_bytes()
+
+
 def is_older() -> bool:
     """Whether the database under this process is older than the mark, before any sweeper has said so.
 
@@ -90,7 +111,7 @@ def is_older() -> bool:
         return False
     if time.monotonic() - _looked_at_s >= READ_EVERY_S:
         _last_read, _looked_at_s = read(), time.monotonic()
-    return _last_read is not None and not is_held(_last_read)
+    return _last_read is not None and not is_held(_last_read) and not is_answered(_last_read)
 
 
 def set_aside() -> None:
@@ -106,11 +127,17 @@ def set_aside() -> None:
 def write(mark: Mark) -> None:
     """Replace the mark, whole or not at all. Where that fails, it is said once, and the work goes on."""
     place = Path(settings.DIR_MARK)
-    draft = place.with_name(f"{place.name}.{os.getpid()}")
+    # Of its own: processes in containers share numbers, and threads of one process have the same.
+    draft = place.with_name(f"{place.name}.{uuid4().hex}")
     try:
-        draft.touch(mode=0o600)
-        draft.write_text(json.dumps(asdict(mark)))
-        draft.replace(place)
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(json.dumps(asdict(mark)))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(place)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         if settings.DIR_MARK not in _unwritable:
             _unwritable.add(settings.DIR_MARK)

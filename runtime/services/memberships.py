@@ -10,6 +10,11 @@ from runtime.models import Membership
 from runtime.queries import clock
 
 
+def time_of_next(*, tenant: str, user: User) -> datetime:
+    """The time of what happens to a user now: rows and entry are compared by it, so it is one for both."""
+    return ledger.time_of_next(tenant=tenant, stream=f"user:{user.pk}", at=clock.now())
+
+
 def note(*, user: User, at: datetime, done_here: bool = False) -> events.UserRolesChanged | None:
     """Bring the history of a user up to `at`, in the caller's transaction; what has changed, or None.
 
@@ -31,7 +36,7 @@ def note(*, user: User, at: datetime, done_here: bool = False) -> events.UserRol
 def note_one(pk: int) -> bool:
     """Note what was changed past this console, as in a Django shell, with an entry; in a transaction."""
     user = User.objects.select_for_update().get(pk=pk)
-    at = clock.now()
+    at = time_of_next(tenant=settings.DIR_TENANT, user=user)
     changed = note(user=user, at=at)
     if changed is not None:
         ledger.append_to(

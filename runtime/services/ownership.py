@@ -17,7 +17,8 @@ from runtime.services import agents, four_eyes, races
 def ask(*, agent: Agent, owner: str, actor: str, at: datetime) -> Sequence[events.Event] | Problem:
     """Ask for another owner; where no other admin is there to agree, it is done at once.
 
-    In the caller's transaction, which holds the agent and appends the entries. 409 where a change waits.
+    In the caller's transaction, which holds the agent and appends the entries with the same `at`. 409 where a
+    change waits.
     """
     if queries.get_asked(agent=agent) is not None:
         said = "Another owner was asked for already. Agree to that change or drop it first."
@@ -81,7 +82,7 @@ def _on_change(
         if change is None or change.pk != change_pk:
             said = "This change was agreed to or dropped meanwhile. Look at the agent again."
             return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
-        at = clock.now()
+        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
         done = work(agent, change, at)
         if isinstance(done, Problem):
             return done

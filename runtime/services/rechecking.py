@@ -43,12 +43,15 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
         raise LookupError("an intent stands on a verdict without a policy kind")
     # A person who resumed the intent has extended its window: the row's own end counts, not the claim's.
     proposal = judgement.proposal.model_copy(update={"valid_until_ms": moments.to_ms(intent.valid_until)})
-    unsafe = safety.why_unsafe(rules.kind)
+    unsafe = safety.why_not_asked(
+        rules.kind, params=proposal.params, constraints=proposal.execution_constraints
+    )
     if not safety.are_conditions_safe(proposal.conditions, rules.kind):
         unsafe = unsafe or f"a condition of the decision: {safety.NOT_ASKED}"
     world = fact_queries.get_world(
         tenant=flow.tenant, kind=rules.kind, params=proposal.params, conditions=proposal.conditions
     )
+    unsafe = unsafe or safety.why_too_slow(rules.kind, world=world, conditions=proposal.conditions)
     facts = _with_own_writes(judgement.facts, intent, world=world)
     stale = gate_recheck.recheck(
         judgement.model_copy(update={"proposal": proposal, "facts": facts}),
@@ -77,9 +80,10 @@ def _stored(intent: Intent) -> Any:
 def _withdrawn(
     flow: Flow, intent: Intent, row: Verdict, judgement: Judgement, at: datetime
 ) -> Withdrawn | None:
-    asked, agent = judgement.proposal, flow.agent
+    asked, agent, then = judgement.proposal, flow.agent, canonical.digest(bytes(row.bundle.body))
     case = (agent, asked.policy_kind)
-    if fact_queries.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == row.bundle_id:
+    # The bytes that were read say which rules they are, not the key of the row that they came from.
+    if fact_queries.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == then:
         return None
     in_force = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)
     known = fact_queries.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)

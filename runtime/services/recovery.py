@@ -18,13 +18,12 @@ from runtime.contracts.states import (
     KNOWN_EFFECTS,
     Direction,
     Effect,
-    FlowState,
     IntentState,
     OutcomeStatus,
 )
 from runtime.contracts.verdict import Finding
 from runtime.models import Intent
-from runtime.queries import sagas
+from runtime.queries import doubts
 from runtime.services import races, rechecking, reservations, settling
 from runtime.services.execution import endings, rendering, walking
 from runtime.services.journal import Journal
@@ -41,15 +40,17 @@ def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[F
     `lifted` are the findings that the person was shown and says it should happen against.
     """
     _require_with_people(intent)
-    endings.extend(
-        intent,
-        next_at=at,
-        valid_until=_extended(intent, at=at),
-        lifted=rechecking.lifted_bytes([*rechecking.lifted_by_people(intent), *lifted]),
+    kept = rechecking.lifted_bytes([*rechecking.lifted_by_people(intent), *lifted])
+    endings.extend(intent, next_at=at, valid_until=_extended(intent, at=at), lifted=kept)
+    journal.add(
+        events.IntentResumed(
+            intent_id=str(intent.pk),
+            lifted=tuple(item.subject for item in lifted),
+            lifted_digest=canonical.digest(kept),
+            valid_until=intent.valid_until,
+        )
     )
-    subjects = tuple(item.subject for item in lifted)
-    journal.add(events.IntentResumed(intent_id=str(intent.pk), lifted=subjects))
-    journal.move(_resumed_state(intent), reason=intent.cause)
+    journal.move(walking.state_again(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 
@@ -64,9 +65,14 @@ def mark_done(
     _require_with_people(intent)
     body = canonical.encode(canonical.normalise(dict(receipt)))
     commitment = ledger.commit_payload(tenant=intent.tenant, body=body)
-    if intent.steps > 1:
-        endings.lengthen(intent, valid_until=_extended(intent, at=at))
-    walking.advance(journal, intent, receipt=body, receipt_commitment=commitment, recorded_by=actor)
+    walking.advance(
+        journal,
+        intent,
+        receipt=body,
+        receipt_commitment=commitment,
+        recorded_by=actor,
+        valid_until=_extended(intent, at=at) if intent.steps > 1 else None,
+    )
 
 
 def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, effect: Effect | None) -> None:
@@ -79,7 +85,7 @@ def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, effect: Ef
     if effect not in (None, Effect.NOT_HAPPENED):
         raise ValueError(f"nothing may run in place of a call whose effect is {effect}")
     if effect is not None:
-        settling.settle(intent=intent, effect=effect, by=journal.actor, at=journal.at)
+        settling.settle(journal=journal, intent=intent, effect=effect, by=journal.actor)
     changed = Intent.objects.filter(pk=intent.pk, state=intent.state, attempts=intent.attempts).update(
         state=IntentState.CANCELLED, finished_at=journal.at
     )
@@ -106,14 +112,15 @@ def give_up(
 ) -> None:
     """ABORT: no further forward call. `effect` is a person's word of the call in doubt, None where none is.
 
-    Steps that were done are undone, and so is one that a person says was done; where undoing is what failed,
-    the flow ends with what still stands. A call whose effect is UNKNOWN stays in doubt after that.
+    Steps that were done are undone, and so is one that a person says was done, or whose receipt came too
+    late; where undoing is what failed, the flow ends with what still stands. A call whose effect is UNKNOWN
+    stays in doubt after that.
     """
     _require_with_people(intent)
     if effect is Effect.HAPPENED and rendering.can_be_undone(intent):
         walking.take_as_done(journal, intent, recorded_by=actor)
     elif effect in KNOWN_EFFECTS:
-        _settle_call(intent, effect=Effect(effect), actor=actor, at=at)
+        _settle_call(journal, intent, effect=Effect(effect), actor=actor)
     if intent.direction == Direction.COMPENSATE:
         walking.abandon(journal, intent, code=reason, recorded_by=actor)
         return
@@ -127,23 +134,22 @@ def give_up(
     )
 
 
-def _settle_call(intent: Intent, *, effect: Effect, actor: str, at: datetime) -> None:
-    """Of the call at hand where that is in doubt; else of all that were left in doubt before it."""
+def _settle_call(journal: Journal, intent: Intent, *, effect: Effect, actor: str) -> None:
+    """Of the call at hand where that is in doubt; else of all that were left in doubt before it.
+
+    Where its receipt has come, what is said of it says nothing of the others.
+    """
     current = rendering.current(intent)
     key = "" if current is None else current.step.key
-    if not settling.settle(intent=intent, effect=effect, by=actor, at=at, key=key):
-        settling.settle(intent=intent, effect=effect, by=actor, at=at)
+    if settling.settle(journal=journal, intent=intent, effect=effect, by=actor, key=key):
+        return
+    if not doubts.is_at_hand_known_done(intent=intent):
+        settling.settle(journal=journal, intent=intent, effect=effect, by=actor)
 
 
 def _extended(intent: Intent, *, at: datetime) -> datetime:
     window = intent.proposal.valid_until - intent.proposal.received_at
     return max(intent.valid_until, at + window)
-
-
-def _resumed_state(intent: Intent) -> FlowState:
-    if intent.direction == Direction.COMPENSATE:
-        return FlowState.COMPENSATING
-    return FlowState.EXECUTING if sagas.progress_of(intent).standing else FlowState.ACCEPTED
 
 
 def _require_with_people(intent: Intent) -> None:

@@ -93,7 +93,7 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
         if before != seen:
             said = "Somebody else has changed this agent meanwhile. Look at it again before you change it."
             return Problem(status=409, code="AGENT_MOVED", detail=said)
-        at = clock.now()
+        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
         added: Sequence[events.Event] | Problem = ()
         if wanted.owner != before.owner:
             added = ownership.ask(agent=agent, owner=wanted.owner, actor=actor, at=at)

@@ -1,13 +1,14 @@
 """The one place where a call in doubt becomes a call of which it is known what it did."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from django.db.models import F
+from django.db.models import QuerySet
 
+from audit import events
 from runtime.contracts.states import KNOWN_EFFECTS, AttemptState, Effect, Purpose
 from runtime.models import Attempt, Intent
 from runtime.queries import doubts
+from runtime.services.journal import Journal
 
 # Who found out, where it was no person.
 RECEIPT = "receipt"
@@ -25,34 +26,58 @@ class SettledLate:
 NOTHING_NEW = SettledLate(is_new=False, contradicts="")
 
 
-def settle(*, intent: Intent, effect: Effect, by: str, at: datetime, key: str = "") -> int:
-    """Write what became of the intent's calls in doubt; how many there were.
+def settle(*, journal: Journal, intent: Intent, effect: Effect, by: str, key: str = "") -> int:
+    """Write what became of the intent's calls in doubt, with its entry; how many there were.
 
     `by` is RECEIPT, PROBE or a person as the ledger names them. With `key` only the calls of that step are
-    meant. The caller holds the intent's lock, and its entries say how it was found out.
+    meant. The caller holds the intent's lock.
     """
     if effect not in KNOWN_EFFECTS:
         raise ValueError("UNKNOWN settles nothing")
     rows = Attempt.objects.filter(doubts.IN_DOUBT, intent=intent)
-    if key:
-        rows = rows.filter(target_key=key)
-    return rows.update(effect=effect, settled_by=by, settled_at=at)
+    return _write(journal, rows.filter(target_key=key) if key else rows, intent, effect=effect, by=by)
 
 
-def settle_left(*, intent: Intent, effect: Effect, by: str, at: datetime, key: str) -> None:
+def settle_left(*, journal: Journal, intent: Intent, effect: Effect, by: str, key: str) -> None:
     """Write what a person states of a call on the list, be it in doubt or contradicted by its receipt."""
     rows = Attempt.objects.filter(doubts.IN_DOUBT | doubts.CONTRADICTED, intent=intent, target_key=key)
-    rows.update(effect=effect, settled_by=by, settled_at=at, contradicts="")
+    _write(journal, rows, intent, effect=effect, by=by)
 
 
-def settle_late(*, intent: Intent, by: str, at: datetime, key: str) -> SettledLate:
+def settle_late(*, journal: Journal, intent: Intent, by: str, key: str) -> SettledLate:
     """A receipt came after the claim had ended: it has happened, whatever was found or said before."""
     lost = Attempt.objects.filter(
         intent=intent, target_key=key, state=AttemptState.UNKNOWN, purpose=Purpose.CALL
     )
-    found = {"effect": Effect.HAPPENED, "settled_by": by, "settled_at": at}
     stated = lost.filter(effect=Effect.NOT_HAPPENED).exclude(settled_by__in=(RECEIPT, PROBE))
-    person = stated.order_by("-number").values_list("settled_by", flat=True).first() or ""
-    changed = stated.update(**found, contradicts=F("settled_by"))
-    changed += lost.exclude(effect=Effect.HAPPENED).update(**found)
-    return SettledLate(is_new=changed > 0, contradicts=person)
+    people = list(dict.fromkeys(stated.order_by("-number").values_list("settled_by", flat=True)))
+    changed = 0
+    for person in people:
+        said = stated.filter(settled_by=person)
+        changed += _write(journal, said, intent, effect=Effect.HAPPENED, by=by, contradicts=person)
+    unsaid = lost.exclude(effect=Effect.HAPPENED)
+    changed += _write(journal, unsaid, intent, effect=Effect.HAPPENED, by=by)
+    return SettledLate(is_new=changed > 0, contradicts=people[0] if people else "")
+
+
+def _write(
+    journal: Journal,
+    rows: QuerySet[Attempt],
+    intent: Intent,
+    *,
+    effect: Effect,
+    by: str,
+    contradicts: str = "",
+) -> int:
+    numbers = tuple(sorted(rows.values_list("number", flat=True)))
+    if not numbers:
+        return 0
+    changed = Attempt.objects.filter(intent=intent, number__in=numbers).update(
+        effect=effect, settled_by=by, settled_at=journal.at, contradicts=contradicts
+    )
+    journal.add(
+        events.AttemptSettled(
+            intent_id=str(intent.pk), numbers=numbers, effect=effect, by=by, contradicts=contradicts or None
+        )
+    )
+    return changed

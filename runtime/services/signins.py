@@ -50,7 +50,11 @@ def record_minute(minute: datetime) -> bool:
     rows = list(FailedSignin.objects.select_for_update().filter(minute=minute).order_by("pk"))
     if not rows:
         return False
-    named = sorted((row for row in rows if row.name_hash), key=lambda row: -(row.failed + row.locked))
+    # People first: names that nobody has must not hide whose password is being guessed.
+    named = sorted(
+        (row for row in rows if row.name_hash),
+        key=lambda row: (row.user_id is None, -(row.failed + row.locked)),
+    )
     told = named[:NAMES_TOLD]
     failed, locked = (sum(getattr(row, name) for row in rows) for name in ("failed", "locked"))
     entry = events.SigninFailed(
@@ -75,17 +79,26 @@ def record_minute(minute: datetime) -> bool:
 
 
 def _count(name: str, is_locked: bool) -> None:
-    minute, digest = _minute(clock.now()), _hash_of(name)
+    minute, user = _minute(clock.now()), _user_of(name)
+    digest = _hash_of(name if user is None else user.get_username())
     rows = FailedSignin.objects.filter(minute=minute)
     if not rows.filter(name_hash=digest).exists():
-        if rows.count() >= MOST_NAMES:
+        # The names of people are few; what strangers make up is not.
+        if user is None and rows.filter(user=None).count() >= MOST_NAMES:
             digest = ""
-        user = None if not digest or "\x00" in name else User.objects.filter(username=name).first()
         FailedSignin.objects.bulk_create(
             [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
         )
     counted = "locked" if is_locked else "failed"
     rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
+
+
+def _user_of(name: str) -> User | None:
+    """The person whom a name means: people may write it in other case, and are one all the same."""
+    if "\x00" in name:
+        return None
+    found = User.objects.filter(username__iexact=name.strip()).order_by("pk")
+    return next((user for user in found if user.get_username() == name), found.first())
 
 
 def _minute(at: datetime) -> datetime:

@@ -18,10 +18,10 @@ from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
 from runtime.models import Attempt, Intent
-from runtime.queries import clock, guards, intents, resources
+from runtime.queries import clock, guards, intents, resources, unrecorded
 from runtime.queries import memberships as members
 from runtime.services import boots, epochs, leases, locks, memberships, races, signins, usage, watchdog
-from runtime.services.execution import holding, recording
+from runtime.services.execution import holding, lost_calls, recording
 from runtime.services.journal import Journal
 
 BATCH = 100
@@ -59,6 +59,8 @@ def sweep() -> Swept:
     unmarked = _look_at_mark()
     at = clock.now()
     orphans, failed = _each(_list_orphans(at), _rescue)
+    misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
+    _, undoubted = _each(misread, lost_calls.put_in_doubt)
     idle = intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
     idle_flows, idle_failed = _each(idle, _abort_idle)
     overdue = resources.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
@@ -81,6 +83,7 @@ def sweep() -> Swept:
         signins=signed,
         failed=unmarked
         + failed
+        + undoubted
         + idle_failed
         + overdue_failed
         + leases_failed

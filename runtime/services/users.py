@@ -32,7 +32,7 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
         for role in sorted(roles):
             user.groups.add(Group.objects.get_or_create(name=role.value)[0])
         added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
-        at = clock.now()
+        at = memberships.time_of_next(tenant=tenant, user=user)
         memberships.note(user=user, at=at)
         _record(tenant, user, actor, added, at=at)
         return user
@@ -70,9 +70,13 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
         if isinstance(user, Problem):
             return user
         if user.is_active:
+            at = memberships.time_of_next(tenant=tenant, user=user)
+            # A role that a shell has given since the last sweep was held too.
+            unnoted = memberships.note(user=user, at=at)
+            if unnoted is not None:
+                _record(tenant, user, "system", unnoted, at=at)
             user.is_active = False
             user.save(update_fields=["is_active"])
-            at = clock.now()
             memberships.note(user=user, at=at)
             _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
         _end_sessions(user)

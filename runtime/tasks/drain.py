@@ -19,8 +19,8 @@ from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
 from runtime.queries import clock, intents
-from runtime.services import boots, epochs, execution, races, sweeping
-from runtime.tasks import guards
+from runtime.services import boots, epochs, execution, races
+from runtime.tasks import guards, sweeps
 
 ATTEMPT_THREADS = 4
 # One slow target must not block the rest.
@@ -177,7 +177,7 @@ class Drain:
         while not self._stopping.wait(SWEEP_S):
             try:
                 if self._is_master():
-                    sweeping.sweep()
+                    sweeps.run()
             except Exception:
                 _log.exception("the sweeper failed")
                 connection.close()

@@ -17,8 +17,7 @@ from uuid import UUID
 from celery import shared_task
 from django.db import connection
 
-from runtime.services import sweeping
-from runtime.tasks import drain, guards
+from runtime.tasks import drain, guards, sweeps
 
 QUEUE_LIMIT = 1000
 PAUSE_S = 5.0
@@ -50,7 +49,7 @@ def sweep() -> None:
         return
     _swept_at_s = time.monotonic()
     try:
-        sweeping.sweep()
+        sweeps.run()
     finally:
         connection.close()
 

@@ -138,7 +138,17 @@ def test_a_targets_wait_is_read_in_both_forms(header: str, least_s: float, most_
     assert least_s <= result.retry_after_s <= most_s
 
 
-@pytest.mark.parametrize("header", ["", "soon", "-3", "Wed, 21 Oct 2015 07:28:00 -0000"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "soon",
+        "-3",
+        "Wed, 21 Oct 2015 07:28:00 -0000",
+        f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT",
+        f"Wed, 21 Oct 2015 07:28:00 +{'9' * 20}",
+    ],
+)
 def test_a_wait_that_says_nothing_is_none(header: str) -> None:
     with targets.stand_in(targets.answer(429, headers={"Retry-After": header})) as running:
         result = http.execute(call(running.base_url))

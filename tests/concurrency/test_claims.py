@@ -144,15 +144,18 @@ def test_a_stop_that_was_confirmed_lets_no_call_through(real_db: str, target: ta
     def work(number: int) -> None:
         if number == 0:
             until(lambda: len(target.seen) >= 2)
-            stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
-            sent = Attempt.objects.filter(sent_at__isnull=False)
-            begun.update(sent.values_list("intent_id", flat=True))
+            stop = stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+            answered_at = clock.now()
+            named = LedgerEntry.objects.get(kind="system:stopped").payload["under_way"]
+            ended = Attempt.objects.filter(sent_at__lte=stop.stopped_at, finished_at__lte=answered_at)
+            begun.update(UUID(one) for one in named)
+            begun.update(ended.values_list("intent_id", flat=True))
             return
         for intent_id in waiting:
             attempt(intent_id, number)
 
     race(3, work)
-    # What the target has seen by the end, long after the answer, is what the answer knew of.
+    # What the target has seen by the end, long after the answer, is what the stop named or found ended.
     keys = dict(Attempt.objects.values_list("target_key", "intent_id"))
     assert {keys[seen.headers["Idempotency-Key"]] for seen in target.seen} == begun
     assert intents.list_due(at=clock.now(), limit=50) == []

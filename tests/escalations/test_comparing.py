@@ -1,16 +1,20 @@
 """Evidence, proposals and decisions that were rewritten in the database decide nothing, and pages say so."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from audit import canonical
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import comparing, drifting, dry_running
+from escalations.services import comparing, deciding, drifting, dry_running
+from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.models import Intent, Proposal
 from tests import factories
@@ -149,3 +153,84 @@ def test_a_decision_that_was_deleted_is_missed(desk: factories.Desk, olivia: Use
     assert LedgerEntry.objects.filter(kind="escalation:decided").count() == 1
     Decision.objects.all().delete()
     assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+
+
+@pytest.mark.parametrize("body", ["no bytes", b"[]", b"xx", b"{}"])
+def test_evidence_that_is_no_evidence_can_be_aborted(desk: factories.Desk, olivia: User, body: Any) -> None:
+    escalation = desk.escalate()
+    wish = factories.wish(escalation, Action.ABORT)
+    put_cell("escalations_evidence", "body", body)
+    assert isinstance(decide(escalation, olivia, wish), deciding.Decided)
+    assert Escalation.objects.get().state == "RESOLVED"
+
+
+@pytest.mark.parametrize("column", ["evidence_hash", "impact"])
+def test_whatever_the_row_says_it_can_be_aborted(desk: factories.Desk, olivia: User, column: str) -> None:
+    """The page sends back what the row holds, and the evidence that was recorded is signed."""
+    escalation = desk.escalate()
+    recorded = escalation.evidence_hash
+    wish = factories.wish(escalation, Action.ABORT)
+    forged: dict[str, Any] = {column: {"evidence_hash": "0" * 64, "impact": "NONE"}[column]}
+    Escalation.objects.update(**forged)
+    assert isinstance(decide(escalation, olivia, replace(wish, **forged)), deciding.Decided)
+    assert Decision.objects.get().evidence_hash == recorded
+
+
+def test_a_hash_that_was_never_shown_aborts_nothing(desk: factories.Desk, olivia: User) -> None:
+    escalation = desk.escalate()
+    wish = replace(factories.wish(escalation, Action.ABORT), evidence_hash="1" * 64)
+    Escalation.objects.update(evidence_hash="0" * 64)
+    assert ground.refused(decide(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+
+
+def test_a_smaller_impact_in_the_row_asks_no_less_of_a_person(desk: factories.Desk, olivia: User) -> None:
+    escalation = desk.escalate(params=factories.HIGH_IMPACT)
+    Escalation.objects.update(impact="LOW_IMPACT", impact_rank=0)
+    answer = factories.decide(escalation, olivia)
+    assert ground.refused(answer) == (409, "TAMPERED")
+    assert ground.recorded(escalation)[-2][0] == "row:mismatched"
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_deadline_that_was_put_off_lets_nobody_decide(
+    desk: factories.Desk, olivia: User, asks: bool
+) -> None:
+    escalation = desk.escalate()
+    if asks:
+        factories.decide(escalation, olivia, Action.REQUEST_INFO, justification="Which signals?")
+        factories.answer(desk, escalation)
+    row = Escalation.objects.get()
+    assert comparing.compare_basis(row) == []
+    assert row.deadline_at is not None
+    Escalation.objects.update(deadline_at=row.deadline_at + timedelta(microseconds=1))
+    assert ground.refused(factories.decide(escalation, olivia)) == (409, "TAMPERED")
+
+
+def test_a_deadline_that_was_taken_away_lets_nobody_decide(desk: factories.Desk) -> None:
+    row = desk.escalate()
+    row.deadline_at = None
+    assert [item.row for item in comparing.compare_basis(row)] == ["escalation.deadline_at"]
+
+
+def test_a_signature_that_is_a_text_is_not_shown(desk: factories.Desk, olivia: User) -> None:
+    row = decided(desk, olivia)
+    put_cell("escalations_decision", "signature", "abc")
+    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+
+
+def decide(escalation: Escalation, olivia: User, wish: Wish) -> deciding.Decided | Problem:
+    return deciding.decide(
+        tenant="default",
+        escalation_id=escalation.pk,
+        person=factories.person(olivia),
+        user=olivia,
+        wish=wish,
+    )
+
+
+def put_cell(table: str, column: str, value: Any) -> None:
+    """Put any value into a column; where the database refuses a text there, bytes that are nothing."""
+    if connection.vendor == "postgresql" and isinstance(value, str):
+        value = value.encode()
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {table} SET {column} = %s", [value])  # noqa: S608

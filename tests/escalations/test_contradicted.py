@@ -8,9 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit import canonical
-from audit.models import LedgerEntry
+from audit.models import LedgerEntry, Payload
 from audit.permissions import Role
-from audit.verification import Whole, verify_database
 from escalations import left_calls
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
@@ -23,14 +22,14 @@ from runtime.contracts.verdict import StepRequest
 from runtime.models import Attempt, Feedback, Intent, Resource
 from runtime.queries import clock
 from runtime.services import payloads, races
-from runtime.services.execution import recording
+from runtime.services.execution import claiming, recording
 from runtime.services.execution.claiming import Claimed
 from tests import builders, factories
 from tests.escalations import ground
 from tests.escalations.test_left_in_doubt import REASON, leave, state
 from tests.escalations.test_replacing import CLAIMS, called, modify
 from tests.escalations.test_stating import HELD, abort
-from tests.services import stock
+from tests.services import stock, tampering
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -97,7 +96,7 @@ def test_people_are_called_and_read_both(in_doubt: Escalation, olivia: User) -> 
     assert "1 call took effect after all." in text_of(client, "/")
     assert "call in doubt." not in text_of(client, "/")
     assert 'Calls in doubt <span class="n">1</span>' in text_of(client, "/escalations/")
-    assert isinstance(verify_database(), Whole)
+    assert tampering.differences() == []
 
 
 def test_the_agent_is_told_and_what_was_given_back_is_used_up(in_doubt: Escalation, olivia: User) -> None:
@@ -110,7 +109,7 @@ def test_the_agent_is_told_and_what_was_given_back_is_used_up(in_doubt: Escalati
     assert after["receipt"]["order_id"] == "o-17"
     assert stock.used("cash:USD") == (0, HELD)
     stock.check()
-    assert isinstance(verify_database(), Whole)
+    assert tampering.differences() == []
 
 
 def test_what_no_longer_fits_is_not_granted_twice(in_doubt: Escalation, olivia: User) -> None:
@@ -136,7 +135,7 @@ def test_who_has_seen_both_has_the_last_word(
     entry = LedgerEntry.objects.get(kind="effect:stated").payload
     assert entry["contradicts"] == f"user:{olivia.pk}"
     assert stock.used("cash:USD") == used
-    assert isinstance(verify_database(), Whole)
+    assert tampering.differences() == []
 
 
 def test_a_later_statement_is_contradicted_as_well(desk: factories.Desk, olivia: User) -> None:
@@ -190,7 +189,67 @@ def test_what_waits_to_run_in_its_place_waits_for_a_person(in_doubt: Escalation,
     answer = factories.decide(asked, factories.user("mara"), Action.ABORT)
     assert not isinstance(answer, Problem), answer
     assert outcomes(new.pk)[-1]["effect"] == "NOT_HAPPENED"
-    assert isinstance(verify_database(), Whole)
+    assert stock.used("cash:USD") == (0, HELD)
+    assert tampering.differences() == []
+    assert isinstance(state(in_doubt, factories.user("otto"), Effect.NOT_HAPPENED), stating.Stated)
+    assert stock.used("cash:USD") == (0, 0)
+    assert tampering.differences() == []
+
+
+@pytest.fixture
+def replacing(in_doubt: Escalation, olivia: User) -> tuple[Escalation, Claimed]:
+    """What was stated not to have happened, and the claim of what runs in its place."""
+    assert isinstance(modify(in_doubt, olivia), deciding.Decided)
+    new = Intent.objects.get(state="PENDING")
+    claim = races.run(lambda: claiming.claim(new.pk, owner="worker"))
+    assert isinstance(claim, Claimed)
+    return in_doubt, claim
+
+
+def busy(claim: Claimed, *, failures: int = 0) -> None:
+    """The target refuses the call for now, after so many failures before."""
+    failure = Failure(
+        category=FailureCategory.TARGET_BUSY,
+        failure_class=FailureClass.TRANSIENT,
+        detail="429",
+        status_code=429,
+    )
+    Intent.objects.filter(pk=claim.intent_id).update(failures=failures)
+    races.run(lambda: recording.record(claim, failure, jitter=0.5))
+    Intent.objects.filter(pk=claim.intent_id).update(next_at=clock.now())
+
+
+def claimed_again(claim: Claimed) -> Claimed | claiming.Refused:
+    return races.run(lambda: claiming.claim(claim.intent_id, owner="worker"))
+
+
+def test_what_runs_in_its_place_is_not_called_again(replacing: tuple[Escalation, Claimed]) -> None:
+    before, claim = replacing
+    report(before)
+    busy(claim)
+    assert claimed_again(claim) == claiming.Refused(status="BLOCKED", detail=Reason.EFFECT_CONTRADICTED)
+    asked = Escalation.objects.get(state="OPEN")
+    assert (asked.intent_id, asked.reason) == (claim.intent_id, "EFFECT_CONTRADICTED")
+    assert Attempt.objects.filter(intent=claim.intent_id).count() == 1
+    stock.check()
+    assert tampering.differences() == []
+
+
+@pytest.mark.parametrize("effect", [Effect.HAPPENED, Effect.NOT_HAPPENED])
+def test_nobody_sends_it_on_before_somebody_who_has_seen_both_has_stated_again(
+    effect: Effect, replacing: tuple[Escalation, Claimed]
+) -> None:
+    before, claim = replacing
+    busy(claim, failures=3)
+    asked = Escalation.objects.get(state="OPEN")
+    assert asked.reason == "REPEATED_FAILURE"
+    report(before)
+    mara = factories.user("mara")
+    for answer in (factories.decide(asked, mara, Action.RESUME), modify(asked, mara, effect=None)):
+        assert ground.refused(answer) == (409, "EFFECT_CONTRADICTED")
+    assert isinstance(state(before, mara, effect), stating.Stated)
+    assert isinstance(factories.decide(asked, mara, Action.RESUME), deciding.Decided)
+    assert isinstance(claimed_again(claim), Claimed)
 
 
 def test_after_the_receipt_nobody_states_that_nothing_happened(in_doubt: Escalation, olivia: User) -> None:
@@ -210,3 +269,24 @@ def test_the_page_says_where_the_receipt_was_erased(in_doubt: Escalation, olivia
     assert payloads.erase(tenant="default", commitment=commitment, reason="asked", actor="system")
     client: Client = sign_in(Role.SENIOR, name="mara")
     assert "The text of the receipt was erased." in text_of(client, PAGE)
+
+
+@pytest.mark.parametrize("forged", [b'{"order_id":"none","note":"REJECTED"}', b"", None])
+def test_a_receipt_that_was_rewritten_is_not_shown(
+    forged: bytes | None, in_doubt: Escalation, olivia: User
+) -> None:
+    abort(in_doubt, olivia, Effect.NOT_HAPPENED)
+    report(in_doubt)
+    commitment = LedgerEntry.objects.get(kind="attempt:reported_late").payload["receipt_commitment"]
+    row = Payload.objects.filter(commitment=commitment)
+    if forged is None:
+        row.delete()
+    else:
+        row.update(body=forged)
+    (left,) = left_calls.list_calls(tenant="default")
+    assert left.contradiction is not None
+    assert (left.contradiction.receipt, left.contradiction.is_tampered) == (b"", True)
+    page = text_of(sign_in(Role.SENIOR, name="mara"), PAGE)
+    assert "what is stored of it is not what the ledger recorded" in page
+    assert "REJECTED" not in page
+    assert "was erased" not in page

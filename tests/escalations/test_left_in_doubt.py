@@ -8,10 +8,9 @@ from django.contrib.auth.models import User
 
 from audit import canonical, signing
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
 from escalations import left_calls
 from escalations.contracts import Action
-from escalations.models import EffectStatement, Escalation
+from escalations.models import EffectStatement, Escalation, Evidence
 from escalations.policy import Person
 from escalations.services import stating
 from escalations.services.wishes import Said
@@ -23,7 +22,7 @@ from runtime.queries import clock
 from tests import builders, factories
 from tests.escalations.test_replacing import CLAIMS, called
 from tests.escalations.test_stating import HELD
-from tests.services import stock
+from tests.services import stock, tampering
 
 pytestmark = pytest.mark.django_db
 REASON = "The broker's book has no order under this key."
@@ -93,13 +92,14 @@ def test_a_statement_takes_the_call_off_the_list_and_gives_back_what_nothing_sta
     stock.check()
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (effect.value, f"user:{olivia.pk}")
-    kinds = list(LedgerEntry.objects.filter(stream=str(left.flow_id)).values_list("kind", flat=True))
+    entries = LedgerEntry.objects.filter(stream=str(left.flow_id)).order_by("seq")
+    kinds = list(entries.values_list("kind", flat=True))
     assert "effect:stated" in kinds
     assert (kinds[-1] == "resource:released") is released
     told = Feedback.objects.filter(event_type="ESCALATION_RESOLVED").latest("seq")
     assert canonical.decode(bytes(told.body))["effect"] == effect.value
     assert Flow.objects.get(pk=left.flow_id).state == "ABORTED"
-    assert isinstance(verify_database(), Whole)
+    assert tampering.differences() == []
 
 
 def test_the_statement_is_signed_and_names_the_call_and_the_evidence(left: Escalation, olivia: User) -> None:
@@ -210,3 +210,17 @@ def test_several_calls_under_one_key_stand_once_and_are_settled_together(
     assert row.call.number == 2
     assert isinstance(state(left, olivia, Effect.NOT_HAPPENED, number=2), stating.Stated)
     assert set(Attempt.objects.values_list("effect", flat=True)) == {"NOT_HAPPENED"}
+
+
+def test_nothing_is_stated_on_evidence_that_was_rewritten(left: Escalation, olivia: User) -> None:
+    whole = bytes(Evidence.objects.get().body)
+    readable = canonical.encode({**canonical.decode(whole), "impact": "LOW_IMPACT", "findings": []})
+    for forged in (b"\x00rubbish", readable):
+        Evidence.objects.update(body=forged)
+        assert refused(state(left, olivia, Effect.NOT_HAPPENED)) == (409, "TAMPERED")
+        assert (
+            LedgerEntry.objects.filter(kind="row:mismatched").latest("id").payload["row"] == "evidence.body"
+        )
+    assert stock.used("cash:USD") == (0, HELD)
+    Evidence.objects.update(body=whole)
+    assert isinstance(state(left, olivia, Effect.NOT_HAPPENED), stating.Stated)

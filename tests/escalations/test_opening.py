@@ -7,7 +7,7 @@ import pytest
 
 from audit import canonical
 from escalations.models import Escalation, Evidence
-from escalations.services import opening, revising
+from escalations.services import drifting, evidence, opening, revising
 from runtime.models import Fact, Verdict
 from runtime.services import flows
 from tests import builders, factories
@@ -92,3 +92,26 @@ def test_an_escalation_is_withdrawn_with_its_flow(desk: factories.Desk) -> None:
     assert (row.state, row.resolution, row.version) == ("WITHDRAWN", "WITHDRAWN", 2)
     assert ("escalation:withdrawn", "agent:trader") in ground.recorded(escalation)
     assert opening.close_escalations(flow=row.flow, at=row.opened_at) == []
+
+
+@pytest.mark.parametrize("now", [99_999, 18_950])
+def test_a_fact_that_is_written_while_evidence_is_built_is_shown_as_it_was_judged(
+    desk: factories.Desk, monkeypatch: pytest.MonkeyPatch, now: int
+) -> None:
+    """On PostgreSQL a feed may write between the two reads of one transaction."""
+    judged = Fact.objects.get(path="price.AAPL")
+    from_row = evidence.from_row
+
+    def write_first(row: Verdict) -> Any:
+        factories.write("price.AAPL", now)
+        return from_row(row)
+
+    monkeypatch.setattr(evidence, "from_row", write_first)
+    (fact,) = [item for item in _facts_of(desk.escalate()) if item["path"] == "price.AAPL"]
+    assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
+    assert drifting.revise_open() == (now != 18_950)
+
+
+def _facts_of(escalation: Escalation) -> list[dict[str, Any]]:
+    facts: list[dict[str, Any]] = revising.get_shown(escalation)["facts"]
+    return facts

@@ -11,7 +11,8 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deadlines, deciding, drifting, revising
 from runtime.contracts.reasons import Reason
-from runtime.models import Attempt, Intent, Outcome
+from runtime.kernel import moments
+from runtime.models import Attempt, Fact, FactVersion, Intent, Outcome
 from runtime.queries import clock
 from runtime.services.execution import endings
 from runtime.services.journal import Journal
@@ -31,6 +32,11 @@ def in_doubt(desk: factories.Desk, **changes: Any) -> Escalation:
     """The escalation of an intent whose only attempt never came back."""
     flow = desk.open()
     assert desk.propose(flow, **changes)["verdict"] == "ACCEPT"
+    return left_in_doubt(flow)
+
+
+def left_in_doubt(flow: factories.Opened) -> Escalation:
+    """The same of a flow that was accepted."""
     intent = Intent.objects.select_related("proposal").get(flow_id=flow.dfid)
     Attempt.objects.create(
         intent=intent,
@@ -54,6 +60,29 @@ def test_the_page_shows_every_attempt_and_the_key_that_the_target_saw(escalation
     (attempt,) = shown["attempts"]
     assert (attempt["key"], attempt["state"]) == ("k" * 64, "UNKNOWN")
     assert shown["intent_id"] == str(escalation.intent_id)
+
+
+@pytest.mark.parametrize("tick", [18_951, 18_950])
+def test_facts_keep_the_source_of_the_value_that_was_judged(desk: factories.Desk, tick: int) -> None:
+    """The escalation opens later than the verdict, and feeds write in between."""
+    flow = desk.open()
+    judged = Fact.objects.get(path="price.AAPL")
+    assert desk.propose(flow)["verdict"] == "ACCEPT"
+    factories.write("price.AAPL", tick)
+    shown = revising.get_shown(left_in_doubt(flow))
+    (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
+    assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
+    assert fact["written_at"] == moments.iso(moments.to_ms(judged.written_at))
+
+
+def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) -> None:
+    flow = desk.open()
+    assert desk.propose(flow)["verdict"] == "ACCEPT"
+    Fact.objects.filter(path="price.AAPL").update(digest="0" * 64)
+    FactVersion.objects.filter(path="price.AAPL").update(digest="0" * 64)
+    shown = revising.get_shown(left_in_doubt(flow))
+    (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
+    assert (fact["version"], fact["writer"], fact["written_at"], fact["digest"]) == (None, "", "", "")
 
 
 def test_no_token_is_spent_and_no_deadline_set(desk: factories.Desk, escalation: Escalation) -> None:

@@ -19,7 +19,7 @@ from runtime.services import flows
 from tests import builders, factories
 from tests.escalations import ground
 from tests.escalations.test_replacing import CLAIMS, called, modify
-from tests.services import stock
+from tests.services import stock, tampering
 
 pytestmark = pytest.mark.django_db
 HELD = 94_750
@@ -78,6 +78,7 @@ def test_an_abort_frees_what_is_held_only_where_nothing_happened(
     decision = abort(in_doubt, olivia, effect)
     assert stock.used("cash:USD") == used
     stock.check()
+    assert tampering.differences() == []
     assert doubts.list_calls(tenant="default").count() == left
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (known, f"user:{olivia.pk}" if known else "")

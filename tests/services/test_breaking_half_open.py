@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError
 from pytest_django.fixtures import Settings
 
 from audit.verification import Whole, verify_database
+from escalations.models import Escalation
 from runtime.contracts.states import AttemptState, CircuitState, FlowState, IntentState
 from runtime.models import Attempt, Circuit, Intent
 from runtime.queries import clock
@@ -18,7 +19,8 @@ from runtime.services import call_gate, execution, packs, stops, sweeping
 from runtime.services.execution import Status, breaking, calling
 from runtime.services.execution.claiming import Claimed
 from tests.adapters import targets
-from tests.services import effects, trade
+from tests.services import book as books
+from tests.services import effects, tampering, trade
 
 pytestmark = pytest.mark.django_db
 
@@ -191,3 +193,43 @@ def test_a_question_that_fails_leaves_no_doubt_of_a_call_that_was_never_made(
     half_open()
     attempt(waiting)
     assert [seen.path for seen in target.seen][2:] == ["/health", "/orders"]
+
+
+def test_a_sick_target_keeps_no_doubt_from_people(
+    monkeypatch: pytest.MonkeyPatch, sick: Sick, target: targets.StandIn
+) -> None:
+    text = effects.pack(on_unknown="probe").replace("refuses: []", "refuses: [], health: /health")
+    intent_id = open_desk(monkeypatch, text, target).accept()
+    assert attempt(intent_id).status is Status.RETRY_LATER
+    Intent.objects.update(valid_until=clock.now() - timedelta(days=1))
+    found = []
+    for _ in range(3):
+        half_open()
+        found.append(attempt(intent_id).status)
+    assert found == [Status.HELD, Status.HELD, Status.WITH_PERSON]
+    assert {seen.path for seen in target.seen[1:]} == {"/health"}
+    assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
+    assert Escalation.objects.get().reason == "IN_DOUBT"
+    assert Circuit.objects.get().openings == 4
+
+
+def test_a_sick_target_keeps_no_step_half_done_for_ever(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.DIR_EGRESS_ALLOW, settings.DIR_CIRCUIT_FAILURES = ["127.0.0.1"], 1
+    text = books.pack().replace("refuses: [503]", "refuses: [503], health: /health")
+    monkeypatch.setattr(trade, "PACK", text)
+    with books.opened() as book:
+        intent_id = trade.open_desk(base_url=book.base_url).accept()
+        attempt(intent_id)
+        book.faults["/pay"], book.faults["/reserve/undo"] = [books.REFUSE], [books.BUSY]
+        assert attempt(intent_id).status is Status.TURNED_BACK
+        assert attempt(intent_id).status is Status.RETRY_LATER
+        found = []
+        for _ in range(3):
+            half_open()
+            found.append(attempt(intent_id).status)
+        assert found == [Status.HELD, Status.HELD, Status.WITH_PERSON]
+        assert Escalation.objects.get().reason == "COMPENSATION_FAILED"
+        assert book.order == ["/reserve"]
+    assert tampering.differences() == []

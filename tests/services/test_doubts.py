@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -72,7 +73,8 @@ def test_a_receipt_or_a_probe_settles_it(
     assert doubts.is_in_doubt(intent=intent)
     assert doubts.is_flow_in_doubt(flow=intent.flow)
     assert [row.intent_id for row in doubts.list_calls(tenant=trade.TENANT)] == [intent_id]
-    assert Intent.objects.filter(doubts.of_intent()).get() == intent
+    assert Intent.objects.filter(doubts.in_doubt_since(intent.created_at)).get() == intent
+    assert not Intent.objects.filter(doubts.in_doubt_since(clock.now() + timedelta(days=1))).exists()
 
     walk(intent_id)
     assert calls(intent_id) == then
@@ -121,9 +123,11 @@ def test_only_what_is_in_doubt_is_settled_and_only_by_knowing(book: Book, desk: 
     intent_id = desk.accept()
     walk(intent_id)
     intent = Intent.objects.get(pk=intent_id)
-    assert settling.settle(intent=intent, effect=Effect.HAPPENED, by="user:7", at=clock.now()) == 0
+    journal = Journal(flow=trade.flow_of(intent_id), actor="user:7", at=clock.now())
+    assert settling.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by="user:7") == 0
+    assert journal.entries == []
     with pytest.raises(ValueError, match="settles nothing"):
-        settling.settle(intent=intent, effect=Effect.UNKNOWN, by="user:7", at=clock.now())
+        settling.settle(journal=journal, intent=intent, effect=Effect.UNKNOWN, by="user:7")
     row = Attempt.objects.filter(intent=intent).order_by("number").first()
     assert row is not None
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,9 +1,12 @@
 """A guard looks after the verdict, is heard once, and never touches what it looks at."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from pytest_django.fixtures import Settings
 
 from audit import canonical
@@ -13,13 +16,15 @@ from runtime.contracts.guard import GuardResult, GuardRunState
 from runtime.models import Flow, Guard, GuardRun, Review, Verdict
 from runtime.queries import clock, replaying
 from runtime.queries import guards as queries
-from runtime.services import guarding, guards, stops
+from runtime.services import call_gate, guarding, guards, stops
+from runtime.services.execution import consulting
 from runtime.services.execution.consulting import Unanswered
 from tests import builders, factories
 from tests.adapters import targets
 from tests.services import watch
 
 pytestmark = pytest.mark.django_db
+SILENT = b'{"flag":false,"confidence":"0.1","message":""}'
 SAYS_YES = b'{"flag":true,"confidence":"0.97","message":"It says the opposite."}'
 
 
@@ -189,7 +194,7 @@ def test_a_webhook_is_told_what_was_proposed_and_heard(desk: factories.Desk, set
 
 
 def test_a_webhook_that_finds_nothing_is_clear(desk: factories.Desk, settings: Settings) -> None:
-    ask_webhook(desk, settings, targets.answer(200, b'{"flag":false,"confidence":"0.1","message":""}'))
+    ask_webhook(desk, settings, targets.answer(200, SILENT))
     assert GuardRun.objects.get().state == GuardRunState.CLEAR
 
 
@@ -238,6 +243,62 @@ def test_nothing_is_called_while_everything_is_stopped(desk: factories.Desk) -> 
     assert queries.list_due(at=clock.now(), limit=5) == []
     assert watch.run_all() == [None]
     assert GuardRun.objects.get().tries == 0
+
+
+def test_a_question_that_a_stop_overtakes_is_not_asked_and_was_no_try(
+    desk: factories.Desk, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    real = consulting.consult
+
+    def stop_first(**asked: Any) -> Any:
+        stops.stop_all(tenant="default", actor="user:1", reason="drill")
+        return real(**asked)
+
+    with targets.stand_in(targets.answer(200, SILENT)) as target:
+        judge(target.base_url)
+        watch.configure(**watch.WEBHOOK)
+        watch.propose(desk)
+        monkeypatch.setattr(consulting, "consult", stop_first)
+        assert watch.run_all() == [GuardRunState.PENDING]
+        assert target.seen == []
+        row = GuardRun.objects.get()
+        assert (row.tries, row.detail) == (0, "SYSTEM_STOPPED")
+
+        monkeypatch.setattr(consulting, "consult", real)
+        stops.resume_all(tenant="default", actor="user:1")
+        assert watch.run_all() == [GuardRunState.CLEAR]
+        assert len(target.seen) == 1
+
+
+@pytest.mark.parametrize("failure", [OperationalError, InterfaceError])
+def test_a_question_whose_database_fails_is_tried_again(
+    desk: factories.Desk, settings: Settings, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """Before its first byte that is no try; after it the target may have it, which has no effect."""
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    real = call_gate.asking
+
+    @contextmanager
+    def lose_commit(*, tenant: str) -> Iterator[None]:
+        with real(tenant=tenant):
+            yield
+        raise failure("the commit was lost")
+
+    def no_turn(_: str) -> None:
+        raise failure("no turn")
+
+    with targets.stand_in(targets.answer(200, SILENT)) as target:
+        judge(target.base_url)
+        watch.configure(**watch.WEBHOOK)
+        watch.propose(desk)
+        monkeypatch.setattr(call_gate, "asking", lose_commit)
+        assert watch.run_all() == [GuardRunState.PENDING]
+        assert (GuardRun.objects.get().tries, len(target.seen)) == (1, 1)
+        monkeypatch.setattr(call_gate, "asking", real)
+        monkeypatch.setattr(call_gate, "_share", no_turn)
+        with pytest.raises(call_gate.ClosedError, match="DATABASE_BUSY"), call_gate.asking(tenant="default"):
+            pass
 
 
 def test_a_flow_that_has_ended_is_flagged_and_stays_as_it_is(desk: factories.Desk) -> None:

@@ -196,8 +196,8 @@ def test_the_token_after_the_last_makes_the_agent_passive_and_aborts_its_own_flo
     assert (agent.status, agent.status_reason) == ("PASSIVE", "ESCALATION_BUDGET_EXHAUSTED")
     assert Escalation.objects.get().state == "OPEN"
     assert granted.flow.state == "ESCALATED"
-    stream = LedgerEntry.objects.filter(stream="agent:trader").values_list("kind", flat=True)
-    assert list(stream)[-1] == "agent:status_changed"
+    stream = LedgerEntry.objects.filter(stream="agent:trader").order_by("seq")
+    assert stream.values_list("kind", flat=True).last() == "agent:status_changed"
     reasons = desk.propose(desk.open())["reasons"]
     assert [one["code"] for one in reasons] == ["AGENT_PASSIVE"]
 

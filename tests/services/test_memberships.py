@@ -7,11 +7,12 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from audit import findings
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from runtime.models import Membership
 from runtime.queries import clock, memberships
-from runtime.services import sweeping, users
+from runtime.services import four_eyes, sweeping, users
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -80,6 +81,21 @@ def test_commands_leave_nothing_to_notice() -> None:
     assert sweeping.sweep().memberships == 0
     rows = [(row.group, row.until is None) for row in Membership.objects.all()]
     assert sorted(rows) == [("admin", True), ("operator", False), ("operator", True)]
+
+
+def test_a_role_that_no_sweep_had_noticed_counts_for_whoever_is_deactivated() -> None:
+    """Else the admin who is left would be the only one at once."""
+    ann, bob = add("ann", Role.ADMIN), add("bob")
+    bob.groups.add(Group.objects.get_or_create(name="admin")[0])
+    deactivate("bob")
+    assert memberships.groups_of(user_pk=bob.pk, at=clock.now()) == {"admin", "operator"}
+    assert not four_eyes.others(actor=f"user:{ann.pk}", at=clock.now()).is_now
+    said = LedgerEntry.objects.filter(stream=f"user:{bob.pk}").order_by("seq")
+    assert [(entry.kind, entry.actor) for entry in said][1:] == [
+        ("user:roles_changed", "system"),
+        ("user:deactivated", "system"),
+    ]
+    assert findings.verify_all().findings == []
 
 
 def test_a_role_given_again_begins_anew() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from pytest_django.fixtures import Settings
 
+from audit import events
 from audit.models import LedgerEntry
 from audit.verification import Whole, verify_database
 from escalations.contracts import Action
@@ -18,6 +20,7 @@ from runtime.models import Feedback, Intent, Manifest, Outcome, PolicyKind
 from runtime.queries import clock
 from runtime.services import execution, manifests, stops
 from runtime.services.execution import Status
+from runtime.services.journal import Journal
 from tests import builders, factories
 from tests.adapters import targets
 from tests.escalations import ground
@@ -124,6 +127,24 @@ def test_rules_that_changed_elsewhere_stop_nothing(desk: factories.Desk, target:
     assert len(target.seen) == 1
 
 
+def test_what_no_longer_fits_the_kind_in_force_is_for_a_person(
+    desk: factories.Desk, target: targets.StandIn, olivia: User
+) -> None:
+    intent = accepted(desk)
+    few = {**builders.KIND["params_schema"]["properties"], "quantity": {"type": "integer", "maximum": 4}}
+    narrower = {**builders.KIND["params_schema"], "properties": few}
+    factories.policy_kind(builders.kind(version="1.3.0", params_schema=narrower))
+
+    found = attempt(intent)
+
+    assert (found.status, found.detail) == (Status.WITH_PERSON, "INVALID_SCHEMA")
+    assert target.seen == []
+    decide(asked(), olivia, Action.RESUME)
+    assert LedgerEntry.objects.get(kind="intent:resumed").payload["lifted"] == ["ADJUST_POSITION 1.3.0"]
+    assert attempt(intent).status is Status.SUCCEEDED
+    assert isinstance(verify_database(), Whole)
+
+
 def test_a_person_resumes_it_against_the_limit_that_was_shown_and_no_tighter_one(
     desk: factories.Desk, target: targets.StandIn, olivia: User
 ) -> None:
@@ -214,6 +235,23 @@ def test_a_kind_of_which_no_version_is_in_force_ends_it(
     assert (found.status, found.detail, target.seen) == (Status.BLOCKED, "CAPABILITY_NOT_FOUND", [])
 
 
+def record_unknown(intent: Intent) -> None:
+    """The entries of the intent's first attempt, which ended unknown."""
+    with transaction.atomic():
+        journal = Journal(flow=trade.flow_of(intent.pk), actor="system", at=clock.now())
+        journal.add(
+            events.AttemptStarted(
+                intent_id=str(intent.pk),
+                number=1,
+                step="order",
+                target_key="k" * 64,
+                lease_until=clock.now(),
+            ),
+            events.AttemptFinished(intent_id=str(intent.pk), number=1, result="UNKNOWN"),
+        )
+        journal.write()
+
+
 @pytest.mark.parametrize("changed", [{"limits": {"max_notional_cents": 1}}, {"policy_kinds": []}])
 def test_what_is_in_doubt_goes_to_a_person_whatever_was_taken(
     desk: factories.Desk, target: targets.StandIn, changed: dict[str, Any]
@@ -228,6 +266,7 @@ def test_what_is_in_doubt_goes_to_a_person_whatever_was_taken(
         started_at=clock.now(),
     )
     Intent.objects.filter(pk=intent.pk).update(attempts=1)
+    record_unknown(intent)
     put_in_force("1.5.0", **changed)
     attempt(intent)
     assert states(intent) == (IntentState.IN_DOUBT, FlowState.ESCALATED)

@@ -12,8 +12,8 @@ from uuid import UUID, uuid4
 import pytest
 
 import dir_console.celery
-from runtime.services import execution, sweeping
-from runtime.tasks import jobs
+from runtime.services import execution
+from runtime.tasks import jobs, sweeps
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.waiting import until
 
@@ -101,7 +101,7 @@ def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         execution, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
     )
-    monkeypatch.setattr(sweeping, "sweep", lambda: attempted.append((UUID(int=0), "sweep")))
+    monkeypatch.setattr(sweeps, "run", lambda: attempted.append((UUID(int=0), "sweep")))
     monkeypatch.setattr(jobs, "_swept_at_s", float("-inf"))
     intent_id = uuid4()
     jobs.attempt(str(intent_id))

@@ -149,7 +149,7 @@ def _seconds(retry_after: str) -> float | None:
         return float(retry_after[:9])
     try:
         moment = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year or an offset of twenty digits is the latter
         return None
     if moment.tzinfo is None:
         return None

@@ -12,13 +12,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
 from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed
 from runtime.kernel.routes import CloseFailed, FallBack
 from runtime.models import Outcome
 from runtime.services import call_gate, races
-from runtime.services.execution import breaking, calling, claiming, holding, recording
+from runtime.services.execution import breaking, calling, claiming, holding, lost_calls, recording
 from runtime.services.execution.claiming import Claimed, Refused
 from runtime.services.execution.recording import Late, Recorded
 
@@ -82,12 +83,14 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     claim = races.run(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, Refused) and claim.status == Status.ENDED:
         return _cached(intent_id, state=claim.detail)
+    if isinstance(claim, Refused) and claim.status == claiming.UNRECORDED:
+        races.run(lambda: lost_calls.put_in_doubt(intent_id))
+        return AttemptResult(status=Status.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
     if isinstance(claim, Refused):
         return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
     try:
         if _is_sick(claim, asked_at_s=asked_at_s):
-            _patiently(claim, lambda: recording.hold(claim, why=breaking.CIRCUIT_OPEN, is_sick=True))
-            return AttemptResult(status=Status.HELD, called=False, detail=breaking.CIRCUIT_OPEN)
+            return _hold_from_sick(claim)
         result = _call(claim, asked_at_s=asked_at_s)
     except call_gate.ClosedError as error:
         why = error.why  # the stop may have been pressed since the claim was committed
@@ -127,6 +130,14 @@ def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
     except Exception:
         _log.exception("executor of intent %s crashed when it asked for the target's health", claim.intent_id)
         return True
+
+
+def _hold_from_sick(claim: Claimed) -> AttemptResult:
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    reason = _patiently(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
+    if reason is None:
+        return AttemptResult(status=Status.HELD, called=False, detail=breaking.CIRCUIT_OPEN)
+    return AttemptResult(status=Status.WITH_PERSON, called=False, detail=reason.value)
 
 
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:

@@ -22,7 +22,7 @@ from runtime.contracts.states import (
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.models import Attempt, Intent, Verdict
-from runtime.queries import clock, epochs, intents, places
+from runtime.queries import clock, doubts, epochs, intents, places, unrecorded
 from runtime.queries import recorded as provenance
 from runtime.queries.places import Place
 from runtime.queries.recorded import OfFlow
@@ -33,6 +33,7 @@ from runtime.services.execution.rendering import Current
 from runtime.services.journal import Journal
 
 SYSTEM = "system"
+UNRECORDED = "UNRECORDED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,10 @@ class Claimed:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code."""
+    """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
+
+    UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
+    """
 
     status: str
     detail: str = ""
@@ -91,10 +95,14 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
         return Refused(status="NOT_DUE", detail=intent.state)
     recorded = provenance.of_flow(tenant=flow.tenant, dfid=flow.dfid)
-    refused = _refuse_tampered(journal, intent, recorded) or _look_at_window_and_agent(journal, intent)
+    current = rendering.current(intent)
+    refused = (
+        _refuse_tampered(journal, intent, recorded)
+        or _refuse_unrecorded(intent, current)
+        or _look_at_window_and_agent(journal, intent)
+    )
     if refused is not None:
         return refused
-    current = rendering.current(intent)
     if current is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
     return _approach(journal, intent, recorded=recorded, current=current, owner=owner)
@@ -111,24 +119,34 @@ def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
         # What a person would be shown of it cannot be trusted either.
         journal.add(beside.event())
         return _end(journal, intent, status="BLOCKED", code=Reason.TAMPERED)
-    return _ask_about_tampering(journal, intent)
+    return _block(journal, intent, reason=Reason.TAMPERED)
 
 
-def _ask_about_tampering(journal: Journal, intent: Intent) -> Refused:
-    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=Reason.TAMPERED))
-    endings.ask_person(journal, intent, reason=Reason.TAMPERED, failures=intent.failures)
+def _refuse_unrecorded(intent: Intent, current: Current | None) -> Refused | None:
+    """Asked before the window is: what may have happened does not simply expire."""
+    if current is None or not unrecorded.may_have_happened(intent=intent, key=current.step.key):
+        return None
+    return Refused(status=UNRECORDED)
+
+
+def _block(journal: Journal, intent: Intent, *, reason: Reason) -> Refused:
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=reason))
+    endings.ask_person(journal, intent, reason=reason, failures=intent.failures)
     journal.write()
-    return Refused(status="BLOCKED", detail=Reason.TAMPERED)
+    return Refused(status="BLOCKED", detail=reason)
 
 
 def _approach(
     journal: Journal, intent: Intent, *, recorded: OfFlow, current: Current, owner: str
 ) -> Claimed | Refused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
+    if _has_window(intent) and doubts.is_flow_contradicted(flow=journal.flow):
+        # What it was to replace has taken effect after all: with this call there would be two.
+        return _block(journal, intent, reason=Reason.EFFECT_CONTRADICTED)
     target = places.get_target(tenant=intent.tenant, name=current.step.target)
     if target is not None and (moved := recorded.compare_target(target)) is not None:
         journal.add(moved.event())
-        return _ask_about_tampering(journal, intent)
+        return _block(journal, intent, reason=Reason.TAMPERED)
     place = None if target is None else places.place_of(target)
     admitted = breaking.admit(journal, intent, current=current, place=place)
     if admitted is Admitted.WAIT:
@@ -276,7 +294,7 @@ def _end(
 
 
 def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
-    """A limit is tighter now than when it was accepted: a person says whether it runs all the same."""
+    """A limit is tighter now, or cannot be checked any more: a person says whether it runs all the same."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
     reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
     endings.ask_person(journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.db import InterfaceError, OperationalError
 from pydantic import ValidationError
 
 from runtime.adapters.executors import http
@@ -9,7 +10,7 @@ from runtime.adapters.executors.call import Call
 from runtime.contracts.guard import TargetAnswer
 from runtime.contracts.receipt import Failure
 from runtime.queries import places
-from runtime.services import races
+from runtime.services import call_gate, races
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,31 +20,43 @@ class Unanswered:
     why: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Nothing was asked, since nothing may be called now; `why` is a code."""
+
+    why: str
+
+
 def consult(
     *, tenant: str, target: str, path: str, body: bytes, key: str, timeout_s: float
-) -> TargetAnswer | Unanswered:
+) -> TargetAnswer | Unanswered | Held:
     """POST canonical JSON to a configured target and read its answer strictly. Everything is a value.
 
-    The call goes the same way as every other: vetted addresses, signed where the target names a secret, one
-    deadline, a capped answer, the same key at each try. It is outside the circuit of the target, so that a
-    guard which is down cannot hold back what executes there.
+    The call goes the same way as every other: vetted addresses, signed where the target names a secret, the
+    gate of the stops, one deadline, a capped answer, the same key at each try. It is outside the circuit of
+    the target, so that a guard which is down cannot hold back what executes there.
     """
     place = places.get_place(tenant=tenant, name=target)
     if place is None:
         return Unanswered(why=f"no target is called {target}")
     races.give_back_connection()
-    result = http.execute(
-        Call(
-            base_url=place.base_url,
-            secret_env=place.secret_env,
-            method="POST",
-            path=path,
-            body=body,
-            key=key,
-            traceparent="",
-            timeout_s=timeout_s,
-        )
+    question = Call(
+        base_url=place.base_url,
+        secret_env=place.secret_env,
+        method="POST",
+        path=path,
+        body=body,
+        key=key,
+        traceparent="",
+        timeout_s=timeout_s,
+        gate=lambda: call_gate.asking(tenant=tenant),
     )
+    try:
+        result = http.execute(question)
+    except call_gate.ClosedError as error:
+        return Held(why=error.why)
+    except (OperationalError, InterfaceError):
+        return Unanswered(why="the database failed while the guard was asked")
     if isinstance(result, Failure):
         return Unanswered(why=f"{result.category.value}: {result.detail}")
     try:

@@ -20,7 +20,7 @@ from runtime.kernel.execution import RetryAt
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.saga import Position
 from runtime.models import Attempt, Intent, Outcome, Proposal
-from runtime.queries import sagas
+from runtime.queries import intent_records, sagas
 from runtime.services import races
 from runtime.services.execution import rendering, writing
 from runtime.services.journal import Journal
@@ -168,7 +168,7 @@ def ask_person(
 ) -> None:
     """Open an operational escalation; no deadline resolves it and no escalation token is spent.
 
-    With `withdrawn` it is about limits that are tighter now, and the person is shown those.
+    With `withdrawn` it is about what the rules in force no longer grant, and the person is shown that.
     """
     in_doubt = reason is Reason.IN_DOUBT
     state = IntentState.IN_DOUBT if in_doubt else IntentState.WITH_PERSON
@@ -224,7 +224,7 @@ def _record(
     )
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
     _change(intent, state=_STATES[status], finished_at=journal.at)
-    Outcome.objects.create(
+    outcome = Outcome.objects.create(
         intent=intent,
         status=status,
         error_category=str(error_category)[:32],
@@ -243,6 +243,7 @@ def _record(
             status=status,
             receipt_commitment=receipt_commitment,
             deviations=len(listed),
+            outcome_digest=intent_records.outcome_digest(outcome),
         )
     )
     journal.tell(

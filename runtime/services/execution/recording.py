@@ -55,15 +55,25 @@ def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded | L
     return Recorded(action=action, state=IntentState(intent.state))
 
 
-def lose(journal: Journal, intent: Intent, attempt: Attempt, *, jitter: float) -> None:
-    """A worker has died between the claim and the record: nobody knows whether its call was made."""
+def lose(
+    journal: Journal,
+    intent: Intent,
+    attempt: Attempt,
+    *,
+    jitter: float,
+    on_unknown: OnUnknown | None = None,
+) -> None:
+    """A worker has died between the claim and the record: nobody knows whether its call was made.
+
+    `on_unknown` is what follows where that is not for the kind to say.
+    """
     lost = Failure(
         category=FailureCategory.LEASE_ENDED,
         failure_class=FailureClass.UNKNOWN,
         detail="the worker did not report before its lease ended; the call may have taken effect",
     )
-    on_unknown = repeating.on_unknown_of(intent)
-    _follow(journal, intent, attempt, lost, on_unknown=on_unknown, jitter=jitter)
+    follows = on_unknown or repeating.on_unknown_of(intent)
+    _follow(journal, intent, attempt, lost, on_unknown=follows, jitter=jitter)
 
 
 def _follow(
@@ -77,28 +87,15 @@ def _follow(
 ) -> Routed:
     """End the attempt and do what follows from its result: every result passes here."""
     key = attempt.target_key
-    tried = Tried(
-        result=result,
-        failures=intent.failures,
-        in_doubt=doubts.is_call_in_doubt(intent=intent, key=key)
-        or doubts.is_done_unrecorded(intent=intent, key=key),
-        over_at=_over_at(intent, key=key, at=journal.at),
-        direction=Direction(intent.direction),
-        purpose=Purpose(intent.purpose),
-        on_unknown=on_unknown,
-    )
+    tried = _tried(intent, result, key=key, on_unknown=on_unknown, at=journal.at)
     follows = execution.decide(tried, at=journal.at, jitter=jitter)
     if execution.is_settled_by_probe(tried, follows):
         settling.settle(
-            intent=intent,
-            effect=Effect.NOT_HAPPENED,
-            by=settling.PROBE,
-            at=journal.at,
-            key=key,
+            journal=journal, intent=intent, effect=Effect.NOT_HAPPENED, by=settling.PROBE, key=key
         )
     decided = routing.decide(journal, intent, tried=tried, action=follows, jitter=jitter)
     action = decided.action
-    kept = _finish(journal, attempt, result, next_at=action.at if isinstance(action, RetryAt) else None)
+    kept = _finish(journal, attempt, result, again=action if isinstance(action, RetryAt) else None)
     routing.tell(journal, intent, choice=decided.choice)
     match action:
         case Succeed(receipt=receipt):
@@ -126,6 +123,20 @@ def _follow(
     return action
 
 
+def _tried(intent: Intent, result: CallResult, *, key: str, on_unknown: OnUnknown, at: datetime) -> Tried:
+    is_known_done = doubts.is_done_unrecorded(intent=intent, key=key)
+    return Tried(
+        result=result,
+        failures=intent.failures,
+        in_doubt=is_known_done or doubts.is_call_in_doubt(intent=intent, key=key),
+        is_known_done=is_known_done,
+        over_at=_over_at(intent, key=key, at=at),
+        direction=Direction(intent.direction),
+        purpose=Purpose(intent.purpose),
+        on_unknown=on_unknown,
+    )
+
+
 def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     """When the call that a probe asks about is surely over: a call ends before its lease, whoever made it."""
     if intent.purpose != Purpose.PROBE:
@@ -140,16 +151,57 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     return max(over_at, at + timedelta(seconds=holding.call_left_s(key)))
 
 
-def hold(claim: Claimed, *, why: str, is_sick: bool = False) -> None:
-    """Give a claim back uncalled: a stop was pressed between claim and call, or the target `is_sick`."""
+def hold(claim: Claimed, *, why: str) -> None:
+    """Give a claim back uncalled: a stop was pressed between claim and call."""
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return
+    _hold(journal, intent, attempt, claim=claim, why=why)
+    _go_back(journal, intent)
+
+
+def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
+    """Give a claim back uncalled, since its target says that it cannot work; why a person is asked, if any.
+
+    Only a window brings an end to that by itself. What has none counts it as a failure, and the fourth asks a
+    person: what asks about a call, or undoes a step, keeps others waiting.
+    """
+    journal, intent, attempt = _reopen(claim)
+    if not _is_ours(intent, attempt, claim):
+        return None
+    _hold(journal, intent, attempt, claim=claim, why=breaking.CIRCUIT_OPEN, is_sick=True)
+    if claim.has_window:
+        _go_back(journal, intent)
+        return None
+    failure = Failure(
+        category=FailureCategory.TARGET_BUSY,
+        failure_class=FailureClass.TRANSIENT,
+        detail="the target says at its health path that it cannot work; nothing was sent",
+    )
+    tried = _tried(intent, failure, key=claim.step.key, on_unknown=claim.on_unknown, at=journal.at)
+    follows = execution.decide(tried, at=journal.at, jitter=jitter)
+    reason = None
+    if isinstance(follows, GiveToPerson):
+        reason = follows.reason
+        endings.ask_person(journal, intent, reason=reason, failures=follows.failures)
+    elif isinstance(follows, RetryAt):
+        endings.try_again(intent, again=follows)
+    journal.write()
+    return reason
+
+
+def _hold(
+    journal: Journal, intent: Intent, attempt: Attempt, *, claim: Claimed, why: str, is_sick: bool = False
+) -> None:
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
-    endings.put_back(intent, next_at=journal.at, failures=intent.failures)
     breaking.report(journal, intent, step=claim.step, number=claim.number, result=None, is_sick=is_sick)
     journal.add(events.IntentHeld(intent_id=str(intent.pk), why=why))
+
+
+def _go_back(journal: Journal, intent: Intent) -> None:
+    """Among the waiting again, as if it had not been claimed."""
+    endings.put_back(intent, next_at=journal.at, failures=intent.failures)
     called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
     if not called:
         journal.move(FlowState.ACCEPTED)
@@ -183,7 +235,7 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
             # Kept outside the chain like any receipt: it is what the person who decides was looking for.
             kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
             by = settling.PROBE if attempt.purpose == Purpose.PROBE else settling.RECEIPT
-            late = settling.settle_late(intent=intent, by=by, at=journal.at, key=attempt.target_key)
+            late = settling.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
         journal.add(
             events.AttemptReportedLate(
                 intent_id=str(intent.pk),
@@ -195,8 +247,11 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
         )
         if late.contradicts:
             _contradict(journal, intent)
-        if isinstance(result, Receipt) and late.is_new and intent.state not in LIVE_INTENTS:
-            endings.tell_late(journal, intent, receipt=result.body)
+        if isinstance(result, Receipt) and late.is_new:
+            if intent.state not in LIVE_INTENTS:
+                endings.tell_late(journal, intent, receipt=result.body)
+            elif intent.direction == Direction.COMPENSATE:
+                walking.take_known(journal, intent, recorded_by=SYSTEM)
         journal.write()
     return Late()
 
@@ -213,9 +268,7 @@ def _contradict(journal: Journal, intent: Intent) -> None:
         endings.ask_person(journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures)
 
 
-def _finish(
-    journal: Journal, attempt: Attempt, result: CallResult, *, next_at: datetime | None
-) -> str | None:
+def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: RetryAt | None) -> str | None:
     """End the attempt's row; the commitment of the receipt, where there is one."""
     commitment = None
     if isinstance(result, Receipt):
@@ -242,7 +295,8 @@ def _finish(
             error_category=failure.category if failure else None,
             status_code=result.status_code,
             receipt_commitment=commitment,
-            next_at=next_at,
+            next_at=None if again is None else again.at,
+            next_purpose=None if again is None else again.purpose,
         )
     )
     return commitment

@@ -73,6 +73,13 @@ def can_be_undone(intent: Intent) -> bool:
     return here is not None and here.step.compensation is not None
 
 
+def undoable(intent: Intent) -> dict[str, int]:
+    """The steps that have a compensation, with their places."""
+    rendered = read(intent)
+    steps = () if rendered is None else rendered.steps
+    return {step.step: at for at, step in enumerate(steps) if step.compensation is not None}
+
+
 def target_at(intent: Intent, position: int) -> str:
     """The target of a step and of what undoes it."""
     rendered = read(intent)

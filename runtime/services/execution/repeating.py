@@ -2,7 +2,7 @@
 
 from runtime.adapters.executors import registry
 from runtime.contracts.policy_kind import OnUnknown
-from runtime.contracts.states import Purpose
+from runtime.contracts.states import Direction, Purpose
 from runtime.models import Intent
 from runtime.queries import doubts, places
 from runtime.queries.places import Place
@@ -38,11 +38,15 @@ def is_allowed(intent: Intent, *, current: Current, place: Place | None) -> bool
     """Whether the intent's next call may go out as far as the calls before it go.
 
     One in doubt is repeated where its target honours keys, or by a person's RESUME; asking is never a repeat.
-    One whose receipt came too late has happened, whatever a person said before.
+    One whose receipt came too late has happened, whatever a person said before; nothing runs in its place.
     """
-    if intent.purpose == Purpose.PROBE or on_unknown(current, place) is OnUnknown.RESEND:
+    if intent.purpose == Purpose.PROBE:
         return True
     key = current.step.key
+    if _replaces_what_happened(intent, key=key):
+        return False
+    if on_unknown(current, place) is OnUnknown.RESEND:
+        return True
     done = doubts.is_done_unrecorded(intent=intent, key=key)
     return not done and not doubts.is_call_unanswered(intent=intent, key=key)
 
@@ -52,4 +56,13 @@ def is_a_persons(intent: Intent) -> bool:
     if doubts.is_in_doubt(intent=intent):
         return True
     current = rendering.current(intent)
-    return current is not None and doubts.is_done_unrecorded(intent=intent, key=current.step.key)
+    if current is None:
+        return False
+    key = current.step.key
+    return doubts.is_done_unrecorded(intent=intent, key=key) or _replaces_what_happened(intent, key=key)
+
+
+def _replaces_what_happened(intent: Intent, *, key: str) -> bool:
+    """Whether the next call is one to fall back to from a step that has happened after all."""
+    forward = intent.direction == Direction.FORWARD
+    return forward and doubts.is_replaced_known_done(intent=intent, key=key)

@@ -3,6 +3,7 @@
 Collects in the journal; the caller writes it, and holds the locks of flow, agent and intent.
 """
 
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from runtime.contracts.states import Direction, Effect, FlowState, OutcomeStatus
 from runtime.kernel import saga
 from runtime.kernel.saga import End, Position
 from runtime.models import Intent, StepReceipt
-from runtime.queries import sagas
+from runtime.queries import doubts, sagas
 from runtime.services import reservations, settling
 from runtime.services.execution import agent_lock, endings, rendering, writing
 from runtime.services.journal import Journal
@@ -24,13 +25,21 @@ SYSTEM = "system"
 
 
 def advance(
-    journal: Journal, intent: Intent, *, receipt: bytes, receipt_commitment: str, recorded_by: str
+    journal: Journal,
+    intent: Intent,
+    *,
+    receipt: bytes,
+    receipt_commitment: str,
+    recorded_by: str,
+    valid_until: datetime | None = None,
 ) -> None:
     """The call at the intent's position is done: on to the next one, or to the end.
 
     That settles earlier calls of it that were in doubt. Facts that a forward step takes from its receipt are
-    written first.
+    written first. `valid_until` is a new end of the window, for the steps that follow.
     """
+    if valid_until is not None:
+        endings.lengthen(intent, valid_until=valid_until)
     _settle(journal, intent, recorded_by=recorded_by)
     if intent.direction == Direction.FORWARD:
         writing.take(journal, intent, receipt=receipt)
@@ -65,6 +74,7 @@ def advance(
             direction=here.direction,
             receipt_commitment=receipt_commitment,
             next_step=rendering.step_id(intent, following.step) if isinstance(following, Position) else None,
+            valid_until=valid_until,
         )
     )
     if following is End.COMPLETED:
@@ -85,6 +95,7 @@ def fail(
     recorded_by: str = SYSTEM,
 ) -> None:
     """No forward call will be made any more: what was done is undone, or there is nothing to undo."""
+    take_known(journal, intent, recorded_by=recorded_by)
     progress = sagas.progress_of(intent)
     back = saga.turn_back(progress)
     if back is None:
@@ -98,6 +109,7 @@ def fail(
             step=rendering.step_id(intent, saga.first_not_done(sagas.position_of(intent), progress)),
             cause=str(code),
             done=_ids_of(intent, progress.standing),
+            category=error_category,
         )
     )
     journal.move(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
@@ -120,7 +132,7 @@ def fall_back(journal: Journal, intent: Intent, *, to_step: str) -> None:
 
 def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
     """A route closes the flow although the step has failed: what was done before it stands."""
-    if not sagas.progress_of(intent).standing:
+    if not sagas.may_stand(proposals={intent.proposal_id}):
         # Nothing has happened: what a closed flow holds would be taken as used up.
         released = reservations.release(flow=journal.flow, reason=Reason.CLOSED_BY_ROUTE, at=journal.at)
         journal.add(*released)
@@ -130,11 +142,28 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
 def take_as_done(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     """By a person's word the step at hand has happened: it is undone with those before it."""
     _settle(journal, intent, recorded_by=recorded_by)
-    step = rendering.step_id(intent, intent.position)
+    _note_done(journal, intent, position=intent.position, recorded_by=recorded_by)
+
+
+def take_known(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+    """Steps that a late receipt has shown to be done are undone with the others, where that is possible.
+
+    Nobody need have said so: whoever gives up without knowing leaves nothing behind that is known.
+    """
+    if intent.steps == 1:
+        return
+    known = doubts.list_known_done(intent=intent)
+    for step, position in rendering.undoable(intent).items():
+        if step in known:
+            _note_done(journal, intent, position=position, recorded_by=recorded_by)
+
+
+def _note_done(journal: Journal, intent: Intent, *, position: int, recorded_by: str) -> None:
+    step = rendering.step_id(intent, position)
     receipt = canonical.encode({"effect": Effect.HAPPENED.value})
     StepReceipt.objects.create(
         intent=intent,
-        position=intent.position,
+        position=position,
         step=step,
         direction=Direction.FORWARD,
         receipt=receipt,
@@ -164,13 +193,20 @@ def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) ->
     agent_lock.give_back(journal, ended=intent)
 
 
+def state_again(intent: Intent) -> FlowState:
+    """The state of a flow whose intent a person no longer holds."""
+    if intent.direction == Direction.COMPENSATE:
+        return FlowState.COMPENSATING
+    return FlowState.EXECUTING if sagas.progress_of(intent).standing else FlowState.ACCEPTED
+
+
 def _settle(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     current = rendering.current(intent)
     by = recorded_by
     if recorded_by == SYSTEM:
         by = settling.PROBE if intent.purpose == Purpose.PROBE else settling.RECEIPT
     key = "" if current is None else current.step.key
-    settling.settle(intent=intent, effect=Effect.HAPPENED, by=by, at=journal.at, key=key)
+    settling.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by=by, key=key)
 
 
 def _go_on(journal: Journal, intent: Intent, to: Position) -> None:

@@ -23,4 +23,5 @@ COPY . .
 USER console
 VOLUME /data
 EXPOSE 8000
-CMD ["uvicorn", "dir_console.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--workers", "2"]
+CMD ["uvicorn", "dir_console.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", \
+     "--no-proxy-headers", "--http", "dir_console.connections:PatientProtocol"]

@@ -3,6 +3,8 @@
 Wrong passwords are counted for one name from one address, so that a stranger closes the way in for nobody
 else: not for the name elsewhere, not for other names at the same address. A browser in which the name has
 signed in before is counted by itself, and so gets in beside a stranger at its own address too.
+
+A password takes half a second to check: few are checked at once, and known browsers have their own line.
 """
 
 import secrets
@@ -20,6 +22,7 @@ from django.utils.crypto import salted_hmac
 
 from audit import events
 from dir_console import addresses
+from dir_console.crowds import Crowd
 from runtime.services import races, signins
 
 DEVICE_COOKIE: Final = "dir_device"
@@ -27,6 +30,9 @@ DEVICE_AGE_S: Final = 180 * 24 * 3600
 # A browser that several people share remembers the last few of them.
 NAMES_PER_DEVICE: Final = 8
 _SALT: Final = "dir_console.auth.device"
+# With two at once, the last of a line waits for about three seconds.
+STRANGERS: Final = Crowd(at_once=2, waiting=10)
+KNOWN: Final = Crowd(at_once=2, waiting=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,18 @@ class ConsoleAccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # all
         device = device_of(request)
         if device.knows(name):
             return f"{_hash_of(name)}:device:{device.device_id}"
-        user = getattr(request, "user", None)
-        if user is not None and user.is_authenticated and _hash_of(user.get_username()) == _hash_of(name):
-            # Somebody who is signed in gives their password again, in a browser that lost its cookie.
+        if _is_signed_in_as(request, name):
+            # Somebody gives their password again, in a browser that lost its cookie.
             return f"{_hash_of(name)}:session:{request.session.session_key}"
         return f"{_hash_of(name)}:address:{addresses.network_of(address_of(request))}"
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> AbstractBaseUser | None:
+        """Checked, counted and recorded in turn: strangers can fill their own line only."""
+        name = str(credentials.get("username", ""))
+        is_known = device_of(request).knows(name) or _is_signed_in_as(request, name)
+        with (KNOWN if is_known else STRANGERS).turn():
+            found: AbstractBaseUser | None = super().authenticate(request, **credentials)
+        return found
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         try:
@@ -124,6 +137,11 @@ def _record_failure(request: HttpRequest, credentials: Mapping[str, Any], *, is_
         signins.record(failed, user_pk=user.pk)
     else:
         signins.count_failure(name=str(credentials.get("username", "")), is_locked=is_locked)
+
+
+def _is_signed_in_as(request: HttpRequest, name: str) -> bool:
+    user = getattr(request, "user", None)
+    return user is not None and user.is_authenticated and _hash_of(user.get_username()) == _hash_of(name)
 
 
 def device_of(request: HttpRequest) -> Device:

@@ -125,6 +125,13 @@ class PatientProtocol(HttpToolsProtocol):
         self._leave()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Any byte ends uvicorn's patience between two requests; where none is at work, ours begins."""
+        super().data_received(data)
+        is_over = self.transport.is_closing() or self not in self.door.inside
+        if self._over is None and not is_over and not self._is_at_work():
+            self._expect_within(HEAD_S)
+
     def on_message_begin(self) -> None:
         """The first byte of a request; that of a later one on the same connection starts a new time."""
         super().on_message_begin()
@@ -143,9 +150,12 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Answered: the connection waits for its client again, and uvicorn bounds how long."""
+        """Answered: the connection waits for its client again, and uvicorn bounds how long.
+
+        Unless the next request has come meanwhile, which uvicorn has just begun.
+        """
         super().on_response_complete()
-        if not self.transport.is_closing():
+        if not self.transport.is_closing() and not self._is_at_work():
             self._wait_for_client()
 
     def handle_websocket_upgrade(self) -> None:
@@ -177,14 +187,20 @@ class PatientProtocol(HttpToolsProtocol):
         self._over = None
         if self.transport.is_closing():
             return
-        cycle = self.cycle
-        if self.pipeline or not (cycle is None or cycle.response_complete or cycle.more_body):
+        if self._is_at_work():
             # An earlier request of the same connection is at work, and is not to be cut for a later one.
             self._expect_within(HEAD_S)
             return
+        cycle = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
             self.transport.write(_TOO_SLOW)
         self.transport.close()
+
+    def _is_at_work(self) -> bool:
+        """Whether a request that has come whole is not answered yet."""
+        cycle = self.cycle
+        is_idle = cycle is None or cycle.response_complete or cycle.more_body
+        return bool(self.pipeline) or not is_idle
 
     def _leave(self) -> None:
         self.door.see_off(self)

@@ -145,6 +145,10 @@ def _postgres(url: str) -> dict[str, Any]:
     name = parts.path.lstrip("/")
     if not name:
         raise ImproperlyConfigured("DATABASE_URL names no database: use postgres://user@host:5432/name.")
+    given = dict(parse_qsl(parts.query))
+    # Rows are held for milliseconds; who waits for longer waits for something that has gone wrong. Options of
+    # the address come after it: they add to it, and may set another time.
+    given["options"] = f"-c lock_timeout={2 * LOCK_WAIT_S}s {given.get('options', '')}".rstrip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(name),
@@ -154,9 +158,7 @@ def _postgres(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,  # the pool keeps connections; a positive age leaks them under ASGI
         "OPTIONS": {
-            # Rows are held for milliseconds; who waits for longer waits for something that has gone wrong.
-            "options": f"-c lock_timeout={2 * LOCK_WAIT_S}s",
-            **dict(parse_qsl(parts.query)),
+            **given,
             "pool": {"min_size": 1, "max_size": number("DIR_DB_POOL", default=16, least=2), "timeout": 10},
         },
     }

@@ -17,7 +17,7 @@ from django.db import DatabaseError, connection
 from audit.models import LedgerEntry
 from runtime.queries import clock, epochs, watching
 from runtime.services import boots
-from runtime.tasks import drain
+from runtime.tasks import drain, sweeps
 
 # The heartbeat is at most five seconds apart; a sweep of a busy house takes a few more.
 LATE_S: Final = 20.0
@@ -36,13 +36,14 @@ def examine() -> dict[str, str]:
         beaten_at = watching.last_round_at()
         superseded = boots.is_superseded()
         recovering = epochs.is_recovering()
+        failing_since = sweeps.failing_since()
         now = clock.now()
     except DatabaseError:
         connection.close()
         return {"database": "the database does not answer", **_without_database()}
     return {
         "database": "another server has taken the database" if superseded else "",
-        "sweeper": _why_late(beaten_at, now=now),
+        "sweeper": _why_late(beaten_at, now=now) or _why_failing(failing_since, now=now),
         "recovery": "a backup was restored: see manage.py leave_recovery" if recovering else "",
         **_without_database(),
     }
@@ -68,10 +69,18 @@ def _why_late(beaten_at: datetime | None, *, now: datetime) -> str:
         return ""
     if beaten_at is None:
         return "the sweeper has never run"
-    late = now - beaten_at
+    # A clock that was set back leaves the last heartbeat in the future; the next one puts that right.
+    late = abs(now - beaten_at)
     if late <= timedelta(seconds=LATE_S):
         return ""
     return f"the sweeper has written nothing for {late.total_seconds():.0f} s"
+
+
+def _why_failing(since: datetime | None, *, now: datetime) -> str:
+    """One failure may pass; what fails in each round needs a person."""
+    if since is None or abs(now - since) <= timedelta(seconds=LATE_S):
+        return ""
+    return "the sweeper fails on something in every round: its log says what"
 
 
 def _why_full() -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from audit.permissions import public
-from dir_console import health
+from dir_console import addresses, health
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
@@ -71,7 +71,7 @@ class Rows:
         yield GaugeMetricFamily(
             "dir_sweeper_age_seconds",
             "Since when the sweeper has written nothing; -1 before its first round",
-            value=-1 if beaten_at is None else (now - beaten_at).total_seconds(),
+            value=-1 if beaten_at is None else abs(now - beaten_at).total_seconds(),
         )
         free = health.free_bytes()
         if free is not None:
@@ -115,7 +115,7 @@ def _by(name: str, words: str, label: str, counts: dict[str, int]) -> GaugeMetri
 def _is_allowed(address: str) -> bool:
     """Whether the peer may read; behind a proxy that is the proxy's address, so name it or leave it out."""
     try:
-        peer = ip_address(address)
+        peer = addresses.parse(address)
         return any(peer in ip_network(allowed) for allowed in settings.DIR_METRICS_ALLOW)
     except ValueError:
         return False

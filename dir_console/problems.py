@@ -16,6 +16,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
 
+from dir_console.crowds import CrowdedError
 from runtime.api import envelopes, refusals
 from runtime.contracts.problem import Problem, ProblemError, Violation
 from runtime.services import races
@@ -23,6 +24,7 @@ from runtime.services import races
 log = logging.getLogger(__name__)
 API_PREFIX = "/api/"
 CLIENT_ERROR, SERVER_ERROR = 400, 500
+BUSY_ERRORS = (OperationalError, InterfaceError, races.BusyError)
 Next = Callable[[HttpRequest], HttpResponse]
 
 PLAIN: dict[int, tuple[str, str]] = {
@@ -169,9 +171,20 @@ class ProblemMiddleware:
         """Bad bodies and bugs under /api/; pages keep Django's own error pages, but for a busy database."""
         if request.path.startswith(API_PREFIX):
             return respond(for_exception(error))
-        if isinstance(error, OperationalError | InterfaceError | races.BusyError):
-            log.warning("the database did not answer a page: %s", error)
-            answer = render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
-            answer["Retry-After"] = "1"
-            return answer
+        if isinstance(error, BUSY_ERRORS):
+            return busy_page(request, error)
+        if isinstance(error, CrowdedError):
+            context = {"status": 503, "title": "Too many people sign in at once", "detail": str(error)}
+            return _soon(render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE))
         return None
+
+
+def busy_page(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The page for a database that does not answer, or that another process keeps."""
+    log.warning("the database did not answer a page: %s", error)
+    return _soon(render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE))
+
+
+def _soon(answer: HttpResponse) -> HttpResponse:
+    answer["Retry-After"] = "1"
+    return answer

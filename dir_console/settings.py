@@ -197,6 +197,7 @@ DIR_ROW_CHECKS = [
     "runtime.queries.registry_rows.RegistryRowCheck",
     "runtime.queries.people_rows.PeopleRowCheck",
     "runtime.queries.history_rows.HistoryRowCheck",
+    "runtime.queries.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
 ]
 

@@ -16,7 +16,7 @@ from django.views.defaults import permission_denied
 
 from audit.events import Kind
 from audit.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
-from dir_console import health
+from dir_console import health, problems
 from escalations import left_calls
 from escalations import presenters as escalation_presenters
 from escalations import queries as escalation_queries
@@ -149,7 +149,7 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         "oldest_review_at": reviews.oldest_open_at(tenant=tenant),
         "urgent": escalation_presenters.rows(
             escalations=urgent,
-            evidence=escalation_queries.get_evidence(escalations=urgent),
+            evidence=escalation_queries.get_evidence(tenant=tenant, escalations=urgent),
             now=now,
             user_pk=user_pk,
         ),
@@ -200,13 +200,19 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """The page for who may not be here; a person who is signed in is recorded."""
-    if request.user.is_authenticated:
-        record_refusal(
-            tenant=tenant_of(request.user),
-            stream=actor_of(request.user),
-            code="ROLE_MISSING",
-            path=request.path,
-            detail="This page is for other roles.",
-        )
+    """The page for who may not be here; a person who is signed in is recorded, or told to come again.
+
+    What this raises would be a 500: no middleware sees it.
+    """
+    try:
+        if request.user.is_authenticated:
+            record_refusal(
+                tenant=tenant_of(request.user),
+                stream=actor_of(request.user),
+                code="ROLE_MISSING",
+                path=request.path,
+                detail="This page is for other roles.",
+            )
+    except problems.BUSY_ERRORS as error:
+        return problems.busy_page(request, error)
     return permission_denied(request, exception)

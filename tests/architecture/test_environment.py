@@ -5,8 +5,10 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 import yaml
 
+from dir_console import environment
 from tests.architecture import tree
 
 READERS = {"words", "number", "get", "getenv"}
@@ -67,3 +69,30 @@ def test_the_environment_is_read_in_wiring_only() -> None:
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
     ]
     assert not found, found
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", "-c lock_timeout=10s"),
+        ("?sslmode=require", "-c lock_timeout=10s"),
+        ("?options=-c%20statement_timeout%3D5s", "-c lock_timeout=10s -c statement_timeout=5s"),
+    ],
+)
+def test_options_of_the_database_add_to_ours(
+    query: str, options: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"postgres://me@localhost/console{query}")
+    found = environment.database(tmp_path)["OPTIONS"]
+    assert found["options"] == options
+    assert found.get("sslmode") == ("require" if "sslmode" in query else None)
+
+
+@pytest.mark.parametrize("path", ["README.md", "Dockerfile", "docker-compose.yml"])
+def test_every_way_to_start_the_server_is_patient_and_believes_no_proxy(path: str) -> None:
+    text = re.sub(r'[",\\\[\]]', " ", tree.text(Path(path)))
+    started = re.findall(r"uvicorn\s+dir_console\.asgi:application(?:\s+(?!uvicorn)\S+){0,10}", text)
+    assert started
+    for command in started:
+        assert "--no-proxy-headers" in command
+        assert re.search(r"--http\s+dir_console\.connections:PatientProtocol", command)

@@ -29,7 +29,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         while (message := await receive())["type"] == "websocket.receive":
             await send({"type": "websocket.send", "text": message["text"]})
         return
-    while (await receive()).get("more_body"):
+    while scope["path"] != "/early" and (await receive()).get("more_body"):
         pass
     if scope["path"] == "/late":
         # Longer than any patience with a client that has not sent its request.
@@ -114,6 +114,20 @@ def test_a_request_that_came_whole_is_answered_however_late(serve: Serve) -> Non
         assert client.recv(65536).startswith(b"HTTP/1.1 200"), "half a request cuts no earlier one"
 
 
+def test_a_connection_that_was_answered_is_not_kept_by_an_empty_line(serve: Serve) -> None:
+    with opened(serve(), WHOLE) as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        client.sendall(b"\r\n")
+        assert b"408 Request Timeout" in heard(client)
+
+
+def test_nor_by_the_rest_of_a_request_that_was_answered_before_it_came(serve: Serve) -> None:
+    with opened(serve(), b"POST /early HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\n") as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        client.sendall(b"rest")
+        assert b"408 Request Timeout" in heard(client)
+
+
 def test_a_live_socket_stays(serve: Serve) -> None:
     with connect(f"ws://127.0.0.1:{serve()}/", open_timeout=5) as live, opened(serve()) as slow:
         assert heard(slow), "longer than patience lasts"
@@ -158,6 +172,16 @@ def test_where_everybody_is_at_work_the_next_is_turned_away(serve: Serve, settin
         until(lambda: answer_to(port).startswith(b"HTTP/1.1 503"))
         assert heard(busy).endswith(b"oo")
     until(lambda: b"200 OK" in answer_to(port))
+
+
+def test_a_request_that_waited_behind_another_is_at_work_too(serve: Serve, settings: Settings) -> None:
+    settings.DIR_PROXY_DEPTH = 1
+    port = serve(total=1)
+    late = b"GET /late HTTP/1.1\r\nHost: here\r\n"
+    with opened(port, WHOLE + late + b"Connection: close\r\n\r\n") as busy:
+        assert busy.recv(4096).startswith(b"HTTP/1.1 200")
+        assert answer_to(port).startswith(b"HTTP/1.1 503")
+        assert b"200 OK" in heard(busy)
 
 
 def test_a_door_forgets_who_has_gone(serve: Serve) -> None:

@@ -8,15 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import DatabaseError, connection
 from django.test import Client
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
 from dir_console import health
+from runtime import ports
 from runtime.models import Boot, WatchRound
 from runtime.queries import clock
 from runtime.services import boots, sweeping, watchdog
+from runtime.tasks import sweeps
 from runtime.tasks.drain import Drain
 from tests.waiting import until
 
@@ -67,6 +70,32 @@ def test_a_heartbeat_that_stays_away_is_missed(age_s: float, is_late: bool, beat
     WatchRound.objects.update(last_at=clock.now() - timedelta(seconds=age_s))
     assert ("sweeper" in failing()) is is_late
     assert gauges()['dir_ready{part="sweeper"}'] == (not is_late)
+
+
+def test_a_heartbeat_of_a_clock_that_was_set_back_is_missed(beating: None) -> None:
+    WatchRound.objects.update(last_at=clock.now() + timedelta(hours=1))
+    assert "sweeper" in failing()
+    assert gauges()["dir_sweeper_age_seconds"] > health.LATE_S
+    sweeping.sweep()
+    assert failing() == {}, "the next one puts it right"
+
+
+def test_a_sweeper_that_fails_in_every_round_is_not_well(
+    beating: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise ValueError("cannot be expired")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ports, "expire_escalations", fail)
+        sweeps.run()
+        assert failing() == {}, "once may pass"
+        long_ago = clock.now() - timedelta(seconds=health.LATE_S + 1)
+        cache.set(sweeps.FAILING, long_ago.isoformat())
+        sweeps.run()
+        assert failing() == {"sweeper": "the sweeper fails on something in every round: its log says what"}
+    sweeps.run()
+    assert failing() == {}
 
 
 def test_a_server_that_has_just_begun_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

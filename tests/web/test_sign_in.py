@@ -1,13 +1,20 @@
 """Wrong passwords of a stranger keep nobody else out: neither by name nor by address."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
 import pytest
 from django.core.cache import cache
 from django.test import Client, RequestFactory
 from pytest_django.fixtures import Settings
 
 from audit.permissions import Role
-from dir_console import auth
+from dir_console import addresses, auth
+from dir_console.crowds import Crowd, CrowdedError
+from runtime.models import FailedSignin
 from tests.browser import scenes
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
 
@@ -158,3 +165,75 @@ def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
     guess("olga", 2, address="2001:db8:0:1::2")
     assert not signs_in(Client(), "olga", address="2001:db8:0:1::3")
     assert signs_in(Client(), "olga", address="2001:db8:0:2::3")
+
+
+@pytest.mark.parametrize(
+    ("seen", "counted"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("not an address", "not an address"),
+    ],
+)
+def test_what_is_counted_as_one_address(seen: str, counted: str) -> None:
+    assert addresses.network_of(seen) == counted
+
+
+def test_people_of_ipv4_are_told_apart_where_the_server_listens_on_both() -> None:
+    guess("olga", 5, address="::ffff:192.0.2.1")
+    assert not signs_in(Client(), "olga", address="192.0.2.1")
+    assert signs_in(Client(), "olga", address="::ffff:203.0.113.9")
+
+
+@pytest.fixture
+def full_of_strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(auth, "STRANGERS", Crowd(at_once=2, waiting=0))
+    with ExitStack() as taken:
+        for _ in range(2):
+            taken.enter_context(auth.STRANGERS.turn())
+        yield
+
+
+@pytest.fixture
+def known() -> Client:
+    client = Client()
+    assert signs_in(client, "olga")
+    return client
+
+
+def test_where_many_sign_in_at_once_the_next_is_asked_to_come_again(
+    known: Client, full_of_strangers: None
+) -> None:
+    answer = Client().post("/accounts/login/", {"login": "otto", "password": scenes.PASSWORD})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "Try again in a moment" in answer.content.decode()
+    assert not FailedSignin.objects.exists(), "nothing was looked at, and nothing written"
+
+
+def test_strangers_keep_no_known_browser_waiting(known: Client, full_of_strangers: None) -> None:
+    again = known.post("/accounts/reauthenticate/", {"password": scenes.PASSWORD, "next": "/"})
+    assert again.status_code == 302
+    del known.cookies[auth.DEVICE_COOKIE]
+    again = known.post("/accounts/reauthenticate/", {"password": scenes.PASSWORD, "next": "/"})
+    assert again.status_code == 302, "nor who is signed in"
+
+
+def test_so_many_at_once_and_so_many_in_line() -> None:
+    crowd, inside = Crowd(at_once=1, waiting=1), list[str]()
+
+    def wait_for_turn() -> None:
+        with crowd.turn():
+            inside.append("the second")
+
+    with crowd.turn():
+        waiting = threading.Thread(target=wait_for_turn)
+        waiting.start()
+        until(lambda: not crowd._line._value)
+        with pytest.raises(CrowdedError), crowd.turn():
+            raise AssertionError("the line is full")
+        assert inside == []
+    waiting.join(timeout=30)
+    assert inside == ["the second"]
+    with crowd.turn():
+        pass

@@ -60,12 +60,13 @@
     holder.innerHTML = html.trim();
     return holder.content;
   };
-  // What page.js writes into a time (words, title, tone) is no change of what the server sent.
-  const normal = (node) => node.innerHTML.replace(/<time\b[^>]*?datetime="([^"]*)"[^>]*>[^<]*<\/time>/g, "<time $1>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "");
+  // What page.js writes into a time (words, title, tone), and a tick, are no change of what the server sent.
+  const normal = (node) => node.innerHTML.replace(/<time\b[^>]*?datetime="([^"]*)"[^>]*>[^<]*<\/time>/g, "<time $1>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "").replace(/ checked(="")?(?=[\s>])/g, "").trim();
 
   const replace = (region, content) => {
     const next = document.createElement(region.tagName);
     next.append(content);
+    region.dataset.liveSeen ??= normal(region); // what the page came with
     if (region.dataset.liveSeen === normal(next)) return;
     region.dataset.liveSeen = normal(next);
     if (region.querySelector(":popover-open, dialog[open]") || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"))) return;
@@ -117,6 +118,7 @@
     try {
       const answer = await fetch(address(region), { headers: { "HX-Request": "true", "HX-Current-URL": location.href }, credentials: "same-origin" });
       if (answer.status === 401 && answer.headers.get("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));
+      if (answer.status >= 502) return lost(true); // a proxy answers for a server that does not
       if (!answer.ok) throw new Error(String(answer.status));
       MODES[region.dataset.liveMode](region, parse(await answer.text()));
       fresh();
@@ -184,10 +186,21 @@
     const region = pill.closest("div:has(> [data-queue])").querySelector("[data-queue]");
     const answer = await fetch(address(region), { headers: { "HX-Request": "true" }, credentials: "same-origin" });
     if (!answer.ok) return;
-    const before = new Set([...region.querySelectorAll("[data-row]")].map((row) => row.dataset.row));
-    region.replaceChildren(parse(await answer.text()));
-    for (const row of region.querySelectorAll("[data-row]")) row.classList.toggle("fresh", !before.has(row.dataset.row));
+    const content = parse(await answer.text());
+    const before = new Map([...region.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
+    const focused = document.activeElement;
+    for (const row of [...content.querySelectorAll("[data-row]")]) {
+      const old = before.get(row.dataset.row);
+      old?.classList.remove("fresh");
+      if (!old) row.classList.add("fresh");
+      else if (normal(old) === normal(row) || old.contains(focused)) row.replaceWith(old); // it keeps its place and its marks
+      else row.classList.toggle("here", old.classList.contains("here"));
+    }
+    region.replaceChildren(content);
     pill.hidden = true;
+    if (region.contains(focused)) focused.focus({ preventScroll: true });
+    else if (pill.contains(focused)) region.querySelector(".fresh a")?.focus({ preventScroll: true });
+    window.htmx?.process(region);
     fresh();
   };
 

@@ -71,6 +71,57 @@ def test_a_lost_server_is_told_at_once_and_nothing_is_sent_into_the_void(
     expect(unsent).to_be_hidden()
 
 
+def test_a_proxy_that_answers_for_a_stopped_server_counts_as_not_connected(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Abort").check()
+    submit = page.get_by_role("button", name="Abort: run nothing")
+    page.route("**/questions/**", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    page.route("**/state/**", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    page.route("**/count/**", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("[data-live-word]")).to_have_text("Not connected", timeout=SLOW_MS)
+    expect(submit).to_be_disabled()
+    page.unroute_all()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(submit).to_be_enabled(timeout=SLOW_MS)
+
+
+def test_what_the_page_came_with_stays_where_nothing_has_changed(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    claim = page.locator("[data-live-url*='part=claim'] > *").first
+    mark = claim.evaluate_handle("node => node")
+    with page.expect_response(lambda answer: "part=claim" in answer.url):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_load_state("networkidle")
+    assert mark.evaluate("node => node.isConnected")
+
+
+def test_new_rows_leave_the_known_ones_and_the_focus_where_they_are(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    first = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/")
+    link = page.locator(f"[data-row='{first.escalation_id}'] .what a")
+    link.focus()
+    known = link.evaluate_handle("node => node")
+    second = conftest.escalate(agent, symbol="GOOG", cents=150_000)
+    pill = page.locator("[data-pill]:not([hidden])")
+    expect(pill).to_be_visible(timeout=SLOW_MS)
+    pill.evaluate("node => node.click()")  # as the key for it does, which moves no focus
+    expect(page.locator(f"[data-row='{second.escalation_id}']")).to_be_visible(timeout=SLOW_MS)
+    assert known.evaluate("node => node.isConnected")
+    expect(link).to_be_focused()
+
+
 def test_modify_runs_what_the_person_changed_and_the_receipt_appears(
     page_of_operator: Page, console: Console, agent: Client
 ) -> None:

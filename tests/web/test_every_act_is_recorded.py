@@ -9,12 +9,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.management import call_command
+from django.db import OperationalError
 from django.db.models import F
 from django.test import Client
 
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from audit.verification import Whole, verify_database
+from dir_console import views
 from escalations.models import Escalation
 from runtime.models import FailedSignin
 from runtime.queries import clock
@@ -150,6 +152,34 @@ def test_many_names_in_a_minute_make_neither_many_rows_nor_a_long_entry() -> Non
     assert len(told["names"]) == signins.NAMES_TOLD
     assert told["names"][0]["failed"] == 2
     assert told["others"] == told["failed"] - signins.NAMES_TOLD - 1
+
+
+@pytest.mark.usefixtures("within_one_minute")
+def test_names_that_nobody_has_hide_no_person(ann: User) -> None:
+    for number in range(signins.MOST_NAMES + 10):
+        for _ in range(2):
+            signins.count_failure(name=f"name-{number}", is_locked=False)
+    for name in ("ann", "ANN", " Ann "):
+        signins.count_failure(name=name, is_locked=False)
+    assert FailedSignin.objects.get(user=ann).failed == 3
+    assert FailedSignin.objects.filter(user=None).count() == signins.MOST_NAMES + 1
+    FailedSignin.objects.update(minute=F("minute") - timedelta(minutes=2))
+    sweeping.sweep()
+    assert newest().payload["names"][0] == {"name": f"user:{ann.pk}", "failed": 3, "locked": 0}
+
+
+def test_a_refused_page_that_cannot_be_recorded_is_not_available(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, book = inside(), Book()
+
+    def fail(**_: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(views, "record_refusal", fail)
+    answer = client.get("/register-agent/")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert book.kinds() == {}
 
 
 def test_a_page_that_is_not_for_the_role(ann: User) -> None:

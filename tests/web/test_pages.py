@@ -14,6 +14,7 @@ from pytest_django.fixtures import Settings
 
 from audit.permissions import Role
 from escalations.models import Escalation
+from runtime.models import Flow
 from runtime.queries import clock
 from runtime.queries.pages import people
 from runtime.services import watchdog
@@ -231,6 +232,11 @@ def test_a_flow_is_found_by_id_agent_kind_state_and_time(scene: scenes.Scene) ->
     swapped = {"HX-Request": "true"}
     assert text_of(client, f"/flows/?dfid={dfid[:13]}", **swapped).count("data-row") >= 1
     assert text_of(client, f"/flows/?dfid={dfid[-12:]}", **swapped).count("data-row") == 1
+    for end in (dfid[-14:], dfid[-13:], dfid[-18:].replace("-", ""), dfid[-30:], dfid[-31:].replace("-", "")):
+        assert text_of(client, f"/flows/?dfid={end}", **swapped).count("data-row") == 1, end
+    Flow.objects.filter(dfid=dfid).update(reason="noNight")
+    for typed in ("noNight", "NONIGHT"):
+        assert text_of(client, f"/flows/?reason={typed}", **swapped).count("data-row") == 1, typed
     assert text_of(client, "/flows/?agent=AMBITIOUS", **swapped).count("data-row") >= 1
     assert text_of(client, "/flows/?kind=adjust_position", **swapped).count("data-row") >= 1
     assert text_of(client, "/flows/?kind=TRANSFER_FUNDS", **swapped).count("data-row") == 1

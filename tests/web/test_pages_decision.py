@@ -120,6 +120,7 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
     page = text_of(client, path)
     assert "<code>3,000.00</code>" in page.split("facts-line")[0]
     assert re.search(r"the agent says <b><bdi>2,079\.20</bdi></b>, live facts give <b><bdi>3,000\.00<", page)
+    assert "Rules that read the runtime's figure take the greater of the two." in page
     assert 'name="impact" value="HIGH_IMPACT"' in page
     assert "Confirm your password first" in page
     queue = text_of(client, "/escalations/")

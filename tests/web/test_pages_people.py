@@ -4,7 +4,9 @@ import re
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from audit.models import LedgerEntry
 from audit.permissions import Role
@@ -13,7 +15,7 @@ from escalations.models import Escalation
 from runtime.models import Agent, Membership
 from runtime.services import sweeping
 from tests.browser import scenes
-from tests.web.test_pages import text_of
+from tests.web.test_pages import sign_in, text_of
 from tests.web.test_separation_of_duty import AGENT, a_week_passes, add, decide, hand_over, refused
 
 pytestmark = pytest.mark.django_db
@@ -172,3 +174,13 @@ def test_others_read_and_change_nothing(case: Escalation) -> None:
     assert put_in(ada, "bob") == 422
     assert take_out(ada, "bob") in {409, 422}
     assert members() == []
+
+
+def test_more_groups_cost_no_more_queries(case: Escalation) -> None:
+    client, counted = sign_in(Role.ADMIN), []
+    for made in range(2):
+        Group.objects.create(name=f"desk-{made}")
+        with CaptureQueriesContext(connection) as captured:
+            client.get("/people/")
+        counted.append(len(captured))
+    assert counted[0] == counted[1]

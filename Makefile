@@ -14,6 +14,8 @@ APART := DIR_DATA=var/check
 WORKERS ?= 2
 ARGS ?=
 PYTEST_ARGS ?=
+# Which tests the suite runs, in words of pytest -m.
+SELECT ?= not browser
 
 # Arithmetic that decides or proves something: every branch is tested.
 EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events/*
@@ -48,7 +50,7 @@ up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --
 test: suite coverage ## Run the tests and the coverage gates (no browser)
 
 suite: $(STAMP)
-	$(APART) $(BIN)/python -m pytest -m "not browser" -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
+	$(APART) $(BIN)/python -m pytest -m "$(SELECT)" -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
 
 coverage: $(STAMP)
 	$(BIN)/coverage report --include="$(EXACT)" --fail-under=100

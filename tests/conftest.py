@@ -30,6 +30,23 @@ DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
 
 
+# Tests in these folders that ask for no database start servers on databases of their own, or none at all:
+# they do the same whatever DATABASE_URL names.
+DATABASES_OF_THEIR_OWN = {"architecture", "contracts", "faults", "golden", "kernel", "properties", "topology"}
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "real_db"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `once` what need not run again on another database (`.ci/run` runs it on one)."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        asked = set(getattr(item, "fixturenames", ()))
+        asks = item.get_closest_marker("django_db") or DATABASE_FIXTURES & asked
+        if folder in DATABASES_OF_THEIR_OWN and not asks:
+            item.add_marker("once")
+
+
 @pytest.fixture(autouse=True)
 def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that reaches past this machine is a mistake: refuse it."""

@@ -15,12 +15,10 @@ from audit.models import Payload
 from audit.row_checks import Entry, Found
 from runtime.contracts.outcome import Rendered
 from runtime.contracts.states import (
-    LIVE_INTENTS,
     STANDING,
     Effect,
     FlowState,
     IntentState,
-    OutcomeStatus,
     ReservationState,
 )
 from runtime.models import (
@@ -39,15 +37,10 @@ from runtime.models import (
 from runtime.queries import intent_records
 
 Entries = Sequence[Entry]
-_ENDS = {
-    OutcomeStatus.SUCCEEDED: IntentState.DONE,
-    OutcomeStatus.EXPIRED: IntentState.EXPIRED,
-    OutcomeStatus.CANCELLED: IntentState.CANCELLED,
-}
 _PROPOSAL, _INTENT = itemgetter("proposal_id"), itemgetter("intent_id")
 _OF_FLOWS: Sequence[type[Model]] = (Snapshot, Proposal, Intent, Reservation, Review, Feedback)
 _ATTEMPTED = (Kind.ATTEMPT_STARTED, Kind.ATTEMPT_FINISHED)
-_TAKEN_BACK = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED)
+Records = Mapping[str, intent_records.IntentRecord]
 
 
 class FlowRowCheck(row_checks.FlowRows):
@@ -56,13 +49,10 @@ class FlowRowCheck(row_checks.FlowRows):
     kinds = frozenset(
         {
             Kind.FLOW_OPENED,
-            Kind.FLOW_MOVED,
             Kind.CONTEXT_COMPILED,
             Kind.PROPOSAL_SUBMITTED,
             Kind.VERDICT_GIVEN,
             *intent_records.KINDS,
-            *_TAKEN_BACK,
-            Kind.OUTCOME_RECORDED,
             Kind.RESOURCE_RESERVED,
             Kind.RESOURCE_PINNED,
             Kind.RESOURCE_COMMITTED,
@@ -85,13 +75,14 @@ class FlowRowCheck(row_checks.FlowRows):
         """All findings of some flows, in the order of their tables."""
         found = Found()
         kept = _Payloads(flows)
+        records = _follow(flows)
         _compare_flows(found, flows, kept)
         _compare_contexts(found, flows)
         _compare_proposals(found, flows, kept)
         _compare_verdicts(found, flows)
-        _compare_intents(found, flows)
-        _compare_attempts(found, flows)
-        _compare_results(found, flows, kept)
+        _compare_intents(found, flows, records)
+        _compare_attempts(found, flows, records)
+        _compare_results(found, flows, kept, records)
         _compare_reservations(found, flows)
         _compare_reviews(found, flows, kept)
         return found.breaks
@@ -243,12 +234,11 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
     _extra(found, flows, ((row[0], name) for name, row in rows.items()), "verdict")
 
 
-def _compare_intents(found: Found, flows: Mapping[UUID, Entries]) -> None:
+def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Records) -> None:
     rows = {str(row.pk): row for row in Intent.objects.filter(flow__in=flows)}
-    records = _follow(flows)
-    last = {entry.payload["intent_id"]: entry for entry in _entries(flows, *intent_records.KINDS)}
-    ends = {
-        entry.payload["intent_id"]: entry for _, entry in _of_kind(flows, *_TAKEN_BACK, Kind.OUTCOME_RECORDED)
+    last = {
+        entry.payload["intent_id"]: entry
+        for entry in _entries(flows, *intent_records.KINDS - {Kind.FLOW_MOVED})
     }
     entries = _entries(flows, Kind.INTENT_CREATED)
     for entry, row in found.rows_of(entries, rows, _INTENT, "the intent {intent_id}"):
@@ -257,36 +247,32 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries]) -> None:
         found.same(entry, "intent.proposal", said["proposal_id"], str(row.proposal_id))
         found.same(entry, "intent.tenant", entry.tenant, row.tenant)
         found.same(entry, "intent.steps", len(said["step_ids"]), row.steps)
-        for name, recorded, held in intent_records.list_unlike(records[said["intent_id"]], row):
+        record = records[said["intent_id"]]
+        for name, recorded, held in intent_records.list_unlike(record, row):
             found.same(last[said["intent_id"]], f"intent.{name}", recorded, held)
         if row_checks.digest_of(row.requests) == said["request_digest"]:
             steps = Rendered.from_bytes(bytes(row.requests)).steps
             target = steps[row.position].target if row.position < len(steps) else ""
             found.same(entry, "intent.target", target, row.target)
-        end = ends.get(said["intent_id"])
-        if end is not None:
-            found.same(end, "intent.state", _end_of(end), row.state)
-        elif row.state not in LIVE_INTENTS:
-            found.same(entry, "intent.state", "not ended", row.state)
+        if record.at_rest is not None:
+            found.same(last[said["intent_id"]], "intent.state", record.at_rest.value, row.state)
+        elif row.state not in (IntentState.PENDING, IntentState.CLAIMED):
+            found.same(last[said["intent_id"]], "intent.state", "waiting or claimed", row.state)
     _extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "intent")
 
 
-def _follow(flows: Mapping[UUID, Entries]) -> dict[str, intent_records.IntentRecord]:
-    records: dict[str, intent_records.IntentRecord] = {}
-    for entry in _entries(flows, *intent_records.KINDS):
-        intent_records.follow(records, entry.kind, entry.payload)
-    return records
+def _follow(flows: Mapping[UUID, Entries]) -> Records:
+    found: dict[str, intent_records.IntentRecord] = {}
+    for entries in flows.values():
+        records: dict[str, intent_records.IntentRecord] = {}
+        for entry in entries:
+            intent_records.follow(records, entry.kind, entry.payload)
+        found |= records
+    return found
 
 
-def _end_of(entry: Entry) -> str:
-    if entry.kind in _TAKEN_BACK:
-        return IntentState.CANCELLED.value
-    return _ENDS.get(OutcomeStatus(entry.payload["status"]), IntentState.FAILED).value
-
-
-def _compare_attempts(found: Found, flows: Mapping[UUID, Entries]) -> None:
+def _compare_attempts(found: Found, flows: Mapping[UUID, Entries], records: Records) -> None:
     rows = {(str(row.intent_id), row.number): row for row in Attempt.objects.filter(intent__flow__in=flows)}
-    records = _follow(flows)
     of_intents: dict[str, list[Attempt]] = defaultdict(list)
     for (intent, _), row in rows.items():
         of_intents[intent].append(row)
@@ -320,7 +306,7 @@ def _compare_attempts(found: Found, flows: Mapping[UUID, Entries]) -> None:
     _extra(found, flows, left, "attempt")
 
 
-def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
+def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads, records: Records) -> None:
     outcomes = Outcome.objects.filter(intent__flow__in=flows).select_related("intent")
     rows = {str(row.pk): row for row in outcomes}
     entries = _entries(flows, Kind.OUTCOME_RECORDED)
@@ -334,7 +320,6 @@ def _compare_results(found: Found, flows: Mapping[UUID, Entries], kept: _Payload
     _extra(found, flows, ((row.intent.flow_id, name) for name, row in rows.items()), "outcome")
     received = StepReceipt.objects.filter(intent__flow__in=flows).select_related("intent")
     steps = {(str(row.intent_id), row.step, row.direction): row for row in received}
-    records = _follow(flows)
     by_step = itemgetter("intent_id", "step", "direction")
     advanced = _entries(flows, Kind.SAGA_ADVANCED)
     for entry, step in found.rows_of(advanced, steps, by_step, "the receipt of step {step}"):

@@ -4,29 +4,32 @@ Those columns decide which call is made, until when, and against which limits. S
 entries, and the row is compared with what comes out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit import canonical
+from audit import canonical, row_checks
 from audit.chain import time_text
 from audit.events import Kind
 from runtime.contracts.policy_kind import RouteAction
-from runtime.contracts.states import AttemptState, Direction, Purpose
+from runtime.contracts.states import (
+    AttemptState,
+    Direction,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    Purpose,
+)
 from runtime.models import Attempt, Intent, Outcome
 
-KINDS = frozenset(
-    {
-        Kind.INTENT_CREATED,
-        Kind.INTENT_RESUMED,
-        Kind.ATTEMPT_STARTED,
-        Kind.ATTEMPT_FINISHED,
-        Kind.ATTEMPT_SETTLED,
-        Kind.SAGA_ADVANCED,
-        Kind.SAGA_DIRTIED,
-        Kind.ROUTE_TAKEN,
-    }
-)
+# What an intent becomes by the outcome that is recorded of it.
+ENDED_BY = {
+    OutcomeStatus.SUCCEEDED: IntentState.DONE,
+    OutcomeStatus.FAILED: IntentState.FAILED,
+    OutcomeStatus.EXPIRED: IntentState.EXPIRED,
+    OutcomeStatus.CANCELLED: IntentState.CANCELLED,
+    OutcomeStatus.COMPENSATED: IntentState.FAILED,
+}
 # Entries of older versions do not say everything: what none has stated is not compared.
 NOT_STATED = None
 _NO_STEP = -1
@@ -42,7 +45,8 @@ class IntentRecord:
     """One intent as its entries describe it: `columns` by name, each in the form that `stored` gives it.
 
     `calls` holds the columns of its attempts by their numbers, as `stored_call` gives them; `finished` the
-    positions that are done, and undone, each with its direction.
+    positions that are done, and undone, each with its direction. `at_rest` is the state of an intent that no
+    worker may take: it has ended, or is with a person; None while it waits for a call or is in one.
     """
 
     request_digest: str
@@ -50,43 +54,31 @@ class IntentRecord:
     columns: dict[str, Any] = field(default_factory=dict)
     calls: dict[int, dict[str, Any]] = field(default_factory=dict)
     finished: set[tuple[int, str]] = field(default_factory=set)
+    at_rest: IntentState | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing follows for it, whatever becomes of its flow."""
+        return self.at_rest in ENDED_BY.values()
 
 
 def follow(records: MutableMapping[str, IntentRecord], kind: str, said: Mapping[str, Any]) -> None:
     """Take the next entry of a flow; `records` holds its intents by their ids."""
-    if kind not in KINDS:
-        return
     if kind == Kind.INTENT_CREATED:
         # The first entry about an intent counts: another one that came later is no second chance.
         records.setdefault(said["intent_id"], _created(said))
-        return
-    record = records.get(said["intent_id"])
-    if record is None:
-        return
-    match Kind(kind):
-        case Kind.INTENT_RESUMED:
-            _resume(record.columns, said)
-        case Kind.ATTEMPT_STARTED:
-            _start(record, said)
-        case Kind.ATTEMPT_FINISHED:
-            _finish(record, said)
-        case Kind.ATTEMPT_SETTLED:
-            for number in said["numbers"]:
-                record.calls.setdefault(number, {}).update(_settled(said))
-        case Kind.SAGA_ADVANCED:
-            _advance(record, said)
-        case Kind.SAGA_DIRTIED:
-            _turn_back(record, said)
-        case _:
-            if said["action"] == RouteAction.FALL_BACK:
-                _move(record, said["to_step"], Direction.FORWARD)
+    elif kind == Kind.FLOW_MOVED:
+        for moved in records.values():
+            _move_flow(moved, said)
+    elif kind in _TAKES and said["intent_id"] in records:
+        _TAKES[Kind(kind)](records[said["intent_id"]], said)
 
 
 def stored(row: Intent) -> dict[str, Any]:
     """The compared columns of a row: a digest for bytes, text for a time."""
     return {
         "valid_until": time_text(row.valid_until),
-        "lifted": _digest(row.lifted),
+        "lifted": row_checks.digest_of(row.lifted),
         "position": row.position,
         "direction": row.direction,
         "purpose": row.purpose,
@@ -140,9 +132,9 @@ def outcome_digest(row: Outcome) -> str:
         canonical.encode(
             {
                 "error_category": row.error_category,
-                "expected": _digest(row.expected),
-                "deviations": _digest(row.deviations),
-                "writes": _digest(row.writes),
+                "expected": row_checks.digest_of(row.expected),
+                "deviations": row_checks.digest_of(row.deviations),
+                "writes": row_checks.digest_of(row.writes),
                 "attempts": row.attempts,
                 "duration_ms": row.duration_ms,
                 "recorded_by": row.recorded_by,
@@ -177,7 +169,30 @@ def _created(said: Mapping[str, Any]) -> IntentRecord:
     )
 
 
-def _resume(columns: dict[str, Any], said: Mapping[str, Any]) -> None:
+def _move_flow(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    """A flow that is escalated has a person asked about what it does; whatever follows ends that."""
+    if record.has_ended:
+        return
+    if said["to_state"] != FlowState.ESCALATED:
+        record.at_rest = None
+    elif record.at_rest is None:
+        record.at_rest = IntentState.WITH_PERSON
+
+
+def _doubt(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = IntentState.IN_DOUBT
+
+
+def _take_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = IntentState.CANCELLED
+
+
+def _end(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = ENDED_BY[OutcomeStatus(said["status"])]
+
+
+def _resume(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    columns = record.columns
     columns["valid_until"] = said.get("valid_until", NOT_STATED)
     if said.get("lifted_digest") is not None or said.get("lifted"):
         columns["lifted"] = said.get("lifted_digest", NOT_STATED)
@@ -206,8 +221,15 @@ def _finish(record: IntentRecord, said: Mapping[str, Any]) -> None:
     call.update(_UNSETTLED if "next_purpose" in said else dict.fromkeys(_UNSETTLED, NOT_STATED))
 
 
-def _settled(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {"effect": said["effect"], "settled_by": said["by"], "contradicts": said["contradicts"] or ""}
+def _settle(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    settled = {"effect": said["effect"], "settled_by": said["by"], "contradicts": said["contradicts"] or ""}
+    for number in said["numbers"]:
+        record.calls.setdefault(number, {}).update(settled)
+
+
+def _take_route(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if said["action"] == RouteAction.FALL_BACK:
+        _move(record, said["to_step"], Direction.FORWARD)
 
 
 def _advance(record: IntentRecord, said: Mapping[str, Any]) -> None:
@@ -237,6 +259,17 @@ def _move(record: IntentRecord, step: str, direction: str) -> None:
     }
 
 
-def _digest(cell: object) -> str:
-    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
-    return canonical.digest(bytes(cell)) if isinstance(cell, bytes | bytearray | memoryview) else ""
+_TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
+    Kind.INTENT_RESUMED: _resume,
+    Kind.INTENT_IN_DOUBT: _doubt,
+    Kind.INTENT_CANCELLED: _take_back,
+    Kind.INTENT_SUPERSEDED: _take_back,
+    Kind.OUTCOME_RECORDED: _end,
+    Kind.ATTEMPT_STARTED: _start,
+    Kind.ATTEMPT_FINISHED: _finish,
+    Kind.ATTEMPT_SETTLED: _settle,
+    Kind.SAGA_ADVANCED: _advance,
+    Kind.SAGA_DIRTIED: _turn_back,
+    Kind.ROUTE_TAKEN: _take_route,
+}
+KINDS = frozenset({Kind.INTENT_CREATED, Kind.FLOW_MOVED, *_TAKES})

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit import canonical, queries
+from audit import canonical, queries, row_checks
 from audit.events import Kind, RowMismatched
+from runtime.contracts.states import IntentState
 from runtime.models import (
     Agent,
     Attempt,
@@ -68,6 +69,11 @@ class OfFlow:
         digest = _NOT_RECORDED if record is None else record.request_digest
         found = compare("intent.requests", str(intent.pk), digest, intent.requests)
         return found or compare_progress(intent, record)
+
+    def state_at_rest(self, intent: Intent) -> IntentState | None:
+        """The state of an intent that no worker may take, by its entries; None where one may."""
+        record = self.intents.get(str(intent.pk))
+        return None if record is None else record.at_rest
 
     def compare_proposal(self, proposal: Proposal) -> Mismatch | None:
         """Whether a proposal is the one that was submitted."""
@@ -128,12 +134,7 @@ def compare_progress(intent: Intent, record: IntentRecord | None) -> Mismatch | 
     for name, recorded, held in intent_records.list_unlike(record, intent):
         if name == "valid_until" and held < recorded:
             continue
-        return Mismatch(
-            row=f"intent.{name}",
-            row_id=str(intent.pk),
-            recorded=canonical.digest(str(recorded).encode()),
-            found=canonical.digest(str(held).encode()),
-        )
+        return unlike(f"intent.{name}", str(intent.pk), recorded, held)
     # Before its first call there is nothing to compare, and most intents are claimed once.
     return (_compare_calls(intent, record) or _compare_finished(intent, record)) if record.calls else None
 
@@ -142,12 +143,8 @@ def _compare_calls(intent: Intent, record: IntentRecord) -> Mismatch | None:
     """Whether its calls came to what was recorded: one in doubt is not settled by a rewritten row."""
     rows = Attempt.objects.filter(intent=intent)
     for number, name, recorded, held in intent_records.list_unlike_calls(record, rows):
-        return Mismatch(
-            row=f"attempt.{name}" if name else "attempt",
-            row_id=f"{intent.pk} attempt {number}",
-            recorded=canonical.digest(str(recorded).encode()),
-            found=canonical.digest(str(held).encode()),
-        )
+        row = f"attempt.{name}" if name else "attempt"
+        return unlike(row, f"{intent.pk} attempt {number}", recorded, held)
     return None
 
 
@@ -158,12 +155,7 @@ def _compare_finished(intent: Intent, record: IntentRecord) -> Mismatch | None:
     held = set(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
     if held == record.finished:
         return None
-    return Mismatch(
-        row="stepreceipt",
-        row_id=str(intent.pk),
-        recorded=canonical.digest(str(sorted(record.finished)).encode()),
-        found=canonical.digest(str(sorted(held)).encode()),
-    )
+    return unlike("stepreceipt", str(intent.pk), sorted(record.finished), sorted(held))
 
 
 def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:
@@ -188,12 +180,7 @@ def compare_target(row: Target, said: Mapping[str, Any] | None) -> Mismatch | No
         )
     for name, recorded, stored in configured_columns(said, row):
         if recorded != stored:
-            return Mismatch(
-                row=f"target.{name}",
-                row_id=row.name,
-                recorded=canonical.digest(str(recorded).encode()),
-                found=canonical.digest(str(stored).encode()),
-            )
+            return unlike(f"target.{name}", row.name, recorded, stored)
     return None
 
 
@@ -228,7 +215,7 @@ _confirmed: set[tuple[Any, ...]] = set()
 
 
 def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: object) -> Mismatch | None:
-    found = _digest(body)
+    found = row_checks.digest_of(body)
     if (*place, found) in _confirmed:
         return None
     tenant, stream, kind, name, version = place
@@ -238,7 +225,7 @@ def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: o
         for _, said in queries.list_payloads(tenant=tenant, stream=stream, kinds=(kind,))
         if said[named] == name and said["version"] == version
     ]
-    mismatch = _unlike(row, f"{name} {version}", recorded[0] if recorded else _NOT_RECORDED, found)
+    mismatch = _compare_digests(row, f"{name} {version}", recorded[0] if recorded else _NOT_RECORDED, found)
     if mismatch is not None:
         return mismatch
     if len(_confirmed) >= _MOST_CONFIRMED:
@@ -249,10 +236,16 @@ def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: o
 
 def compare(row: str, row_id: str, recorded: str, body: object) -> Mismatch | None:
     """Compare a cell's bytes with the digest that an entry holds (empty for none); None where equal."""
-    return _unlike(row, row_id, recorded, _digest(body))
+    return _compare_digests(row, row_id, recorded, row_checks.digest_of(body))
 
 
-def _unlike(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None:
+def unlike(row: str, row_id: str, recorded: object, found: object) -> Mismatch:
+    """Two values of a column that are not bytes, told by the digests of their texts."""
+    told, held = (canonical.digest(str(value).encode()) for value in (recorded, found))
+    return Mismatch(row=row, row_id=row_id, recorded=told, found=held)
+
+
+def _compare_digests(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None:
     if found and recorded == found:
         return None
     return Mismatch(row=row, row_id=row_id, recorded=recorded, found=found)
@@ -260,8 +253,3 @@ def _unlike(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None
 
 def _bytes(cell: object) -> object:
     return bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell
-
-
-def _digest(body: object) -> str:
-    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
-    return canonical.digest(bytes(body)) if isinstance(body, bytes | bytearray | memoryview) else ""

@@ -144,6 +144,35 @@ def test_the_rules_in_force_are_not_those_of_the_verdict_by_the_name_of_its_bund
     assert mismatches(intent.pk) == ["verdict.bundle"]
 
 
+def test_what_has_ended_is_not_called_again_by_its_row(target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    assert attempt(intent_id).status is Status.SUCCEEDED
+    put(intent_id, state=IntentState.PENDING)
+    assert found() == ["intent.state"]
+    again = attempt(intent_id)
+    assert (again.status, again.called, again.outcome) == (Status.ENDED, False, "SUCCEEDED")
+    assert len(target.seen) == 1
+    assert mismatches(intent_id) == ["intent.state"]
+    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert found() == []
+
+
+def test_what_a_person_is_asked_about_is_not_called_by_its_row(target: targets.StandIn) -> None:
+    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    put(intent_id, lifted=FORGED["lifted"])
+    assert attempt(intent_id).detail == "TAMPERED"
+    put(intent_id, lifted=b"[]", state=IntentState.PENDING)
+    assert found() == ["intent.state"]
+    assert attempt(intent_id) == execution.AttemptResult(
+        status=Status.HELD, called=False, detail="WITH_PERSON"
+    )
+    assert target.seen == []
+    assert trade.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
+    assert found() == []
+    factories.decide(Escalation.objects.get(), factories.user(), Action.RESUME)
+    assert attempt(intent_id).status is Status.SUCCEEDED
+
+
 @pytest.fixture
 def doubtful(book: books.Book) -> UUID:
     """An intent whose first call has an unknown result, which a person is asked about."""
@@ -152,6 +181,15 @@ def doubtful(book: books.Book) -> UUID:
     attempt(intent_id)
     assert trade.states(intent_id)[0] is IntentState.IN_DOUBT
     return intent_id
+
+
+def test_a_doubt_is_not_ended_by_the_state_of_its_row(book: books.Book, doubtful: UUID) -> None:
+    called = len(book.calls)
+    put(doubtful, state=IntentState.PENDING)
+    assert found() == ["intent.state"]
+    assert attempt(doubtful).detail == "IN_DOUBT"
+    assert len(book.calls) == called
+    assert trade.states(doubtful) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
 
 
 SETTLED = {"effect": "NOT_HAPPENED", "settled_by": "user:1", "settled_at": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -276,6 +314,28 @@ def test_what_entries_of_older_versions_do_not_say_is_not_compared() -> None:
     )
     assert (advanced["valid_until"], advanced["cause_category"]) == (None, None)
     assert (advanced["position"], advanced["direction"]) == (0, "COMPENSATE")
+
+
+ASKED = ("flow:moved", {"to_state": "ESCALATED"})
+RUNS = ("flow:moved", {"to_state": "EXECUTING"})
+
+
+@pytest.mark.parametrize(
+    ("entries", "at_rest"),
+    [
+        ((), None),
+        ((RUNS,), None),
+        ((RUNS, ASKED), "WITH_PERSON"),
+        ((RUNS, ("intent:in_doubt", {}), ASKED), "IN_DOUBT"),
+        ((RUNS, ("intent:in_doubt", {}), ASKED, RUNS), None),
+        ((ASKED, ("intent:superseded", {}), RUNS), "CANCELLED"),
+        ((("intent:cancelled", {}), ("flow:moved", {"to_state": "ABORTED"})), "CANCELLED"),
+        ((RUNS, ("outcome:recorded", {"status": "COMPENSATED"})), "FAILED"),
+        ((RUNS, ("outcome:recorded", {"status": "SUCCEEDED"}), ASKED), "DONE"),
+    ],
+)
+def test_where_entries_leave_an_intent(entries: Any, at_rest: str | None) -> None:
+    assert record_of(*entries).at_rest == at_rest
 
 
 def test_a_step_that_the_intent_does_not_have_fits_no_row() -> None:

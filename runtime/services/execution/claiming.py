@@ -97,7 +97,8 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     recorded = provenance.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     current = rendering.current(intent)
     refused = (
-        _refuse_tampered(journal, intent, recorded)
+        _refuse_put_back(journal, intent, recorded)
+        or _refuse_tampered(journal, intent, recorded)
         or _refuse_unrecorded(intent, current)
         or _look_at_window_and_agent(journal, intent)
     )
@@ -106,6 +107,17 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     if current is None:
         return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
     return _approach(journal, intent, recorded=recorded, current=current, owner=owner)
+
+
+def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+    """An intent that has ended, or is with a person, is taken by nobody, although its row says PENDING."""
+    state = recorded.state_at_rest(intent)
+    if state is None:
+        return None
+    journal.add(provenance.unlike("intent.state", str(intent.pk), state.value, intent.state).event())
+    endings.take_out(intent, state=state)
+    journal.write()
+    return Refused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
 
 
 def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:

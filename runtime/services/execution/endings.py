@@ -25,14 +25,6 @@ from runtime.services import races
 from runtime.services.execution import rendering, writing
 from runtime.services.journal import Journal
 
-_STATES = {
-    OutcomeStatus.SUCCEEDED: IntentState.DONE,
-    OutcomeStatus.FAILED: IntentState.FAILED,
-    OutcomeStatus.EXPIRED: IntentState.EXPIRED,
-    OutcomeStatus.CANCELLED: IntentState.CANCELLED,
-    OutcomeStatus.COMPENSATED: IntentState.FAILED,
-}
-
 
 def close(
     journal: Journal,
@@ -158,6 +150,11 @@ def extend(intent: Intent, *, next_at: datetime, valid_until: datetime, lifted: 
     )
 
 
+def take_out(intent: Intent, *, state: IntentState) -> None:
+    """Out of the waiting, where its row was put by hand: back to the state that its entries give it."""
+    _change(intent, state=state)
+
+
 def lengthen(intent: Intent, *, valid_until: datetime) -> None:
     """A new end of the window, and nothing else."""
     _change(intent, valid_until=valid_until)
@@ -223,7 +220,7 @@ def _record(
         () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)
     )
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
-    _change(intent, state=_STATES[status], finished_at=journal.at)
+    _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
     outcome = Outcome.objects.create(
         intent=intent,
         status=status,

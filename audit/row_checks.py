@@ -6,7 +6,7 @@ pass, stream by stream, and says which of its rows are not as they were recorded
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from audit.verification import UNREADABLE
 SETTING = "DIR_ROW_CHECKS"
 STREAMS_AT_ONCE = 200
 LONGEST_SHOWN = 80
+_SKEW = timedelta(minutes=1)
 Key = TypeVar("Key")
 Cells = TypeVar("Cells")
 
@@ -57,6 +58,11 @@ class RowCheck(Protocol):
 def all_checks() -> list[RowCheck]:
     """A fresh check of each app that has rows."""
     return [import_string(path)() for path in getattr(settings, SETTING, ())]
+
+
+def is_then(told: datetime, stored: object) -> bool:
+    """Whether a row's time is that of its entry: rows are written a moment before, in one transaction."""
+    return isinstance(stored, datetime) and abs(told - stored) <= _SKEW
 
 
 def digest_of(cell: object) -> str:

@@ -236,7 +236,7 @@ def settled(payload: Mapping[str, Any]) -> str:
     )
     by = {"receipt": "a receipt", "probe": "the target's answer when asked"}.get(payload["by"], payload["by"])
     calls = "The call of attempt" if len(payload["numbers"]) == 1 else "The call of attempts"
-    return f"{calls} {which} {became}, by {by}."
+    return f"{calls} {which} {became}, according to {by}."
 
 
 def question_closed(payload: Mapping[str, Any]) -> str:

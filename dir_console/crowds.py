@@ -24,7 +24,7 @@ class Crowd:
             CrowdedError: at once, where the line is full.
         """
         if not self._line.acquire(blocking=False):
-            raise CrowdedError("Nothing was looked at. Try again in a moment.")
+            raise CrowdedError("No password was checked. Try again in a moment.")
         try:
             with self._places:
                 yield

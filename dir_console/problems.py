@@ -174,7 +174,7 @@ class ProblemMiddleware:
         if isinstance(error, BUSY_ERRORS):
             return busy_page(request, error)
         if isinstance(error, CrowdedError):
-            context = {"status": 503, "title": "Too many people sign in at once", "detail": str(error)}
+            context = {"status": 503, "title": "Too many sign-ins at once", "detail": str(error)}
             return _soon(render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE))
         return None
 

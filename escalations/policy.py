@@ -232,8 +232,8 @@ def _contradicted(action: Action, situation: Situation) -> Denied | None:
     if action not in FORWARD or not situation.is_contradicted:
         return None
     why = (
-        "A receipt shows that the earlier call took effect, against what was stated. State on the list of "
-        "calls in doubt what became of it, or abort."
+        "A receipt shows that the earlier call took effect, although a person stated that it did not. State "
+        "again, on the list of calls in doubt, what became of it, or abort."
     )
     return Denied("EFFECT_CONTRADICTED", why, 409)
 

@@ -30,7 +30,7 @@ from runtime.services.journal import Journal
 # The word for it in `escalation:refused`; no button of an open escalation has it.
 STATE_EFFECT = "STATE_EFFECT"
 TAMPERED = (
-    "What is stored of this case is not what the ledger recorded, so it is no ground for a statement. "
+    "What is stored of this case is not what the ledger recorded, so nobody can state anything from it. "
     "Have the database examined."
 )
 

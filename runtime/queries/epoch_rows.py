@@ -4,7 +4,6 @@ A row that says that nothing was restored would let an old backup run on without
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 from audit import row_checks
@@ -14,8 +13,6 @@ from audit.row_checks import Entry, Found
 from runtime.models import Epoch
 
 FIRST = 1  # made with the tables, so that no entry is about it
-# A row is written a moment before its entry.
-SKEW = timedelta(minutes=1)
 
 
 class EpochRowCheck(row_checks.LastingRows):
@@ -27,7 +24,6 @@ class EpochRowCheck(row_checks.LastingRows):
     )
 
     def __init__(self) -> None:
-        super().__init__()
         self._entries: list[Entry] = []
 
     def take(self, entry: Entry) -> None:
@@ -88,7 +84,7 @@ def _compare(found: Found, row: Epoch, columns: Columns) -> None:
         stored = getattr(row, name)
         if name in columns:
             entry, at = columns[name]
-            if not _is_then(at, stored):
+            if not row_checks.is_then(at, stored):
                 found.same(entry, f"epoch.{name}", at, stored)
         elif name != "began_at" and stored is not None:
             found.without_entry("", "system", f"{name} of the epoch {row.number}")
@@ -99,7 +95,3 @@ def _compare(found: Found, row: Epoch, columns: Columns) -> None:
     entry, digest = columns["missing"]
     if digest is not None:
         found.bytes(entry, "epoch.missing", digest, row.missing)
-
-
-def _is_then(told: datetime, stored: datetime | None) -> bool:
-    return stored is not None and abs(told - stored) <= SKEW

@@ -6,7 +6,7 @@ Both bind people for days after a change (`kernel.separation`), so a forged or m
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from audit import row_checks
@@ -18,8 +18,6 @@ _OF_PEOPLE = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEAC
 _OF_OWNERS = frozenset(
     {Kind.AGENT_OWNER_CHANGE_ASKED, Kind.AGENT_OWNER_CHANGED, Kind.AGENT_OWNER_CHANGE_DROPPED}
 )
-# A row and its entry are of one transaction, and older ones read the clock once for each.
-SKEW = timedelta(minutes=1)
 Row = Mapping[str, Any]
 
 
@@ -159,7 +157,7 @@ def _compare_each(
     left = list(told)
     without: list[Row] = []
     for row in rows:
-        same = next((one for one in left if _is_then(one.began.at, row[began])), None)
+        same = next((one for one in left if row_checks.is_then(one.began.at, row[began])), None)
         if same is None:
             without.append(row)
             continue
@@ -177,10 +175,6 @@ def _compare_each(
 def _compare_columns(found: Found, told: _Told, row: Row, what: str) -> None:
     for name, (entry, value) in told.columns.items():
         stored = row[name]
-        if isinstance(value, datetime) and _is_then(value, stored):
+        if isinstance(value, datetime) and row_checks.is_then(value, stored):
             continue
         found.same(entry, f"{what}: {name}", value, stored)
-
-
-def _is_then(told: datetime, stored: object) -> bool:
-    return isinstance(stored, datetime) and abs(told - stored) <= SKEW

@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import Q
-
 from runtime.contracts.states import AgentStatus
 from runtime.kernel import separation
 from runtime.models import Agent, OwnerChange
@@ -17,10 +15,7 @@ def get_asked(*, agent: Agent) -> OwnerChange | None:
 
 def list_owned(*, tenant: str, owner: str) -> list[str]:
     """The agents that somebody owns, or is about to own: a change that waits counts too. Not retired ones."""
-    agents = Agent.objects.of(tenant).exclude(status=AgentStatus.RETIRED)
-    asked = OwnerChange.objects.filter(owner_after=owner, agreed_at=None, dropped_at=None).values("agent")
-    mine = agents.filter(Q(owner=owner) | Q(pk__in=asked))
-    return list(mine.order_by("agent_id").values_list("agent_id", flat=True))
+    return list_owned_by(tenant=tenant, owners=[owner])[owner]
 
 
 def list_owned_by(*, tenant: str, owners: Collection[str]) -> dict[str, list[str]]:

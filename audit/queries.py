@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from audit import canonical
+from audit import canonical, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
@@ -61,6 +61,12 @@ def list_dated(
     return found
 
 
+def list_acts(*, tenant: str, stream: str, kinds: Collection[Kind]) -> list[tuple[str, dict[str, Any]]]:
+    """Who did it and the payload of the entries of these kinds in one stream, oldest first."""
+    rows = _bodies(_of_stream(tenant, stream, kinds))
+    return [(str(body.get("actor", "")), body["payload"]) for _, body in rows]
+
+
 def readable(rows: QuerySet[LedgerEntry]) -> list[tuple[Kind, dict[str, Any]]]:
     """Kind and payload of the entries whose bytes can be read, oldest first.
 
@@ -78,6 +84,15 @@ def _bodies(rows: QuerySet[LedgerEntry]) -> Iterator[tuple[Kind, dict[str, Any]]
             continue
         if isinstance(payload, dict):
             yield Kind(kind), body
+
+
+def is_committed(*, tenant: str, commitment: str, body: object) -> bool:
+    """Whether a cell holds the bytes behind a commitment; where they were erased, nobody can say: True."""
+    row = Payload.objects.filter(tenant=tenant, commitment=commitment).values_list("salt").first()
+    if row is None or not isinstance(body, bytes | bytearray | memoryview):
+        return False
+    (salt,) = row
+    return salt is None or chain.commitment(bytes(salt), bytes(body)) == commitment
 
 
 def list_texts(*, tenant: str, commitments: Collection[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ninja.errors import ValidationError as NinjaValidationError
 from dir_console.crowds import CrowdedError
 from runtime.api import envelopes, refusals
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.queries.recorded import TamperedError
 from runtime.services import races
 
 log = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ class ProblemMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Bad bodies and bugs under /api/; pages keep Django's own error pages, but for a busy database."""
+        """Bad bodies and bugs under /api/; pages keep Django's own error pages for the rest."""
         if request.path.startswith(API_PREFIX):
             return respond(for_exception(error))
         if isinstance(error, BUSY_ERRORS):
@@ -176,6 +177,9 @@ class ProblemMiddleware:
         if isinstance(error, CrowdedError):
             context = {"status": 503, "title": "Too many sign-ins at once", "detail": str(error)}
             return _soon(render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE))
+        if isinstance(error, TamperedError):
+            log.error("a page was to show rows that are not what was recorded: %s", error)
+            return render(request, "tampered.html", {"found": error.found}, status=HTTPStatus.CONFLICT)
         return None
 
 

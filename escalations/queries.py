@@ -1,5 +1,6 @@
 """Reads of escalations for the queue, the decision page and the frame of every page."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from audit import canonical
 from audit import queries as ledger_queries
 from audit.events import Kind
+from audit.verification import UNREADABLE
 from escalations import contracts
 from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
@@ -192,9 +194,16 @@ def get_intent(*, escalation: Escalation, proposal_id: str | None) -> Intent | N
 
 
 def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:
-    """The facts as they are now, path to value; the page compares them with the frozen ones."""
+    """The facts as they are now, path to value; the page compares them with the frozen ones.
+
+    One whose bytes cannot be read is left out, as if nobody knew it.
+    """
     rows = Fact.objects.of(tenant).filter(path__in=paths).values_list("path", "value")
-    return {path: canonical.decode(bytes(value)) for path, value in rows}
+    found: dict[str, Any] = {}
+    for path, value in rows:
+        with contextlib.suppress(*UNREADABLE):
+            found[path] = canonical.decode(bytes(value))
+    return found
 
 
 def _open(*, tenant: str, wanted: Filter) -> QuerySet[Escalation]:

@@ -24,9 +24,10 @@ from runtime.contracts.states import Direction, Effect
 from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
-from runtime.models import Proposal
+from runtime.models import Intent, Proposal
 from runtime.queries import clock
 from runtime.queries import facts as fact_queries
+from runtime.queries import recorded as provenance
 from runtime.queries.epochs import RECOVERY
 from runtime.services import epochs
 from runtime.views import params, proposals
@@ -279,10 +280,18 @@ def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, An
         "decision_badge": words.badge(presenters.RESOLUTIONS, decision.action),
         "effect_badge": presenters.EFFECT_BADGES.get(statement.get("effect", "")),
         "in_force": statement.get("revision_in_force"),
-        "ran": None if ran is None else proposals.intent_shown(ran),
+        **_ran(ran),
         "statement_digest": canonical.digest(bytes(decision.statement)),
         "signature": bytes(decision.signature).hex(),
     }
+
+
+def _ran(intent: Intent | None) -> dict[str, Any]:
+    """What ran after a decision; where it is not as recorded, only that."""
+    if intent is None:
+        return {"ran": None}
+    wrong = provenance.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
+    return {"ran": None, "untrusted_ran": wrong} if wrong else {"ran": proposals.intent_shown(intent)}
 
 
 def _form(

@@ -46,7 +46,8 @@ class IntentRecord:
 
     `calls` holds the columns of its attempts by their numbers, as `stored_call` gives them; `finished` the
     positions that are done, and undone, each with its direction. `at_rest` is the state of an intent that no
-    worker may take: it has ended, or is with a person; None while it waits for a call or is in one.
+    worker may take: it has ended, or is with a person; None while it waits for a call or is in one. `outcome`
+    is what the entry about its outcome says, empty while there is none.
     """
 
     request_digest: str
@@ -55,6 +56,7 @@ class IntentRecord:
     calls: dict[int, dict[str, Any]] = field(default_factory=dict)
     finished: set[tuple[int, str]] = field(default_factory=set)
     at_rest: IntentState | None = None
+    outcome: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_ended(self) -> bool:
@@ -189,6 +191,7 @@ def _take_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
 
 def _end(record: IntentRecord, said: Mapping[str, Any]) -> None:
     record.at_rest = ENDED_BY[OutcomeStatus(said["status"])]
+    record.outcome = said
 
 
 def _resume(record: IntentRecord, said: Mapping[str, Any]) -> None:

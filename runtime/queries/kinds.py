@@ -8,7 +8,7 @@ from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import KindState
 from runtime.kernel.rules import kind_linter
 from runtime.models import Pack, PolicyKind, Resource
-from runtime.queries import facts, places
+from runtime.queries import facts, places, recorded
 
 MOST_VERSIONS = 200
 MOST_PACKS = 50
@@ -83,6 +83,10 @@ def list_refusable(*, tenant: str) -> Sequence[Refusable]:
     """The kinds in force that today's linter would refuse; those that are not evaluated come first."""
     found = []
     for row in PolicyKind.objects.of(tenant).filter(active=True).order_by("kind"):
+        if recorded.compare_kind(row) is not None:
+            # The gate refuses it too: nobody knows what it would evaluate.
+            found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=True))
+            continue
         wrong = list_wrong(row)
         if wrong:
             found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=is_unsafe(wrong)))

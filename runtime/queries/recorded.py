@@ -5,7 +5,7 @@ comes from the entry, which is found by its stream and the ids in its payload: n
 entry is, and rows of every age can be compared.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,15 @@ from runtime.contracts.states import IntentState
 from runtime.models import (
     Agent,
     Attempt,
+    Flow,
     Guard,
     Intent,
     Manifest,
+    Outcome,
     PolicyKind,
     Proposal,
+    Review,
+    Snapshot,
     StepReceipt,
     Target,
     Verdict,
@@ -47,17 +51,76 @@ class Mismatch:
         )
 
 
+class TamperedError(Exception):
+    """A page was to show rows that are not what was recorded: it names them instead."""
+
+    def __init__(self, found: Sequence[Mismatch]) -> None:
+        super().__init__(", ".join(f"{item.row} {item.row_id}" for item in found))
+        self.found = found
+
+
+def require(*compared: Mismatch | None) -> None:
+    """For a page that has nothing to show without these rows.
+
+    Raises:
+        TamperedError: where one of them is not what was recorded.
+    """
+    found = [item for item in compared if item is not None]
+    if found:
+        raise TamperedError(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OfFlow:
     """What a flow's entries hold: digests of each proposal and verdict, and its intents, by their ids.
 
-    And by name the last configuration of each target, since a flow may call any of them.
+    And by name the last configuration of each target, since a flow may call any of them; `opened` is what its
+    first entry says.
     """
 
     proposals: Mapping[str, str] = field(default_factory=dict)
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     intents: Mapping[str, IntentRecord] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    opened: Mapping[str, Any] = field(default_factory=dict)
+
+    def compare_trigger(self, flow: Flow) -> Mismatch | None:
+        """Whether what the agent gave as the reason of its flow is what was committed to."""
+        return compare_committed(
+            "flow.trigger",
+            str(flow.pk),
+            tenant=flow.tenant,
+            commitment=self.opened.get("trigger_commitment"),
+            body=flow.trigger,
+        )
+
+    def list_unlike(self, intent: Intent) -> list[Mismatch]:
+        """What is not as recorded of an intent, its way and its outcome."""
+        outcome = getattr(intent, "outcome", None)
+        compared = (self.compare_intent(intent), None if outcome is None else self.compare_outcome(outcome))
+        return [mismatch for mismatch in compared if mismatch is not None]
+
+    def compare_outcome(self, outcome: Outcome) -> Mismatch | None:
+        """Whether an outcome and its receipt are those that were recorded."""
+        record = self.intents.get(str(outcome.pk))
+        said = {} if record is None else record.outcome
+        if said.get("status") != outcome.status:
+            return unlike("outcome.status", str(outcome.pk), said.get("status", ""), outcome.status)
+        digest = intent_records.outcome_digest(outcome)
+        # Entries of older versions do not hold the digest.
+        if said.get("outcome_digest") not in (None, digest):
+            return Mismatch(
+                row="outcome", row_id=str(outcome.pk), recorded=said["outcome_digest"], found=digest
+            )
+        if outcome.receipt is None and said["receipt_commitment"] is None:
+            return None
+        return compare_committed(
+            "outcome.receipt",
+            str(outcome.pk),
+            tenant=outcome.intent.tenant,
+            commitment=said["receipt_commitment"],
+            body=outcome.receipt,
+        )
 
     def compare_target(self, target: Target) -> Mismatch | None:
         """Whether a target is where it was configured to be, signed for and trusted as it was then."""
@@ -106,13 +169,16 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
     verdicts: dict[str, Mapping[str, Any]] = {}
     intents: dict[str, IntentRecord] = {}
     targets: dict[str, Mapping[str, Any]] = {}
-    kinds = (Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, *intent_records.KINDS)
+    opened: Mapping[str, Any] = {}
+    kinds = (Kind.FLOW_OPENED, Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN, *intent_records.KINDS)
     entries = queries.list_payloads_and_of_kind(
         tenant=tenant, stream=str(dfid), kinds=kinds, kind=Kind.TARGET_CONFIGURED
     )
     for kind, said in entries:
         # The first entry about a row counts: another one that came later is no second chance.
         match kind:
+            case Kind.FLOW_OPENED:
+                opened = opened or said
             case Kind.PROPOSAL_SUBMITTED:
                 proposals.setdefault(said["proposal_id"], said["proposal_digest"])
             case Kind.VERDICT_GIVEN:
@@ -121,7 +187,7 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
                 targets[said["name"]] = said  # configured anew, it is the last that counts
             case _:
                 intent_records.follow(intents, kind, said)
-    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets)
+    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets, opened=opened)
 
 
 def compare_progress(intent: Intent, record: IntentRecord | None) -> Mismatch | None:
@@ -193,33 +259,75 @@ def compare_guard(row: Guard) -> Mismatch | None:
 
 def compare_configured(row: Target) -> Mismatch | None:
     """Whether a target is what was configured last, in one query; of a claim see `of_flow`."""
-    said = queries.list_payloads_of_kind(tenant=row.tenant, kind=Kind.TARGET_CONFIGURED)
-    last = [payload for _, payload in said if payload["name"] == row.name]
-    return compare_target(row, last[-1] if last else None)
+    return compare_target(row, list_configured(tenant=row.tenant).get(row.name))
 
 
-def compare_manifest(agent: Agent, row: Manifest) -> Mismatch | None:
-    """Whether a manifest is the one that was activated. Asks the ledger once per process and version."""
-    place = (agent.tenant, f"agent:{agent.agent_id}", Kind.MANIFEST_ACTIVATED, agent.agent_id, row.version)
-    return _compare_activated("manifest.body", place, row.body)
+def list_configured(*, tenant: str) -> Mapping[str, Mapping[str, Any]]:
+    """By name what the last entry about each target says."""
+    said = queries.list_payloads_of_kind(tenant=tenant, kind=Kind.TARGET_CONFIGURED)
+    return {payload["name"]: payload for _, payload in said}
 
 
-def compare_kind(row: PolicyKind) -> Mismatch | None:
-    """Whether a policy kind is the one that was activated. Asks the ledger once per process and version."""
-    place = (row.tenant, "system", Kind.KIND_ACTIVATED, row.kind, row.version)
-    return _compare_activated("policykind.body", place, row.body)
+def compare_manifest(agent: Agent, row: Manifest, *, by: Kind = Kind.MANIFEST_ACTIVATED) -> Mismatch | None:
+    """Whether a manifest is the one that was activated. Asks the ledger once per process and version.
+
+    A draft has an entry of another kind: `by` MANIFEST_REGISTERED.
+    """
+    place = (agent.tenant, f"agent:{agent.agent_id}", by, agent.agent_id, row.version)
+    return _compare_version("manifest.body", place, "agent_id", row.body)
+
+
+def compare_kind(row: PolicyKind, *, by: Kind = Kind.KIND_ACTIVATED) -> Mismatch | None:
+    """Whether a policy kind is the one that was activated. Asks the ledger once per process and version.
+
+    A draft has an entry of another kind: `by` KIND_REGISTERED.
+    """
+    place = (row.tenant, "system", by, row.kind, row.version)
+    return _compare_version("policykind.body", place, "policy_kind", row.body)
+
+
+def compare_drafted_manifest(agent: Agent, row: Manifest) -> Mismatch | None:
+    """Whether a manifest is what its author saved, and by whom: asked before it is activated."""
+    return compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) or _compare_author(
+        "manifest.created_by",
+        (agent.tenant, f"agent:{agent.agent_id}", Kind.MANIFEST_REGISTERED, agent.agent_id, row.version),
+        "agent_id",
+        row.created_by,
+    )
+
+
+def compare_drafted_kind(row: PolicyKind) -> Mismatch | None:
+    """Whether a kind is what its author saved, and by whom: asked before it is activated."""
+    return compare_kind(row, by=Kind.KIND_REGISTERED) or _compare_author(
+        "policykind.created_by",
+        (row.tenant, "system", Kind.KIND_REGISTERED, row.kind, row.version),
+        "policy_kind",
+        row.created_by,
+    )
+
+
+def _compare_author(
+    column: str, place: tuple[str, str, Kind, str, str], named: str, author: str
+) -> Mismatch | None:
+    tenant, stream, kind, name, version = place
+    acts = queries.list_acts(tenant=tenant, stream=stream, kinds=(kind,))
+    authors = [actor for actor, said in acts if said[named] == name and said["version"] == version]
+    if authors[:1] == [author]:
+        return None
+    return unlike(column, f"{name} {version}", authors[0] if authors else "", author)
 
 
 # Entries never change, so what was confirmed once stays confirmed; what was not is asked for again.
 _confirmed: set[tuple[Any, ...]] = set()
 
 
-def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: object) -> Mismatch | None:
+def _compare_version(
+    row: str, place: tuple[str, str, Kind, str, str], named: str, body: object
+) -> Mismatch | None:
     found = row_checks.digest_of(body)
     if (*place, found) in _confirmed:
         return None
     tenant, stream, kind, name, version = place
-    named = "agent_id" if kind is Kind.MANIFEST_ACTIVATED else "policy_kind"
     recorded = [
         said["digest"]
         for _, said in queries.list_payloads(tenant=tenant, stream=stream, kinds=(kind,))
@@ -237,6 +345,38 @@ def _compare_activated(row: str, place: tuple[str, str, Kind, str, str], body: o
 def compare(row: str, row_id: str, recorded: str, body: object) -> Mismatch | None:
     """Compare a cell's bytes with the digest that an entry holds (empty for none); None where equal."""
     return _compare_digests(row, row_id, recorded, row_checks.digest_of(body))
+
+
+def compare_context(row: Snapshot) -> Mismatch | None:
+    """Whether a context is the one that was given to its agent, in one query."""
+    ref, kinds = row.context_ref, (Kind.CONTEXT_COMPILED,)
+    told = queries.list_payloads(tenant=row.flow.tenant, stream=str(row.flow_id), kinds=kinds)
+    recorded = ref if any(said["context_ref"] == ref for _, said in told) else _NOT_RECORDED
+    return compare("snapshot.body", ref, recorded, row.body)
+
+
+def compare_findings(row: Review) -> Mismatch | None:
+    """Whether what a guard found is what was committed to, in two queries."""
+    kinds = (Kind.REVIEW_FLAGGED,)
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
+    commitments = [said["findings_commitment"] for _, said in told if said["review_id"] == str(row.pk)]
+    return compare_committed(
+        "review.findings",
+        str(row.pk),
+        tenant=row.tenant,
+        commitment=commitments[0] if commitments else None,
+        body=row.findings,
+    )
+
+
+def compare_committed(
+    row: str, row_id: str, *, tenant: str, commitment: str | None, body: object
+) -> Mismatch | None:
+    """Whether a cell holds the bytes behind an entry's commitment, which is None where no entry has one."""
+    if commitment and queries.is_committed(tenant=tenant, commitment=commitment, body=body):
+        return None
+    found = row_checks.digest_of(body)
+    return Mismatch(row=row, row_id=row_id, recorded=commitment or _NOT_RECORDED, found=found)
 
 
 def unlike(row: str, row_id: str, recorded: object, found: object) -> Mismatch:

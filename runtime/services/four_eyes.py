@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 
 from audit.permissions import Role
 from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
 from runtime.kernel import separation
 from runtime.queries import clock, memberships
+from runtime.queries.recorded import Mismatch
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,17 @@ def ask(*, author: str, actor: str, what: str) -> Agreed | Problem:
         return Agreed(solo=True)
     detail = f"You wrote {what}: another admin must activate it.{alone.words}"
     return Problem(status=403, code="SEPARATION_OF_DUTY", detail=detail)
+
+
+def refuse_tampered(mismatch: Mismatch | None) -> Problem | None:
+    """409 for what is not what its author saved: nobody could tell by the page what comes into force."""
+    if mismatch is None:
+        return None
+    detail = (
+        f"{mismatch.row} of {mismatch.row_id} is not what the ledger recorded, so it cannot be activated. "
+        "Run manage.py verify_ledger, and draft a new version."
+    )
+    return Problem(status=409, code=Reason.TAMPERED, detail=detail)
 
 
 @dataclass(frozen=True)

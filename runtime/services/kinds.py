@@ -19,6 +19,7 @@ from runtime.models import PolicyKind
 from runtime.queries import clock, places
 from runtime.queries import kinds as queries
 from runtime.queries import manifests as manifest_queries
+from runtime.queries import recorded as provenance
 from runtime.services import four_eyes, pack_checks, pack_reading, races
 from runtime.services.drafts import Checked, Remark
 
@@ -147,7 +148,11 @@ def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
         case KindState.DISCARDED:
             return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
         case KindState.DRAFT | KindState.SUPERSEDED:
-            return _unfit(row) or four_eyes.ask(author=row.created_by, actor=actor, what=name)
+            return (
+                four_eyes.refuse_tampered(provenance.compare_drafted_kind(row))
+                or _unfit(row)
+                or four_eyes.ask(author=row.created_by, actor=actor, what=name)
+            )
 
 
 def activate(

@@ -18,6 +18,7 @@ from runtime.kernel import versions
 from runtime.models import Agent, Manifest
 from runtime.queries import clock
 from runtime.queries import manifests as queries
+from runtime.queries import recorded as provenance
 from runtime.services import agents, four_eyes, pack_reading, races
 from runtime.services.drafts import Checked, Remark
 
@@ -125,8 +126,10 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed
         case ManifestState.DISCARDED:
             return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
         case ManifestState.DRAFT:
-            return _unfit(agent, row) or four_eyes.ask(
-                author=row.created_by, actor=actor, what=f"version {row.version}"
+            return (
+                four_eyes.refuse_tampered(provenance.compare_drafted_manifest(agent, row))
+                or _unfit(agent, row)
+                or four_eyes.ask(author=row.created_by, actor=actor, what=f"version {row.version}")
             )
 
 

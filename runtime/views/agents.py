@@ -9,13 +9,14 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
+from audit.events import Kind
 from audit.permissions import Role, actor_of, roles_of, signed_in, tenant_of
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
 from runtime.kernel import manifests as arithmetic
 from runtime.kernel import separation
 from runtime.models import Agent, Manifest
-from runtime.queries import clock, sagas
+from runtime.queries import clock, recorded, sagas
 from runtime.queries import manifests as versions
 from runtime.queries import ownership as owners
 from runtime.queries.pages import agents, paging, people
@@ -161,7 +162,7 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
             "state": presenters.badge(
                 presenters.MANIFEST_STATES, versions.state_of(row, active_id=agent.active_manifest_id)
             ),
-            "summary": _summary(before[row.pk], row),
+            "summary": _summary(agent, before[row.pk], row),
             "made_by": presenters.actor_words(row.created_by, names),
             "activated_by": presenters.actor_words(row.activated_by, names),
         }
@@ -169,7 +170,10 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
     ]
 
 
-def _summary(before: Manifest | None, row: Manifest) -> str:
+def _summary(agent: Agent, before: Manifest | None, row: Manifest) -> str:
+    rows = [row] if before is None else [before, row]
+    if any(recorded.compare_manifest(agent, item, by=Kind.MANIFEST_REGISTERED) for item in rows):
+        return "not what was recorded"
     if before is None:
         return "the first one"
     found = arithmetic.diff(versions.contract_of(before), versions.contract_of(row))
@@ -179,6 +183,9 @@ def _summary(before: Manifest | None, row: Manifest) -> str:
 def _manifest(agent: Agent) -> dict[str, Any] | None:
     if agent.active_manifest is None:
         return None
+    wrong = recorded.compare_manifest(agent, agent.active_manifest)
+    if wrong is not None:
+        return {"row": agent.active_manifest, "untrusted": [wrong]}
     body = canonical.decode(bytes(agent.active_manifest.body))
     return {
         "row": agent.active_manifest,

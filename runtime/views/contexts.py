@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from audit import canonical
 from audit.permissions import signed_in, tenant_of
 from runtime.models import Snapshot
+from runtime.queries import recorded
 from runtime.queries.pages import snapshots
 from runtime.views import presenters
 
@@ -18,7 +19,7 @@ from runtime.views import presenters
 @require_safe
 @signed_in
 def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
-    """One snapshot; with `?raw=1` its stored bytes and nothing else."""
+    """One snapshot, where it is what was given; with `?raw=1` its stored bytes and nothing else."""
     snapshot = snapshots.get_snapshot(tenant=tenant_of(request.user), dfid=dfid, context_ref=context_ref)
     if snapshot is None:
         raise Http404
@@ -27,6 +28,7 @@ def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
         answer = HttpResponse(body, content_type="application/json")
         answer["Content-Disposition"] = f'attachment; filename="context-{context_ref[:16]}.json"'
         return answer
+    recorded.require(recorded.compare_context(snapshot))
     return render(request, "runtime/context.html", _shown(snapshot, body))
 
 
@@ -35,8 +37,6 @@ def _shown(snapshot: Snapshot, body: bytes) -> dict[str, Any]:
     return {
         "flow": snapshot.flow,
         "snapshot": snapshot,
-        "digest": canonical.digest(body),
-        "is_whole": canonical.digest(body) == snapshot.context_ref,
         "size": len(body),
         "facts": _facts(content),
         "history": [_event(event) for event in content["recent_history"]],

@@ -12,9 +12,10 @@ from django.views.decorators.http import require_safe
 from audit import canonical, queries
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
-from runtime.models import Flow, Intent
-from runtime.queries import children, clock, sagas
+from runtime.models import Flow, Intent, Proposal
+from runtime.queries import children, clock, recorded, sagas
 from runtime.queries.pages import flows, paging, people, reviews
+from runtime.queries.recorded import OfFlow
 from runtime.views import presenters, proposals, reading, review_words, strip, timeline, walks
 
 FULL_ID = 36
@@ -89,13 +90,11 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     }
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
+    known = recorded.of_flow(tenant=flow.tenant, dfid=dfid)
     context |= _family(flow) | {
-        "proposals": [
-            proposals.shown(proposal, people.names_of([proposal.author]))
-            for proposal in flows.list_proposals(dfid=dfid)
-        ],
-        "intents": [_intent(intent) for intent in flows.list_intents(dfid=dfid)],
-        "trigger": presenters.pretty(canonical.decode(bytes(flow.trigger))),
+        "proposals": [_proposal(proposal, known) for proposal in flows.list_proposals(dfid=dfid)],
+        "intents": [_intent(intent, known) for intent in flows.list_intents(dfid=dfid)],
+        **_trigger(flow, known),
     }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
@@ -149,10 +148,31 @@ def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.Line]:
     )
 
 
-def _intent(intent: Intent) -> tuple[proposals.IntentShown, list[walks.Row]]:
+def _trigger(flow: Flow, known: OfFlow) -> dict[str, Any]:
+    wrong = known.compare_trigger(flow)
+    if wrong is not None:
+        return {"untrusted_trigger": [wrong]}
+    return {"trigger": presenters.pretty(canonical.decode(bytes(flow.trigger)))}
+
+
+def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
+    """A proposal with its verdict; what is not as recorded of either is named in their place."""
+    verdict = getattr(proposal, "verdict", None)
+    compared = [known.compare_proposal(proposal), None if verdict is None else known.compare_verdict(verdict)]
+    wrong = [mismatch for mismatch in compared if mismatch is not None]
+    if wrong:
+        return {"untrusted": wrong}
+    return {"shown": proposals.shown(proposal, people.names_of([proposal.author]))}
+
+
+def _intent(intent: Intent, known: OfFlow) -> dict[str, Any]:
+    """An intent with its steps and its outcome; what is not as recorded of them is named in their place."""
+    wrong = known.list_unlike(intent)
+    if wrong:
+        return {"untrusted": wrong}
     steps = sagas.list_steps(intent)
     names = people.names_of([step.recorded_by for step in steps])
-    return proposals.intent_shown(intent), walks.of_intent(steps, names=names)
+    return {"shown": proposals.intent_shown(intent), "steps": walks.of_intent(steps, names=names)}
 
 
 def _head(flow: Flow) -> dict[str, Any]:

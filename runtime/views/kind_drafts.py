@@ -49,6 +49,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
     base = queries.get_version(tenant=tenant, kind=kind, version=wanted)
     if base is None:
         raise Http404
+    pages.require(base)
     latest = versions.highest(names)
     following = base.version if latest is None else versions.next_minor(latest)
     document = queries.contract_of(base).model_copy(update={"version": following})

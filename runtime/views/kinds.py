@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
+from audit.events import Kind
 from audit.permissions import Role, actor_of, roles_of, signed_in, tenant_of
 from runtime.contracts import recorded
 from runtime.contracts.policy_kind import PolicyKind as KindContract
@@ -17,6 +18,7 @@ from runtime.kernel import kinds as arithmetic
 from runtime.kernel.gate.case import Rules
 from runtime.models import PolicyKind
 from runtime.queries import kinds as queries
+from runtime.queries import recorded as provenance
 from runtime.queries import rejudging
 from runtime.queries.pages import agents, people
 from runtime.services import kinds
@@ -31,7 +33,7 @@ def index(request: HttpRequest) -> HttpResponse:
     drafts, packs = queries.list_drafts(tenant=tenant), queries.list_packs(tenant=tenant)
     names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
     context = {
-        "rows": [_summary(row) for row in agents.list_kinds(tenant=tenant)],
+        "rows": [_listed(row) for row in agents.list_kinds(tenant=tenant)],
         "drafts": [{"row": row, "by": presenters.actor_words(row.created_by, names)} for row in drafts],
         "packs": [{"row": row, "by": presenters.actor_words(row.loaded_by, names)} for row in packs],
         "is_admin": Role.ADMIN in roles_of(request.user),
@@ -51,6 +53,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             raise Http404
         row = versions[0]
     active = next((version for version in versions if version.active), None)
+    require(row, _compared(row, active, versions))
     contract, wrong = queries.contract_of(row), queries.list_wrong(row)
     context = (
         _summary(row)
@@ -62,6 +65,11 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
         | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
     )
     return render(request, "runtime/kind.html", context)
+
+
+def require(*rows: PolicyKind | None) -> None:
+    """Go on only with versions that are what their authors saved."""
+    provenance.require(*(provenance.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
 def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
@@ -140,6 +148,12 @@ def _rules(body: dict[str, Any]) -> dict[str, Any]:
         "claims": body.get("claims") or [],
         "raw": presenters.pretty(body),
     }
+
+
+def _listed(row: PolicyKind) -> dict[str, Any]:
+    """One line of the list; of a version that is not what was recorded, its name alone."""
+    wrong = provenance.compare_kind(row, by=Kind.KIND_REGISTERED)
+    return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
 
 
 def _summary(row: PolicyKind) -> dict[str, Any]:

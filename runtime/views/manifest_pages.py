@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from audit import canonical
+from audit.events import Kind
 from audit.permissions import Role, actor_of, require, roles_of, signed_in
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.problem import Problem
@@ -18,7 +19,7 @@ from runtime.kernel import manifests as arithmetic
 from runtime.kernel.gate.case import Rules
 from runtime.models import Agent, Manifest
 from runtime.queries import manifests as versions
-from runtime.queries import rejudging
+from runtime.queries import recorded, rejudging
 from runtime.queries.pages import people
 from runtime.services import manifests
 from runtime.services.drafts import Checked
@@ -35,6 +36,7 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     agent = reading.agent(request, agent_id)
     if agent.status == AgentStatus.RETIRED:
         raise Http404
+    _require(agent, agent.active_manifest)
     if request.method != "POST":
         return _editor(request, agent, text=_next_text(agent, request.GET.get("from", "")), checked=None)
     text = request.POST.get("manifest", "")
@@ -57,6 +59,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     agent = reading.agent(request, agent_id)
     row = _version(agent, version)
     before = versions.list_predecessors(agent=agent, rows=[row])[row.pk]
+    _require(agent, row, before)
     contract = versions.contract_of(row)
     differences = arithmetic.diff(None if before is None else versions.contract_of(before), contract)
     body = canonical.decode(bytes(row.body))
@@ -124,6 +127,13 @@ def _version(agent: Agent, version: str) -> Manifest:
     return row
 
 
+def _require(agent: Agent, *rows: Manifest | None) -> None:
+    """Go on only with versions that are what their authors saved."""
+    recorded.require(
+        *(recorded.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
+    )
+
+
 def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
     """Whether the forms are offered, and the sentence that says why a button is not pressed."""
     is_admin = Role.ADMIN in roles_of(request.user)
@@ -139,6 +149,7 @@ def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str,
 def _next_text(agent: Agent, wanted: str) -> str:
     """The document to begin with: the wanted version's or the active one's, under the next number."""
     base = versions.get_version(agent=agent, version=wanted) if wanted else agent.active_manifest
+    _require(agent, base)
     body = (
         _EMPTY
         if base is None

@@ -7,7 +7,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from audit import canonical
 from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.models import MemoryItem
@@ -49,7 +48,7 @@ def discard(request: HttpRequest, item: int) -> HttpResponse:
 def _shown(row: MemoryItem) -> dict[str, Any]:
     return {
         "row": row,
-        "value": presenters.plain_value(canonical.decode(bytes(row.value))),
+        "value": presenters.stored_value(row.value),
         "agent_id": row.writer.agent_id,
     }
 

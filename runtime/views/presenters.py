@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from audit import canonical
+from audit.verification import UNREADABLE
 from runtime.contracts import reasons, states
 from runtime.kernel import effects
 from runtime.kernel.diffing import Change
@@ -146,6 +147,14 @@ def span(delta: timedelta) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+
+
+def stored_value(cell: object) -> str:
+    """A stored JSON value as people read it, or a sentence where its bytes were changed into none."""
+    try:
+        return plain_value(canonical.decode(bytes(cell)))  # type: ignore[call-overload]
+    except UNREADABLE:
+        return "What is stored cannot be read. Run manage.py verify_ledger."
 
 
 def plain_value(value: Any) -> str:

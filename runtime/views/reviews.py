@@ -10,13 +10,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
 from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.verification import UNREADABLE
 from runtime.contracts.guard import FindingCode, ReviewResult, ReviewState, text
 from runtime.contracts.guard import Guard as GuardContract
 from runtime.contracts.problem import Problem
 from runtime.kernel import effects
 from runtime.kernel.guards import weights
 from runtime.models import Guard, Review
-from runtime.queries import clock
+from runtime.queries import clock, recorded
 from runtime.queries.pages import paging, people
 from runtime.queries.pages import reviews as queries
 from runtime.services import guards, reviews
@@ -143,8 +144,8 @@ def _row(review: Review) -> dict[str, Any]:
         "url": f"{PAGE}{review.pk}/",
         "confidence": text(review.confidence_bps),
         "tone": _tone(review.confidence_bps),
-        "words": found[0]["message"] if found else "",
-        "more": len(found) - 1,
+        "words": found[0]["message"] if found else "What was found cannot be read",
+        "more": max(0, len(found) - 1),
         "kind": review.proposal.policy_kind,
         "result": review_words.RESULTS.get(review.result),
         "stopped": review.agent_suspended,
@@ -152,6 +153,12 @@ def _row(review: Review) -> dict[str, Any]:
 
 
 def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
+    known = recorded.of_flow(tenant=review.tenant, dfid=review.flow_id)
+    recorded.require(
+        known.compare_proposal(review.proposal),
+        known.compare_verdict(review.proposal.verdict),
+        recorded.compare_findings(review),
+    )
     proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
     intent = queries.get_intent(review=review)
     return _row(review) | {
@@ -169,6 +176,14 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
 
 
 def _findings(review: Review) -> list[dict[str, str]]:
+    """What the guard found; nothing where what is stored of it cannot be read."""
+    try:
+        return _read_findings(review)
+    except UNREADABLE:
+        return []
+
+
+def _read_findings(review: Review) -> list[dict[str, str]]:
     return [
         {
             "code": item["code"],
@@ -192,15 +207,17 @@ def _tone(basis_points: int) -> str:
 
 def _rating(rating: queries.Rating) -> dict[str, Any]:
     guard = rating.guard
-    contract = GuardContract.from_bytes(bytes(guard.body))
+    wrong = recorded.compare_guard(guard)
+    contract = GuardContract.from_bytes(bytes(guard.body)) if wrong is None else None
     judged = rating.confirmed + rating.false_alarms
     return {
         "rating": rating,
         "guard": guard,
-        "does": review_words.GUARD_KINDS[guard.kind],
-        "target": contract.target or "",
-        "kinds": ", ".join(contract.policy_kinds) or "every kind",
-        "stops_at": contract.stop_confidence if contract.emergency_stop else "",
+        "does": review_words.GUARD_KINDS.get(guard.kind, guard.kind),
+        "is_whole": contract is not None,
+        "target": contract.target or "" if contract else "",
+        "kinds": ", ".join(contract.policy_kinds) or "every kind" if contract else "",
+        "stops_at": contract.stop_confidence if contract and contract.emergency_stop else "",
         "switched_by": _switched_by(guard),
         "judged": judged,
         "right": f"{rating.confirmed * 100 // judged} %" if judged else "",

@@ -38,6 +38,7 @@ class Shown:
     base_url: str
     moved: bool
     secret_env: str
+    is_whole: bool
     says: list[str]
     circuit: presenters.Badge
     since: Any
@@ -121,7 +122,8 @@ def _shown(found: targets.Found, *, may_close: bool) -> Shown:
         base_url=found.place.base_url,
         moved=found.moved,
         secret_env=found.place.secret_env,
-        says=_says(found.place),
+        is_whole=found.is_whole,
+        says=_says(found.place) if found.is_whole else [],
         circuit=presenters.badge(presenters.CIRCUITS, state),
         since=None if row is None else row.changed_at,
         # Past it, the next call tries; nobody waits for a moment that is over.

@@ -294,7 +294,8 @@ def test_a_question_whose_database_fails_is_tried_again(
         watch.propose(desk)
         monkeypatch.setattr(call_gate, "asking", lose_commit)
         assert watch.run_all() == [GuardRunState.PENDING]
-        assert (GuardRun.objects.get().tries, len(target.seen)) == (1, 1)
+        # It counts as a try; whether the target read it before the connection was dropped, nobody knows.
+        assert GuardRun.objects.get().tries == 1
         monkeypatch.setattr(call_gate, "asking", real)
         monkeypatch.setattr(call_gate, "_share", no_turn)
         with pytest.raises(call_gate.ClosedError, match="DATABASE_BUSY"), call_gate.asking(tenant="default"):

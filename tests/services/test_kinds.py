@@ -259,3 +259,16 @@ def test_what_it_names_may_have_gone_before_it_is_activated(ada: str, alan: str)
 def test_names_that_no_database_can_compare_are_not_there() -> None:
     assert queries.get_version(tenant=factories.TENANT, kind=KIND, version="1\x00") is None
     assert queries.get_version(tenant=factories.TENANT, kind=KIND, version="1.2.0") is not None
+
+
+@pytest.mark.parametrize("column", ["body", "created_by"])
+def test_a_draft_that_was_changed_in_the_database_is_not_activated(ada: str, alan: str, column: str) -> None:
+    """Neither what its author did not write, nor by the author under another name."""
+    row = drafted(ada, version="1.5.0")
+    forged = bytes(row.body).replace(b'"title":"', b'"title":"Not ')
+    columns = {"body": forged, "digest": canonical.digest(forged)} if column == "body" else {column: alan}
+    PolicyKind.objects.filter(pk=row.pk).update(**columns)
+    in_force = PolicyKind.objects.get(active=True).version
+    answer = activate(alan if column == "body" else ada, "1.5.0", in_force)
+    assert refused(answer) == (409, "TAMPERED")
+    assert PolicyKind.objects.get(active=True).version == in_force

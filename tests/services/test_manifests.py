@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
@@ -286,3 +287,16 @@ def test_each_version_has_the_one_in_force_before_it(desk: factories.Desk) -> No
 
     named = {row.version: (old := found[row.pk]) and old.version for row in rows}
     assert named == {"1.4.0": None, "1.5.0": "1.4.0", "1.6.0": "1.4.0", "1.7.0": "1.5.0", never.version: None}
+
+
+@pytest.mark.parametrize("column", ["body", "created_by"])
+def test_a_draft_that_was_changed_in_the_database_is_not_activated(desk: factories.Desk, column: str) -> None:
+    """Neither what its author did not write, nor by the author under another name."""
+    row = drafted(text_of(limits={"max_notional_cents": 111}))
+    if column == "body":
+        forged = bytes(row.body).replace(b":111", b":999")
+        Manifest.objects.filter(pk=row.pk).update(body=forged, digest=canonical.digest(forged))
+    else:
+        Manifest.objects.filter(pk=row.pk).update(created_by="user:2")
+    assert refused(activated(by="user:2" if column == "body" else "user:1")) == (409, "TAMPERED")
+    assert in_force(desk) == "1.4.0"

@@ -2,6 +2,7 @@
 
 import pytest
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from audit import canonical
 from audit.models import LedgerEntry
@@ -10,6 +11,7 @@ from runtime.contracts import guard as contract
 from runtime.models import Flow, Guard, Intent, Review
 from runtime.views import review_words
 from tests import builders, factories
+from tests.adapters import targets
 from tests.architecture import tree
 from tests.services import watch
 from tests.web.test_pages import code_in, sign_in, text_of
@@ -173,10 +175,12 @@ def test_an_emergency_stop_says_what_it_met(state: str, words: str) -> None:
     assert "The agent is retired" in text_of(sign_in(Role.AUDITOR, name="else"), page_of(review))
 
 
-def test_what_a_target_says_is_shown_without_a_reason_of_ours() -> None:
-    review = flagged()
-    found = [{"code": "TARGET_SAYS", "message": "<b>odd</b>", "confidence": "0.7"}]
-    Review.objects.update(findings=canonical.encode(found))
+def test_what_a_target_says_is_shown_without_a_reason_of_ours(settings: Settings) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    said = canonical.encode({"flag": True, "message": "<b>odd</b>", "confidence": "0.7"})
+    with targets.stand_in(targets.answer(200, said)) as judge:
+        factories.configure_target("judge", base_url=judge.base_url)
+        review = flagged(**watch.WEBHOOK)
     page = text_of(sign_in(Role.AUDITOR), page_of(review))
     assert "The target says" in page
     assert "&lt;b&gt;odd&lt;/b&gt;" in page

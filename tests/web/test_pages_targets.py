@@ -8,7 +8,7 @@ from pytest_django.fixtures import Settings
 from audit.models import LedgerEntry
 from audit.permissions import Role
 from runtime.contracts.states import CircuitState, IntentState
-from runtime.models import Circuit, Intent, Target
+from runtime.models import Circuit, Intent
 from runtime.queries import clock
 from tests import factories
 from tests.adapters import targets
@@ -58,7 +58,7 @@ def test_says_what_a_target_is_and_what_waits_for_it() -> None:
 
 def test_says_what_a_target_declares_of_itself() -> None:
     trade.open_desk(base_url="http://127.0.0.1:1")
-    Target.objects.update(honours_keys=True, health="/health")
+    factories.configure_target(honours_keys=True, health="/health")
     trade.add_target("spare", "https://spare.example")
     page = text_of(sign_in(Role.AUDITOR), PAGE)
     for words in (

@@ -103,7 +103,7 @@ def get_entry(*, tenant: str, stream: str, seq: int) -> LedgerEntry | None:
 
 def list_proposals(*, dfid: UUID) -> Sequence[Proposal]:
     """The proposals of a flow with their verdicts, oldest first. At most a handful: attempts are bounded."""
-    rows = Proposal.objects.filter(flow_id=dfid).select_related("verdict").order_by("proposal_id")
+    rows = Proposal.objects.filter(flow_id=dfid).select_related("verdict__bundle").order_by("proposal_id")
     return list(rows[:50])
 
 

@@ -64,7 +64,7 @@ def list_reviewed(*, tenant: str, after: UUID | None) -> paging.Page[Review]:
 
 def get_review(*, tenant: str, review_id: UUID) -> Review | None:
     """The review with everything that its page shows, or None."""
-    return _whole(tenant).select_related("proposal__verdict", "run").filter(pk=review_id).first()
+    return _whole(tenant).select_related("proposal__verdict__bundle", "run").filter(pk=review_id).first()
 
 
 def get_intent(*, review: Review) -> Intent | None:

@@ -8,7 +8,7 @@ from django.db.models import Count
 from audit.models import LedgerEntry
 from runtime.contracts.states import LIVE_INTENTS
 from runtime.models import Circuit, Intent, Target
-from runtime.queries import places
+from runtime.queries import places, recorded
 from runtime.queries.places import Place
 
 PAGE = 200
@@ -16,11 +16,16 @@ PAGE = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A target: `place` is where calls go; `waiting` counts live intents by their state."""
+    """A target: `place` is where calls go; `waiting` counts live intents by their state.
+
+    `is_whole`: its row is what was configured last. Where it is not, nothing is called there, and `place` has
+    its address alone.
+    """
 
     target: Target
     place: Place
     moved: bool
+    is_whole: bool
     circuit: Circuit | None
     waiting: Mapping[str, int]
 
@@ -29,13 +34,16 @@ def list_targets(*, tenant: str) -> Sequence[Found]:
     """Every target by name, at most PAGE."""
     circuits = {row.target: row for row in Circuit.objects.of(tenant)}
     waiting = _waiting(tenant)
+    configured = recorded.list_configured(tenant=tenant)
     found = []
     for row in Target.objects.of(tenant).order_by("name")[:PAGE]:
-        place = places.place_of(row)
+        is_whole = recorded.compare_target(row, configured.get(row.name)) is None
+        place = places.place_of(row) if is_whole else Place(base_url=row.base_url)
         found.append(
             Found(
                 target=row,
                 place=place,
+                is_whole=is_whole,
                 moved=place.base_url != row.base_url,
                 circuit=circuits.get(row.name),
                 waiting=waiting.get(row.name, {}),

@@ -1,0 +1,169 @@
+"""What a page does with stored bytes that are not what was recorded, or cannot be read at all."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from audit.permissions import Role
+from escalations.models import Escalation
+from runtime.models import (
+    Flow,
+    Guard,
+    Intent,
+    Manifest,
+    Outcome,
+    PolicyKind,
+    Proposal,
+    Review,
+    Snapshot,
+    Target,
+    Verdict,
+)
+from runtime.services import execution, memory
+from runtime.services.execution import Status
+from tests import builders, factories
+from tests.adapters import targets
+from tests.browser import scenes
+from tests.services import trade, watch
+from tests.web.test_pages import sign_in
+
+pytestmark = pytest.mark.django_db
+
+# Bytes that are no JSON, and JSON of another form than any that is stored.
+FORGED = (b"\xff{", b"[null]")
+# One bad row among many must not close the list of them.
+LISTS = (
+    "/",
+    "/escalations/",
+    "/escalations/?show=closed",
+    "/escalations/in-doubt/",
+    "/flows/",
+    "/agents/",
+    "/budgets/",
+    "/budgets/reservations/",
+    "/kinds/",
+    "/memory/",
+    "/people/",
+    "/reviews/",
+    "/reviews/?show=reviewed",
+    "/targets/",
+    "/ledger/",
+)
+TAMPERED = "This row does not match the ledger."
+
+
+# Columns of rows that no page shows, or that pages show in tests of their own.
+ELSEWHERE = {"AgentEvent", "EffectStatement", "Question", "StepReceipt"}
+
+
+def binary_columns() -> Iterator[tuple[type[models.Model], str]]:
+    for model in apps.get_models():
+        if model._meta.app_label == "audit" or model.__name__ in ELSEWHERE:
+            continue
+        for field in model._meta.get_fields():
+            if isinstance(field, models.BinaryField):
+                yield model, field.name
+
+
+COLUMNS = [pytest.param(*column, id=f"{column[0].__name__}.{column[1]}") for column in binary_columns()]
+
+
+@pytest.fixture
+def client(settings: Settings) -> Client:
+    """Somebody who sees everything, beside one of each thing that is stored."""
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    scenes.leave_in_doubt()
+    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
+        done = trade.open_desk(base_url=target.base_url).accept()
+        assert execution.attempt(done, owner=trade.OWNER).status is Status.SUCCEEDED
+    watch.configure()
+    scopes = [{"scope": "desk", "access": "READ_WRITE"}]
+    desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes), agent_id="second-trader")
+    memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
+    watch.flagged(desk)
+    assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
+    return sign_in(Role.ADMIN, Role.AUDITOR, Role.OPERATOR)
+
+
+def details() -> list[str]:
+    """A page for each row that has one."""
+    agents = Manifest.objects.values_list("agent__agent_id", "version")
+    kinds = PolicyKind.objects.values_list("kind", "version")
+    contexts = Snapshot.objects.values_list("flow_id", "context_ref")
+    return [
+        *(f"/flows/{dfid}/" for dfid in Flow.objects.values_list("pk", flat=True)),
+        *(f"/flows/{dfid}/contexts/{ref}/" for dfid, ref in contexts),
+        *(f"/escalations/{pk}/" for pk in Escalation.objects.values_list("pk", flat=True)),
+        *(f"/reviews/{pk}/" for pk in Review.objects.values_list("pk", flat=True)),
+        *(f"/agents/{name}/" for name, _ in agents),
+        *(f"/agents/{name}/manifests/{version}/" for name, version in agents),
+        *(f"/kinds/{name}/?version={version}" for name, version in kinds),
+    ]
+
+
+@pytest.mark.parametrize(("model", "column"), COLUMNS)
+def test_no_page_falls_over(client: Client, model: type[models.Model], column: str) -> None:
+    """Each page is shown, or says of which row it cannot be."""
+    paths = [*LISTS, *details()]
+    for forged in FORGED:
+        assert model._default_manager.update(**{column: forged}), "nothing is stored to be forged"
+        for path in paths:
+            answer = client.get(path)
+            assert answer.status_code == 200 or (path not in LISTS and answer.status_code == 409), path
+            assert answer.status_code == 200 or TAMPERED in answer.content.decode(), path
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "page"),
+    [
+        (Proposal, "body", "flow"),
+        (Verdict, "body", "flow"),
+        (Outcome, "receipt", "flow"),
+        (Outcome, "writes", "flow"),
+        (Intent, "requests", "flow"),
+        (Flow, "trigger", "flow"),
+        (Snapshot, "body", "context"),
+        (Proposal, "body", "review"),
+        (Review, "findings", "review"),
+        (Manifest, "body", "agent"),
+        (Manifest, "body", "manifest"),
+        (Manifest, "body", "new-manifest"),
+        (PolicyKind, "body", "kind"),
+        (PolicyKind, "body", "new-kind-version"),
+        (PolicyKind, "body", "kinds"),
+        (PolicyKind, "body", "overview"),
+        (Guard, "body", "reviews"),
+        (Target, "refuses", "targets"),
+    ],
+)
+def test_what_was_changed_is_not_shown_as_if_it_were_recorded(
+    client: Client, model: type[models.Model], column: str, page: str
+) -> None:
+    done = Intent.objects.get(state="DONE")
+    agent = f"/agents/{trade.AGENT}/"
+    path = {
+        "flow": f"/flows/{done.flow_id}/",
+        "context": f"/flows/{done.flow_id}/contexts/{Snapshot.objects.get(flow=done.flow_id).context_ref}/",
+        "review": f"/reviews/{Review.objects.get().pk}/",
+        "agent": agent,
+        "manifest": f"{agent}manifests/1.0.0/",
+        "new-manifest": f"{agent}manifests/new/",
+        "kind": f"/kinds/{trade.KIND}/",
+        "new-kind-version": f"/kinds/{trade.KIND}/new/",
+        "kinds": "/kinds/",
+        "overview": "/",
+        "reviews": "/reviews/",
+        "targets": "/targets/",
+    }[page]
+    words = (TAMPERED, "Not what was recorded", "is not evaluated")
+    before = client.get(path)
+    assert before.status_code == 200
+    assert not any(word in before.content.decode() for word in words)
+    model._default_manager.update(**{column: b'{"forged":1}'})
+    after = client.get(path).content.decode()
+    assert any(word in after for word in words)
+    assert "forged" not in after

@@ -43,11 +43,23 @@ class Entry:
         return Break(self.tenant, self.stream, self.seq, fault, detail)
 
 
+@dataclass(frozen=True, slots=True)
+class NotProved:
+    """Columns of a table that are compared with no entry, or not always, and why; none named: all of them."""
+
+    table: str
+    columns: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.table}{'.' if self.columns else ''}{', '.join(self.columns)}: {self.why}"
+
+
 class RowCheck(Protocol):
     """Sees the entries of its kinds by (tenant, stream, seq), then ends; both give what they found."""
 
     kinds: frozenset[Kind]
-    not_proved: Sequence[str]
+    not_proved: Sequence[NotProved]
 
     @property
     def not_verified(self) -> Sequence[str]: ...
@@ -86,6 +98,16 @@ class Found:
             detail = f"{what} is {_short(stored)}, recorded was {_short(recorded)}"
             self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, detail))
 
+    def then(self, entry: Entry | None, at: Entry, what: str, stored: object) -> None:
+        """Note that a row's time is not that of the entry that made it; None: nothing has made it yet.
+
+        `at` is where the finding stands.
+        """
+        if entry is None:
+            self.same(at, what, None, stored)
+        elif not is_then(entry.at, stored):
+            self.same(entry, what, entry.at, stored)
+
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
         if not digest or digest_of(cell) != digest:
@@ -123,7 +145,7 @@ class FlowRows:
     """The base of checks on rows of flows: compares some hundred flows at a time."""
 
     kinds: frozenset[Kind] = frozenset()
-    not_proved: Sequence[str] = ()
+    not_proved: Sequence[NotProved] = ()
 
     @property
     def not_verified(self) -> Sequence[str]:
@@ -163,7 +185,7 @@ class LastingRows:
     """The base of checks on rows of no flow: what entries say is held, and compared at the end."""
 
     kinds: frozenset[Kind] = frozenset()
-    not_proved: Sequence[str] = ()
+    not_proved: Sequence[NotProved] = ()
 
     @property
     def not_verified(self) -> Sequence[str]:

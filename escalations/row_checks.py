@@ -11,7 +11,7 @@ from audit import canonical, row_checks, signing
 from audit.chain import Break, Fault, time_text
 from audit.events import Kind
 from audit.models import Payload
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
 from escalations import recorded_deadlines
 from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
@@ -35,7 +35,12 @@ class EscalationRowCheck(row_checks.FlowRows):
     # Every flow is opened: one without an escalation in its entries must have none in the tables.
     kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED, *_CLOSED, Kind.EFFECT_STATED})
     not_proved = (
-        "escalations_escalation: who has claimed it, its version, and the words that the queue shows of it",
+        NotProved("escalations_escalation", ("claimed_by", "claimed_until", "version"), "short-lived"),
+        NotProved(
+            "escalations_escalation",
+            ("effect", "proposed_value", "limit"),
+            "the queue shows them from the evidence, which is compared",
+        ),
     )
 
     def __init__(self) -> None:
@@ -72,7 +77,7 @@ def _of_kind(flows: Mapping[UUID, Sequence[Entry]], *kinds: Kind) -> list[Entry]
 
 def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) -> Rows:
     columns = ("pk", "flow_id", "tenant", "family", "reason", "state", "revision", "evidence_hash")
-    further = ("deadline_at", "resolution")
+    further = ("deadline_at", "resolution", "opened_at", "resolved_at", "waiting_until")
     stored = Escalation.objects.filter(flow__in=flows).values_list(*columns, *further)
     rows = {str(row[0]): row for row in stored}
     deadlines: dict[str, Deadline] = {}
@@ -85,8 +90,14 @@ def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) ->
         if name not in rows:
             found.missing(entry, f"the escalation {name}")
             continue
-        _, _, tenant, family, reason, state, revision, evidence_hash, deadline_at, resolution = rows[name]
+        _, dfid, tenant, family, reason, state, revision, evidence_hash, *further_cells = rows[name]
+        deadline_at, resolution, opened_at, resolved_at, waiting_until = further_cells
         end, last = ends.get(name), newest[name]
+        found.same(entry, "escalation.flow", entry.stream, str(dfid))
+        found.then(entry, entry, "escalation.opened_at", opened_at)
+        found.then(end, entry, "escalation.resolved_at", resolved_at)
+        waits = max(deadlines[name].waits.values(), default=None)
+        found.same(last, "escalation.waiting_until", waits, waiting_until)
         found.same(entry, "escalation.family", entry.payload["family"], family)
         found.same(entry, "escalation.reason", entry.payload["reason"], reason)
         found.same(end or entry, "escalation.state", _ENDS[Kind(end.kind)] if end else State.OPEN, state)
@@ -128,7 +139,7 @@ def _compare_about(found: Found, entry: Entry, row: Mapping[str, Any], body: byt
 
 def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
     about = (f"escalation__{name}" for name in _ABOUT)
-    columns = ("escalation_id", "revision", "body", "hash", "why", *about)
+    columns = ("escalation_id", "revision", "body", "hash", "why", "created_at", *about)
     rows = {
         (str(row["escalation_id"]), row["revision"]): row
         for row in Evidence.objects.filter(escalation__flow__in=flows).values(*columns)
@@ -140,6 +151,7 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         found.bytes(entry, "evidence.body", said["evidence_hash"], row["body"])
         found.same(entry, "evidence.hash", said["evidence_hash"], row["hash"])
         found.same(entry, "evidence.why", said.get("why", "opened"), row["why"])
+        found.then(entry, entry, "evidence.created_at", row["created_at"])
         is_whole = row_checks.digest_of(row["body"]) == said["evidence_hash"]
         if is_whole and newest[said["escalation_id"]] is entry:
             _compare_about(found, entry, row, bytes(row["body"]))

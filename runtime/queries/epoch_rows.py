@@ -9,7 +9,7 @@ from typing import Any
 from audit import row_checks
 from audit.chain import Break, Fault
 from audit.events import Kind
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
 from runtime.models import Epoch
 
 FIRST = 1  # made with the tables, so that no entry is about it
@@ -19,8 +19,8 @@ class EpochRowCheck(row_checks.LastingRows):
     """Epochs: that each restore is known, and that each new life was begun by an admin."""
 
     kinds = frozenset({Kind.EPOCH_RESTORED, Kind.EPOCH_BEGUN})
-    not_proved: Sequence[str] = (
-        "runtime_epoch.database_id, began_at: of the first epoch, which begins with the tables",
+    not_proved = (
+        NotProved("runtime_epoch", ("database_id", "began_at"), "the first begins with the tables"),
     )
 
     def __init__(self) -> None:

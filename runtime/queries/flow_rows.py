@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, Model, OuterRef
@@ -12,9 +11,11 @@ from audit import canonical, chain, row_checks
 from audit.chain import Break
 from audit.events import Kind
 from audit.models import Payload
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
+from runtime.contracts.guard import bps
 from runtime.contracts.outcome import Rendered
 from runtime.contracts.states import (
+    ENDED,
     STANDING,
     Effect,
     FlowState,
@@ -62,13 +63,49 @@ class FlowRowCheck(row_checks.FlowRows):
         }
     )
     not_proved = (
-        "runtime_feedback, runtime_agentevent, runtime_answer: what agents were told follows from entries",
-        "runtime_computebudget, runtime_usagereport: counters that agents report",
-        "runtime_guardrun, runtime_circuit, runtime_session, runtime_timer, runtime_inbox: short-lived",
-        "runtime_intent.next_at, failures, leases: the order of work alone",
-        "runtime_attempt: its times, its worker and the words of an error; what became of calls in doubt "
-        "that were settled before each had an entry",
-        "explanations of proposals from before they were committed to",
+        NotProved("runtime_feedback", (), "what agents were told follows from entries"),
+        NotProved("runtime_agentevent", (), "what agents were told follows from entries"),
+        NotProved("runtime_inbox", (), "what agents were told follows from entries"),
+        NotProved("runtime_answer", (), "what agents were answered follows from entries"),
+        NotProved("runtime_computebudget", (), "bounds of a flow, and what its agent says it has used"),
+        NotProved("runtime_usagereport", (), "what agents say they have used"),
+        NotProved("runtime_guardrun", (), "short-lived; what a guard found is in its review"),
+        NotProved("runtime_review", ("run",), "names a row that is short-lived"),
+        NotProved("runtime_circuit", (), "short-lived; what happens to targets has entries of its own"),
+        NotProved("runtime_session", (), "short-lived; a handshake has an entry of its own"),
+        NotProved("runtime_timer", (), "short-lived"),
+        NotProved("runtime_boot", (), "short-lived"),
+        NotProved("runtime_watchround", (), "short-lived"),
+        NotProved(
+            "runtime_flow",
+            ("root", "depth", "delegator", "attempts_used", "attempts_allowed"),
+            "bounds of a flow and of its family, set when it is opened",
+        ),
+        NotProved(
+            "runtime_flow",
+            ("children_opened", "end_told", "version", "feedback_seq", "steps_reported", "updated_at"),
+            "counters of its rows",
+        ),
+        NotProved("runtime_proposal", ("explain",), "of those from before explanations were committed to"),
+        NotProved("runtime_bundle", ("created_at",), "shared by all that was judged by it"),
+        NotProved(
+            "runtime_intent",
+            ("next_at", "failures", "lease_owner", "lease_until"),
+            "the order of work alone",
+        ),
+        NotProved(
+            "runtime_attempt",
+            ("effect", "settled_by", "settled_at", "contradicts"),
+            "of calls in doubt that were settled before each had an entry",
+        ),
+        NotProved(
+            "runtime_attempt", ("lease_owner", "sent_at", "detail"), "who made the call, and in what words"
+        ),
+        NotProved(
+            "runtime_reservation",
+            ("flow", "proposal", "amount", "reason", "lease_until", "reserved_at", "ended_at"),
+            "by flow and resource it is compared what is held and what is used up, not row by row",
+        ),
     )
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[Break]:
@@ -149,7 +186,19 @@ def _extra(
 
 
 def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
-    columns = ("dfid", "state", "reason", "trigger", "agent__agent_id", "parent_id", "tenant")
+    columns = (
+        "dfid",
+        "state",
+        "reason",
+        "trigger",
+        "agent__agent_id",
+        "parent_id",
+        "tenant",
+        "traceparent",
+        "policy_kind",
+        "opened_at",
+        "ended_at",
+    )
     rows = {row[0]: row[1:] for row in Flow.objects.filter(dfid__in=flows).values_list(*columns)}
     for dfid, entries in flows.items():
         if not entries:
@@ -158,7 +207,7 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads)
         if dfid not in rows:
             found.missing(last, "the row of the flow")
             continue
-        state, reason, trigger, agent_id, parent_id, tenant = rows[dfid]
+        state, reason, trigger, agent_id, parent_id, tenant, trace, kind, opened_at, ended_at = rows[dfid]
         moves = [entry for entry in entries if entry.kind == Kind.FLOW_MOVED]
         said = (
             (moves[-1].payload["to_state"], moves[-1].payload["reason"]) if moves else (FlowState.CREATED, "")
@@ -166,16 +215,24 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads)
         found.same(moves[-1] if moves else opened, "flow.state", str(said[0]), state)
         found.same(moves[-1] if moves else opened, "flow.reason", said[1], reason)
         found.same(opened, "flow.tenant", opened.tenant, tenant)
+        found.then(opened, opened, "flow.opened_at", opened_at)
+        end = moves[-1] if moves and moves[-1].payload["to_state"] in ENDED else None
+        found.then(end, moves[-1] if moves else opened, "flow.ended_at", ended_at)
+        asked = [entry for entry in entries if entry.kind == Kind.PROPOSAL_SUBMITTED]
+        told = asked[-1].payload["policy_kind"] if asked else ""
+        found.same(asked[-1] if asked else opened, "flow.policy_kind", told, kind)
         if opened.kind == Kind.FLOW_OPENED:
             found.same(opened, "flow.agent", opened.payload["agent_id"], agent_id)
             parent = None if parent_id is None else str(parent_id)
             found.same(opened, "flow.parent", opened.payload.get("parent_dfid"), parent)
+            found.same(opened, "flow.traceparent", opened.payload.get("traceparent") or "", trace)
             kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
 
 
 def _compare_contexts(found: Found, flows: Mapping[UUID, Entries]) -> None:
-    rows = Snapshot.objects.filter(flow__in=flows).values_list("flow_id", "context_ref", "body")
-    stored = {(dfid, ref): body for dfid, ref, body in rows}
+    columns = ("flow_id", "context_ref", "body", "created_at", "expires_at")
+    rows = Snapshot.objects.filter(flow__in=flows).values_list(*columns)
+    stored = {(dfid, ref): cells for dfid, ref, *cells in rows}
     seen = set()
     for dfid, entry in _of_kind(flows, Kind.CONTEXT_COMPILED):
         ref = entry.payload["context_ref"]
@@ -185,23 +242,35 @@ def _compare_contexts(found: Found, flows: Mapping[UUID, Entries]) -> None:
         if (dfid, ref) not in stored:
             found.missing(entry, f"the context {ref}")
         else:
-            found.bytes(entry, "snapshot.body", ref, stored[dfid, ref])
+            body, created_at, expires_at = stored[dfid, ref]
+            found.bytes(entry, "snapshot.body", ref, body)
+            found.then(entry, entry, "snapshot.created_at", created_at)
+            found.same(entry, "snapshot.expires_at", entry.payload["expires_at"], chain.time_text(expires_at))
     _extra(found, flows, stored.keys() - seen, "context")
 
 
 def _compare_proposals(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
     columns = ("flow_id", "pk", "body", "digest", "author", "policy_kind", "policy_version", "explain")
-    rows = {(str(row[1])): row for row in Proposal.objects.filter(flow__in=flows).values_list(*columns)}
+    further = ("received_at", "valid_until", "agent__agent_id")
+    stored = Proposal.objects.filter(flow__in=flows).values_list(*columns, *further)
+    rows = {str(row[1]): row for row in stored}
+    agents = {str(dfid): entry.payload["agent_id"] for dfid, entry in _of_kind(flows, Kind.FLOW_OPENED)}
     entries = _entries(flows, Kind.PROPOSAL_SUBMITTED)
     for entry, row in found.rows_of(entries, rows, _PROPOSAL, "the proposal {proposal_id}"):
         said = entry.payload
-        _, _, body, digest, author, kind, version, explain = row
+        dfid, _, body, digest, author, kind, version, explain, received_at, valid_until, agent = row
+        found.same(entry, "proposal.flow", entry.stream, str(dfid))
+        found.same(entry, "proposal.agent", agents.get(entry.stream, agent), agent)
+        found.then(entry, entry, "proposal.received_at", received_at)
+        found.same(entry, "proposal.valid_until", said["valid_until"], chain.time_text(valid_until))
         found.bytes(entry, "proposal.body", said["proposal_digest"], body)
         found.same(entry, "proposal.digest", said["proposal_digest"], digest)
         for name, value in (("author", author), ("policy_kind", kind), ("policy_version", version)):
             found.same(entry, f"proposal.{name}", said[name], value)
         if said.get("explain_commitment"):
             kept.compare(found, entry, "proposal.explain", "explain_commitment", canonical.encode(explain))
+        elif "explain_commitment" in said:
+            found.same(entry, "proposal.explain", "", explain)
     _extra(found, flows, ((row[0], name) for name, row in rows.items()), "proposal")
 
 
@@ -215,6 +284,7 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
         "bundle_id",
         "decision",
         "gate_version",
+        "judged_at",
     )
     rows = {
         str(row[1]): row
@@ -223,7 +293,8 @@ def _compare_verdicts(found: Found, flows: Mapping[UUID, Entries]) -> None:
     entries = _entries(flows, Kind.VERDICT_GIVEN)
     for entry, row in found.rows_of(entries, rows, _PROPOSAL, "the verdict on {proposal_id}"):
         said = entry.payload
-        _, _, body, given, digest, bundle, decision, version, bundle_body = row
+        _, _, body, given, digest, bundle, decision, version, judged_at, bundle_body = row
+        found.then(entry, entry, "verdict.judged_at", judged_at)
         found.bytes(entry, "verdict.body", said["verdict_digest"], body)
         found.bytes(entry, "verdict.input", said["input_digest"], given)
         found.bytes(entry, "bundle.body", said["policy_bundle_hash"], bundle_body)
@@ -240,12 +311,16 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
         entry.payload["intent_id"]: entry
         for entry in _entries(flows, *intent_records.KINDS - {Kind.FLOW_MOVED})
     }
+    ends = {entry.payload["intent_id"]: entry for entry in _entries(flows, *intent_records.ENDS)}
     entries = _entries(flows, Kind.INTENT_CREATED)
     for entry, row in found.rows_of(entries, rows, _INTENT, "the intent {intent_id}"):
         said = entry.payload
         found.bytes(entry, "intent.requests", said["request_digest"], row.requests)
         found.same(entry, "intent.proposal", said["proposal_id"], str(row.proposal_id))
         found.same(entry, "intent.tenant", entry.tenant, row.tenant)
+        found.same(entry, "intent.flow", entry.stream, str(row.flow_id))
+        found.then(entry, entry, "intent.created_at", row.created_at)
+        found.then(ends.get(said["intent_id"]), entry, "intent.finished_at", row.finished_at)
         found.same(entry, "intent.steps", len(said["step_ids"]), row.steps)
         record = records[said["intent_id"]]
         for name, recorded, held in intent_records.list_unlike(record, row):
@@ -282,7 +357,10 @@ def _compare_attempts(found: Found, flows: Mapping[UUID, Entries], records: Reco
         said = entry.payload
         key = (said["intent_id"], said["number"])
         last[key] = entry
+        if key in rows and entry.kind == Kind.ATTEMPT_STARTED:
+            found.then(entry, entry, "attempt.started_at", rows[key].started_at)
         if key in rows and entry.kind == Kind.ATTEMPT_FINISHED:
+            found.then(entry, entry, "attempt.finished_at", rows[key].finished_at)
             found.same(
                 entry, "attempt.error_category", said["error_category"] or "", rows[key].error_category
             )
@@ -369,16 +447,31 @@ def _is_given_back(entry: Entry, *, used: int) -> bool:
 
 
 def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: _Payloads) -> None:
-    columns = ("flow_id", "pk", "findings", "result", "note")
-    rows: dict[str, Any] = {
-        str(row[1]): row for row in Review.objects.filter(flow__in=flows).values_list(*columns)
+    rows = {
+        str(row.pk): row for row in Review.objects.filter(flow__in=flows).select_related("guard", "agent")
     }
+    agents = {str(dfid): entry.payload["agent_id"] for dfid, entry in _of_kind(flows, Kind.FLOW_OPENED)}
     closed = {entry.payload["review_id"]: entry for _, entry in _of_kind(flows, Kind.REVIEW_CLOSED)}
     entries = _entries(flows, Kind.REVIEW_FLAGGED)
     for entry, row in found.rows_of(entries, rows, itemgetter("review_id"), "the review {review_id}"):
         said = entry.payload
-        kept.compare(found, entry, "review.findings", "findings_commitment", row[2])
+        kept.compare(found, entry, "review.findings", "findings_commitment", row.findings)
+        about = {
+            "flow": (entry.stream, str(row.flow_id)),
+            "tenant": (entry.tenant, row.tenant),
+            "agent": (agents.get(entry.stream, row.agent.agent_id), row.agent.agent_id),
+            "proposal": (said["proposal_id"], str(row.proposal_id)),
+            "guard": (said["guard_id"], row.guard.guard_id),
+            "confidence_bps": (bps(said["confidence"]), row.confidence_bps),
+            "emergency_stop": (said["emergency_stop"], row.emergency_stop),
+            "agent_suspended": (said.get("agent_suspended", False), row.agent_suspended),
+        }
+        for name, (recorded, stored) in about.items():
+            found.same(entry, f"review.{name}", recorded, stored)
+        found.then(entry, entry, "review.flagged_at", row.flagged_at)
         end = closed.get(said["review_id"])
-        found.same(end or entry, "review.result", end.payload["result"] if end else "", row[3])
-        found.same(end or entry, "review.note", end.payload["note"] if end else "", row[4])
-    _extra(found, flows, ((row[0], name) for name, row in rows.items()), "review")
+        found.same(end or entry, "review.result", end.payload["result"] if end else "", row.result)
+        found.same(end or entry, "review.note", end.payload["note"] if end else "", row.note)
+        found.same(end or entry, "review.reviewed_by", end.actor if end else "", row.reviewed_by)
+        found.then(end, entry, "review.reviewed_at", row.reviewed_at)
+    _extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "review")

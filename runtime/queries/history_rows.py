@@ -11,7 +11,7 @@ from typing import Any
 
 from audit import row_checks
 from audit.events import Kind
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
 from runtime.models import Membership, OwnerChange
 
 _OF_PEOPLE = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED})
@@ -33,8 +33,8 @@ class HistoryRowCheck(row_checks.LastingRows):
     """Memberships of people in groups, and changes of owners of agents."""
 
     kinds = _OF_PEOPLE | _OF_OWNERS
-    not_proved: Sequence[str] = (
-        "runtime_failedsignin: short-lived; what was counted becomes one entry a minute",
+    not_proved = (
+        NotProved("runtime_failedsignin", (), "short-lived; what was counted becomes one entry a minute"),
     )
 
     def __init__(self) -> None:

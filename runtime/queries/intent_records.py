@@ -275,4 +275,5 @@ _TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
     Kind.SAGA_DIRTIED: _turn_back,
     Kind.ROUTE_TAKEN: _take_route,
 }
+ENDS = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED, Kind.OUTCOME_RECORDED)
 KINDS = frozenset({Kind.INTENT_CREATED, Kind.FLOW_MOVED, *_TAKES})

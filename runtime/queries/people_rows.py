@@ -1,6 +1,6 @@
 """The accounts of people against the entries of their streams, for `verify_ledger`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from audit import row_checks
 from audit.events import Kind
 from audit.permissions import Role
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
 
 _KINDS = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED})
 _ROLES = frozenset(role.value for role in Role)
@@ -27,7 +27,7 @@ class PeopleRowCheck(row_checks.LastingRows):
     """Who may sign in, and with which roles: nobody whom no entry has added."""
 
     kinds = _KINDS
-    not_proved: Sequence[str] = ("auth_user: passwords and names; groups that are no roles",)
+    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are no roles"),)
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}

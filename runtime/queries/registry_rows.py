@@ -12,7 +12,7 @@ from django.db.models import Count, Max, Q, Sum
 from audit import canonical, row_checks
 from audit.chain import Break
 from audit.events import Kind
-from audit.row_checks import Entry, Found
+from audit.row_checks import Entry, Found, NotProved
 from runtime.contracts.states import STANDING, AgentStatus, ReservationState
 from runtime.models import (
     Agent,
@@ -71,8 +71,20 @@ class RegistryRowCheck(row_checks.LastingRows):
     """Agents, manifests, kinds, keys, targets, facts, memory, resources, guards and stops."""
 
     kinds = _KINDS
-    not_proved: Sequence[str] = (
-        "runtime_agent: mission at registration, last_seen_at, and why it was locked or stopped",
+    not_proved = (
+        NotProved("runtime_agent", ("mission", "review_on"), "as they were said at the registration"),
+        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "what it was before it was locked"),
+        NotProved("runtime_agent", ("bucket_at",), "a later one gives no tokens that time would not have"),
+        NotProved("runtime_agent", ("last_seen_at", "watched_from"), "written with every call"),
+        NotProved("runtime_key", ("last_used_at",), "written with every call"),
+        NotProved(
+            "runtime_memoryitem", ("expires_at", "current"), "which version of an item agents are given"
+        ),
+        NotProved(
+            "runtime_stop",
+            (),
+            "who stopped and resumed everything is in the entries; whether it is stopped now is compared",
+        ),
     )
 
     def __init__(self) -> None:
@@ -123,9 +135,9 @@ class RegistryRowCheck(row_checks.LastingRows):
             wanted |= Q(tenant=tenant, path=path, version__range=(min(versions), max(versions)))
         rows = FactVersion.objects.filter(wanted) if passed else FactVersion.objects.none()
         stored = {
-            (tenant, path, version): (value, digest, writer)
-            for tenant, path, version, value, digest, writer in rows.values_list(
-                "tenant", "path", "version", "value", "digest", "writer"
+            (tenant, path, version): cells
+            for tenant, path, version, *cells in rows.values_list(
+                "tenant", "path", "version", "value", "digest", "writer", "written_at"
             )
         }
         found = Found()
@@ -138,6 +150,7 @@ class RegistryRowCheck(row_checks.LastingRows):
             found.bytes(entry, "factversion.value", said["digest"], row[0])
             found.same(entry, "factversion.digest", said["digest"], row[1])
             found.same(entry, "factversion.writer", said["writer"], row[2])
+            found.then(entry, entry, "factversion.written_at", row[3])
         return found.breaks
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
@@ -170,7 +183,8 @@ class RegistryRowCheck(row_checks.LastingRows):
 
     def _agents(self, found: Found) -> None:
         columns = ("tenant", "agent_id", "role", "owner", "mission", "review_on", "status", "status_reason")
-        rows = Agent.objects.values(*columns, "stopped_at", "escalation_millitokens", "bucket_at")
+        further = ("stopped_at", "stopped_by", "stop_reason", "created_at")
+        rows = Agent.objects.values(*columns, *further, "escalation_millitokens", "bucket_at")
         named = ((row["tenant"], (row["agent_id"],), row) for row in rows)
         owners, profiles, statuses, stops, buckets = (
             self._of(word) for word in ("owner", "profile", "status", "stopped", "bucket")
@@ -189,12 +203,17 @@ class RegistryRowCheck(row_checks.LastingRows):
                 found.same(status, "agent.status_reason", status.payload["reason"], row["status_reason"])
             stop = stops.get(key)
             is_stopped = stop is not None and stop.kind == Kind.AGENT_STOPPED
-            found.same(stop or entry, "agent is stopped", is_stopped, row["stopped_at"] is not None)
+            stopped = stop if is_stopped else None
+            found.then(stopped, stop or entry, "agent.stopped_at", row["stopped_at"])
+            found.same(stop or entry, "agent.stopped_by", stopped.actor if stopped else "", row["stopped_by"])
+            why = stopped.payload["reason"] if stopped else ""
+            found.same(stop or entry, "agent.stop_reason", why, row["stop_reason"])
+            found.then(entry, entry, "agent.created_at", row["created_at"])
             _compare_bucket(found, buckets.get(key), entry, row)
 
     def _manifests(self, found: Found) -> None:
         rows = Manifest.objects.values(
-            "agent__tenant", "agent__agent_id", "version", "body", "digest", "created_by", *_STATE
+            "agent__tenant", "agent__agent_id", "version", "body", "digest", *_STATE
         )
         named = ((row["agent__tenant"], (row["agent__agent_id"], row["version"]), row) for row in rows)
         ends = self._of("manifest end")
@@ -213,12 +232,13 @@ class RegistryRowCheck(row_checks.LastingRows):
 
     def _kinds(self, found: Found) -> None:
         rows = PolicyKind.objects.values(
-            "tenant", "kind", "version", "body", "digest", "created_by", "active", *_STATE
+            "tenant", "kind", "version", "body", "digest", "title", "risk_tier", "active", *_STATE
         )
         named = [(row["tenant"], (row["kind"], row["version"]), row) for row in rows]
         ends, now = self._of("kind end"), self._of("kind now")
         for entry, row in self._rows(found, "kind", named):
             _compare_version(found, "policykind", entry, row)
+            _compare_copies(found, entry, row)
             end = ends.get((entry.tenant, (row["kind"], row["version"])))
             _compare_state(found, "policykind", entry, end, row)
             last = now.get((entry.tenant, (row["kind"],)))
@@ -229,7 +249,14 @@ class RegistryRowCheck(row_checks.LastingRows):
 
     def _keys(self, found: Found) -> None:
         rows = Key.objects.values(
-            "tenant", "key_id", "agent__agent_id", "feed", "revoked_at", "secret_hash", "fact_prefix"
+            "tenant",
+            "key_id",
+            "agent__agent_id",
+            "feed",
+            "created_at",
+            "revoked_at",
+            "secret_hash",
+            "fact_prefix",
         )
         ends = self._of("key end")
         for entry, row in self._rows(found, "key", ((row["tenant"], (row["key_id"],), row) for row in rows)):
@@ -240,21 +267,29 @@ class RegistryRowCheck(row_checks.LastingRows):
                 found.same(entry, "key.secret_hash", entry.payload["secret_digest"], held)
                 found.same(entry, "key.fact_prefix", entry.payload["fact_prefix"], row["fact_prefix"])
             end = ends.get((row["tenant"], (row["key_id"],)))
-            found.same(end or entry, "key is revoked", end is not None, row["revoked_at"] is not None)
+            found.then(entry, entry, "key.created_at", row["created_at"])
+            found.then(end, entry, "key.revoked_at", row["revoked_at"])
 
     def _deployment(self, found: Found) -> None:
         targets = ((row.tenant, (row.name,), row) for row in Target.objects.all())
         for entry, row in self._rows(found, "target", targets):
             for name, told, stored in recorded.configured_columns(entry.payload, row):
                 found.same(entry, f"target.{name}", told, stored)
-        guards = Guard.objects.values_list("tenant", "guard_id", "body", "digest", "enabled")
+            found.then(entry, entry, "target.configured_at", row.configured_at)
+        guards = Guard.objects.all()
         switches = self._of("guard switch")
-        for entry, row in self._rows(found, "guard", ((r[0], (r[1],), r) for r in guards)):
-            found.bytes(entry, "guard.body", entry.payload["digest"], row[2])
-            found.same(entry, "guard.digest", entry.payload["digest"], row[3])
-            switch = switches.get((row[0], (row[1],)))
+        for entry, row in self._rows(found, "guard", ((r.tenant, (r.guard_id,), r) for r in guards)):
+            found.bytes(entry, "guard.body", entry.payload["digest"], row.body)
+            found.same(entry, "guard.digest", entry.payload["digest"], row.digest)
+            found.same(entry, "guard.kind", entry.payload["guard"], row.kind)
+            found.then(entry, entry, "guard.configured_at", row.configured_at)
+            switch = switches.get((row.tenant, (row.guard_id,)))
             enabled = switch.payload["enabled"] if switch else True
-            found.same(switch or entry, "guard.enabled", enabled, bool(row[4]))
+            found.same(switch or entry, "guard.enabled", enabled, bool(row.enabled))
+            found.same(switch or entry, "guard.switched_by", switch.actor if switch else "", row.switched_by)
+            found.then(switch, entry, "guard.switched_at", row.switched_at)
+            why = switch.payload["reason"] if switch else ""
+            found.same(switch or entry, "guard.switch_reason", why, row.switch_reason)
         stopped = set(Stop.objects.filter(lifted_at__isnull=True).values_list("tenant", flat=True))
         for (tenant, _), entry in self._of("stop").items():
             is_stopped = entry.kind == Kind.SYSTEM_STOPPED
@@ -262,8 +297,9 @@ class RegistryRowCheck(row_checks.LastingRows):
 
     def _world(self, found: Found) -> None:
         facts = dict(self._facts)
-        rows = Fact.objects.values_list("tenant", "path", "version", "value", "digest", "writer")
-        for tenant, path, version, value, digest, writer in rows.iterator(chunk_size=VERSIONS_AT_ONCE):
+        columns = ("tenant", "path", "version", "value", "digest", "writer", "written_at")
+        rows = Fact.objects.values_list(*columns)
+        for tenant, path, version, value, digest, writer, at in rows.iterator(chunk_size=VERSIONS_AT_ONCE):
             entry = facts.pop((tenant, path), None)
             if entry is None:
                 found.without_entry(tenant, "system", f"the fact {path}")
@@ -272,6 +308,7 @@ class RegistryRowCheck(row_checks.LastingRows):
             found.bytes(entry, "fact.value", entry.payload["digest"], value)
             found.same(entry, "fact.digest", entry.payload["digest"], digest)
             found.same(entry, "fact.writer", entry.payload["writer"], writer)
+            found.then(entry, entry, "fact.written_at", at)
         for entry in facts.values():
             found.missing(entry, f"the fact {entry.payload['path']}")
         counted = FactVersion.objects.order_by().values_list("tenant", "path")
@@ -283,7 +320,17 @@ class RegistryRowCheck(row_checks.LastingRows):
 
     def _memory(self, found: Found) -> None:
         rows = MemoryItem.objects.values_list(
-            "tenant", "scope", "key", "version", "value", "digest", "source", "quarantined"
+            "tenant",
+            "scope",
+            "key",
+            "version",
+            "value",
+            "digest",
+            "source",
+            "quarantined",
+            "written_at",
+            "writer__agent_id",
+            "released_by",
         )
         ends = self._of("memory end")
         named = ((row[0], (row[1], row[2], str(row[3])), row) for row in rows)
@@ -294,6 +341,9 @@ class RegistryRowCheck(row_checks.LastingRows):
             end = ends.get((row[0], (row[1], row[2], str(row[3]))))
             held = entry.payload["quarantined"] and end is None
             found.same(end or entry, "memoryitem.quarantined", held, bool(row[7]))
+            found.then(entry, entry, "memoryitem.written_at", row[8])
+            found.same(entry, "memoryitem.writer", entry.actor, f"agent:{row[9]}")
+            found.same(end or entry, "memoryitem.released_by", end.actor if end else "", row[10])
         artifacts = Artifact.objects.values_list(
             "tenant", "agent__agent_id", "digest", "media_type", "size_bytes"
         )
@@ -303,9 +353,10 @@ class RegistryRowCheck(row_checks.LastingRows):
             found.same(entry, "artifact.size_bytes", entry.payload["size_bytes"], row[4])
 
     def _packs(self, found: Found) -> None:
-        rows = Pack.objects.values_list("tenant", "name", "version", "digest")
-        for _ in self._rows(found, "pack", ((row[0], row[1:], row) for row in rows)):
-            pass  # its columns are its name: that there is one is all
+        rows = Pack.objects.values_list("tenant", "name", "version", "digest", "loaded_at", "loaded_by")
+        for entry, row in self._rows(found, "pack", ((row[0], row[1:4], row) for row in rows)):
+            found.then(entry, entry, "pack.loaded_at", row[4])
+            found.same(entry, "pack.loaded_by", entry.actor, row[5])
 
     def _resources(self, found: Found) -> None:
         sums = {
@@ -318,15 +369,34 @@ class RegistryRowCheck(row_checks.LastingRows):
             )
         }
         rows = Resource.objects.values_list(
-            "tenant", "name", "pk", "capacity", "unit", "reserved", "committed"
+            "tenant",
+            "name",
+            "pk",
+            "capacity",
+            "unit",
+            "configured_at",
+            "configured_by",
+            "reserved",
+            "committed",
         )
         for entry, row in self._rows(found, "resource", ((row[0], (row[1],), row) for row in rows)):
             found.same(entry, "resource.capacity", entry.payload["capacity"], row[3])
             found.same(entry, "resource.unit", entry.payload["unit"], row[4])
-            found.same(entry, "resource.reserved and committed", sums.get(row[2], (0, 0)), row[5:])
+            found.then(entry, entry, "resource.configured_at", row[5])
+            found.same(entry, "resource.configured_by", entry.actor, row[6])
+            found.same(entry, "resource.reserved and committed", sums.get(row[2], (0, 0)), row[7:])
 
 
-_STATE = ("activated_at", "activated_by", "discarded_at", "discarded_by", "solo")
+_STATE = (
+    "created_at",
+    "created_by",
+    "activated_at",
+    "activated_by",
+    "discarded_at",
+    "discarded_by",
+    "reason",
+    "solo",
+)
 
 
 def _is_later(entry: Entry, held: Entry) -> bool:
@@ -359,14 +429,28 @@ def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, A
     found.bytes(entry, f"{table}.body", entry.payload["digest"], row["body"])
     found.same(entry, f"{table}.digest", entry.payload["digest"], row["digest"])
     found.same(entry, f"{table}.created_by", entry.actor, row["created_by"])
+    found.then(entry, entry, f"{table}.created_at", row["created_at"])
+
+
+def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+    """The columns of a kind that lists show are copies of its document's."""
+    if row_checks.digest_of(row["body"]) == entry.payload["digest"]:
+        document = canonical.decode(bytes(row["body"]))
+        for name in ("title", "risk_tier"):
+            found.same(entry, f"policykind.{name}", document.get(name, ""), row[name])
 
 
 def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:
-    """Whether a version was ever put in force, or discarded, and by whom."""
+    """Whether a version was ever put in force, or discarded, when, by whom and why."""
     is_discarded = end is not None and end.kind in (Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED)
     activated_by = "" if end is None or is_discarded else end.actor
     found.same(end or entry, f"{table}.activated_by", activated_by, row["activated_by"])
-    found.same(end or entry, f"{table} was activated", bool(activated_by), row["activated_at"] is not None)
-    found.same(end or entry, f"{table} is discarded", is_discarded, row["discarded_at"] is not None)
+    discarded = end if is_discarded else None
+    found.then(None if is_discarded else end, entry, f"{table}.activated_at", row["activated_at"])
+    found.then(discarded, entry, f"{table}.discarded_at", row["discarded_at"])
+    found.same(
+        end or entry, f"{table}.discarded_by", discarded.actor if discarded else "", row["discarded_by"]
+    )
+    found.same(end or entry, f"{table}.reason", end.payload.get("reason", "") if end else "", row["reason"])
     if end is not None and not is_discarded:
         found.same(end, f"{table}.solo", end.payload.get("solo", False), bool(row["solo"]))

@@ -194,7 +194,9 @@ DIR_HEADS = ["runtime.queries.heads.flow_heads"]
 # What compares rows with the entries about them, for verify_ledger.
 DIR_ROW_CHECKS = [
     "runtime.queries.flow_rows.FlowRowCheck",
+    "runtime.queries.execution_rows.ExecutionRowCheck",
     "runtime.queries.registry_rows.RegistryRowCheck",
+    "runtime.queries.world_rows.WorldRowCheck",
     "runtime.queries.people_rows.PeopleRowCheck",
     "runtime.queries.history_rows.HistoryRowCheck",
     "runtime.queries.epoch_rows.EpochRowCheck",

@@ -13,14 +13,11 @@ from typing import Any
 import jsonschema_rs
 
 from audit import canonical
-from runtime.kernel import schema_work
+from runtime.kernel import schema_bounds, schema_work
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MAX_VIOLATIONS = 20
 MAX_SCHEMA_BYTES = 65_536
-# Two branches that each refer two levels on, and so forth, or a schema that refers to itself in two
-# branches, take time without end on a small instance: so references are followed and counted here.
-MAX_EXPANDED = 10_000
 _MAX_LISTED = 10
 _MAX_QUOTED_CHARS = 60
 # Half a megabyte of automaton is far beyond any honest pattern; the default is ten.
@@ -48,7 +45,7 @@ def check_schema(schema: Any) -> tuple[str, ...]:
         return ("the schema is not an object",)
     if schema.get("$schema", DIALECT) != DIALECT:
         return (f"the schema is of another dialect than {DIALECT}",)
-    unbounded = _unbounded(schema) or _too_slow(schema)
+    unbounded = schema_bounds.why_unbounded(schema) or _too_slow(schema)
     if unbounded:
         return (unbounded,)
     try:
@@ -139,24 +136,6 @@ def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
     )
 
 
-class _UnboundedError(Exception):
-    """Carries the sentence out of the recursion."""
-
-
-def _unbounded(document: Mapping[str, Any]) -> str:
-    """Why a schema has no bound on its work, as a sentence; empty when it has one."""
-    known: dict[str, int | None] = {}
-    try:
-        # What nothing refers to is read too: by who lints the schema, and by who shows it.
-        parts = (document, *schema_work.definitions(document))
-        size = max(_expanded(part, document, known) for part in parts)
-    except _UnboundedError as error:
-        return str(error)
-    except RecursionError:
-        return "the schema's references follow each other too far"
-    return f"the schema unfolds to more than {MAX_EXPANDED} parts" if size > MAX_EXPANDED else ""
-
-
 def _too_slow(document: Mapping[str, Any]) -> str:
     """Why a schema takes too long to compile, as a sentence; empty when it does not."""
     work = schema_work.compiling(document)
@@ -167,37 +146,6 @@ def _too_slow(document: Mapping[str, Any]) -> str:
         f"{schema_work.MAX_COMPILING / 1e6:,.0f} ms is the most: leave some out, or write smaller counts, "
         "[A-Za-z] in place of (?i) and of wide classes"
     )
-
-
-def _expanded(schema: Any, document: Mapping[str, Any], known: dict[str, int | None]) -> int:
-    """How many schemas are tried for one value; `known` holds sizes by reference, None while in progress."""
-    if not isinstance(schema, dict):
-        return 1
-    if "$dynamicRef" in schema or ("$id" in schema and schema is not document):
-        # Both move what a reference means, and with it what this walk has seen.
-        raise _UnboundedError(
-            "the schema uses $dynamicRef, or $id below its top; write $ref with #/$defs/name"
-        )
-    size = 1 + sum(_expanded(one, document, known) for one in schema_work.members(schema))
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        if reference in known and known[reference] is None:
-            raise _UnboundedError(f"the schema refers to itself by {_quoted(reference)}")
-        if reference not in known:
-            known[reference] = None
-            known[reference] = _expanded(_target(reference, document), document, known)
-        size += known[reference] or 0
-    return size
-
-
-def _target(reference: str, document: Mapping[str, Any]) -> Any:
-    if reference == "#":
-        raise _UnboundedError('the schema refers to itself by "#"')
-    if not reference.startswith("#/") or "%" in reference:
-        raise _UnboundedError(
-            "a reference cannot be resolved; write references inside the schema, as #/$defs/name"
-        )
-    return schema_work.target(reference, document)
 
 
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:

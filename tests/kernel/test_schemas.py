@@ -162,17 +162,35 @@ def test_a_schema_that_cannot_be_used_is_refused(schema: Any, words: str) -> Non
 
 
 def test_a_schema_that_unfolds_without_end_is_refused() -> None:
-    twice = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
-    schema = {"$ref": "#/$defs/a0", "$defs": {**twice, "a40": {"type": "string"}}}
+    twice = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(20)}
+    schema = {"$ref": "#/$defs/a0", "$defs": {**twice, "a20": {"type": "string"}}}
     assert schemas.check_schema(schema) == ("the schema unfolds to more than 10000 parts",)
-    chain = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(1500)}
-    (found,) = schemas.check_schema({"$ref": "#/$defs/a0", "$defs": {**chain, "a1500": {}}})
-    assert "too far" in found
+
+
+@pytest.mark.parametrize("links", [64, 300, 1500])
+def test_references_that_follow_each_other_too_far_are_refused(links: int) -> None:
+    chain = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(links)}
+    (found,) = schemas.check_schema({"$ref": "#/$defs/a0", "$defs": {**chain, f"a{links}": {}}})
+    assert "follow each other" in found
+
+
+def test_what_was_counted_once_is_no_shorter_for_the_next() -> None:
+    """Each is read before the one that refers to it."""
+    chain = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in reversed(range(300))}
+    (found,) = schemas.check_schema({"$defs": {"a300": {}, **chain}})
+    assert "follow each other" in found
+
+
+def test_references_follow_each_other_some_way() -> None:
+    chain = {f"a{n}": {"items": {"$ref": f"#/$defs/a{n + 1}"}} for n in range(30)}
+    schema = {"$ref": "#/$defs/a0", "$defs": {**chain, "a30": {}}}
+    assert schemas.check_schema(schema) == ()
+    assert schemas.fits(schema, [[[]]])
 
 
 def test_what_only_is_defined_is_bounded_too() -> None:
-    twice = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)}
-    schema = {"$defs": {"top": {"items": {"$ref": "#/$defs/a0"}}, **twice, "a60": {"type": "string"}}}
+    twice = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(25)}
+    schema = {"$defs": {"top": {"items": {"$ref": "#/$defs/a0"}}, **twice, "a25": {"type": "string"}}}
     assert schemas.check_schema(schema) == ("the schema unfolds to more than 10000 parts",)
     began = time.process_time()
     assert schemas.advise(schema) == ()

@@ -264,6 +264,15 @@ def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
     )
 
 
+def send(
+    escalation: Escalation, account: User, wish: Wish, *, who: Person | None = None
+) -> deciding.Decided | Problem:
+    """Post a form as it was filled in, by whoever has just given the password."""
+    return deciding.decide(
+        tenant=TENANT, escalation_id=escalation.pk, person=who or person(account), user=account, wish=wish
+    )
+
+
 def decide(
     escalation: Escalation,
     account: User,
@@ -273,13 +282,7 @@ def decide(
     **fields: Any,
 ) -> deciding.Decided | Problem:
     """Decide, as `account`, what `wish` says."""
-    return deciding.decide(
-        tenant=TENANT,
-        escalation_id=escalation.pk,
-        person=who or person(account),
-        user=account,
-        wish=wish(escalation, action, **fields),
-    )
+    return send(escalation, account, wish(escalation, action, **fields), who=who)
 
 
 def answer(desk: Desk, escalation: Escalation, text: str = "The short average.", **fields: Any) -> Any:

@@ -6,14 +6,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import transaction
 
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deadlines, deciding
-from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.models import Intent, Verdict
 from runtime.queries import clock
@@ -25,17 +23,6 @@ from tests.concurrency import racing
 @pytest.fixture
 def desk(real_db: str) -> factories.Desk:
     return factories.desk()
-
-
-def send(escalation: Escalation, account: User, wish: Wish) -> deciding.Decided | Problem:
-    """Post a form that was filled in before the race."""
-    return deciding.decide(
-        tenant="default",
-        escalation_id=escalation.pk,
-        person=factories.person(account),
-        user=account,
-        wish=wish,
-    )
 
 
 def result(answer: Any) -> str:
@@ -51,7 +38,7 @@ def test_override_against_abort_at_once_has_one_winner(desk: factories.Desk, rep
     people = [factories.user("olivia"), factories.user("mara")]
     wishes = [factories.wish(escalation, action) for action in (Action.OVERRIDE, Action.ABORT)]
     answers = racing.all_at_once(
-        [partial(send, escalation, who, wish) for who, wish in zip(people, wishes, strict=True)]
+        [partial(factories.send, escalation, who, wish) for who, wish in zip(people, wishes, strict=True)]
     )
     refusals = [answer for answer in answers if isinstance(answer, Problem)]
     assert [(one.status, one.code) for one in refusals] == [(409, "ALREADY_DECIDED")]
@@ -64,7 +51,7 @@ def test_one_form_sent_ten_times_at_once_is_one_decision(desk: factories.Desk) -
     escalation = desk.escalate()
     olivia = factories.user("olivia")
     wish = factories.wish(escalation)
-    answers = racing.all_at_once([partial(send, escalation, olivia, wish)] * 10)
+    answers = racing.all_at_once([partial(factories.send, escalation, olivia, wish)] * 10)
     assert Counter(map(result, answers)) == {"OVERRIDE": 1, "ALREADY_DECIDED": 9}
     assert Intent.objects.count() == Decision.objects.count() == 1
 
@@ -77,7 +64,7 @@ def test_a_decision_and_the_sweeper_at_the_deadline_have_one_winner(
     late = escalation.deadline_at + timedelta(milliseconds=1)
     olivia, wish = factories.user("olivia"), factories.wish(escalation)
     monkeypatch.setattr(clock, "now", lambda: late)
-    works: list[Any] = [partial(send, escalation, olivia, wish), deadlines.expire]
+    works: list[Any] = [partial(factories.send, escalation, olivia, wish), deadlines.expire]
     decided, expired = racing.all_at_once(works)
     assert result(decided) == "ALREADY_DECIDED"
     assert expired in {0, 1}
@@ -89,7 +76,7 @@ def test_an_agent_that_withdraws_and_a_person_who_decides_have_one_winner(desk: 
     escalation = desk.escalate()
     olivia, wish = factories.user("olivia"), factories.wish(escalation, Action.ABORT)
     works: list[Any] = [
-        partial(send, escalation, olivia, wish),
+        partial(factories.send, escalation, olivia, wish),
         partial(flows.cancel, agent=desk.again(), dfid=escalation.flow_id, reason=""),
     ]
     decided, cancelled = racing.all_at_once(works)
@@ -115,7 +102,7 @@ def test_a_manifest_changed_beside_an_override_is_under_the_verdict_or_refuses_i
     escalation = desk.escalate()
     shown = escalation.evidence_hash
     olivia, wish = factories.user("olivia"), factories.wish(escalation)
-    works: list[Any] = [partial(send, escalation, olivia, wish), partial(activate, desk)]
+    works: list[Any] = [partial(factories.send, escalation, olivia, wish), partial(activate, desk)]
     decided, activated = racing.all_at_once(works)
     assert activated is None
     if result(decided) == "OVERRIDE":

@@ -10,24 +10,12 @@ from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
 from escalations.services import deciding, drifting, revising
-from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.models import Intent, PolicyKind
 from tests import builders, factories
 from tests.escalations import ground
 
 pytestmark = pytest.mark.django_db
-
-
-def send(escalation: Escalation, account: User, wish: Wish) -> deciding.Decided | Problem:
-    """Post a form as it was captured."""
-    return deciding.decide(
-        tenant="default",
-        escalation_id=escalation.pk,
-        person=factories.person(account),
-        user=account,
-        wish=wish,
-    )
 
 
 def revisions(escalation: Escalation) -> list[str]:
@@ -42,10 +30,10 @@ def test_a_captured_decision_posted_again_is_refused(
 ) -> None:
     escalation = desk.escalate()
     wish = factories.wish(escalation, action)
-    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
     before = ground.state_of(escalation)
     for account in (olivia, factories.user("mallory")):
-        assert ground.refused(send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
+        assert ground.refused(factories.send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
     assert ground.state_of(escalation) == before
     assert Intent.objects.count() == (action is Action.OVERRIDE)
     assert Decision.objects.count() == 1
@@ -73,7 +61,10 @@ def test_a_hash_is_the_one_that_was_shown_and_is_written_as_it_was_shown(
     wish = factories.wish(escalation)
     shown = wish.evidence_hash
     assert shown.upper() != shown
-    assert ground.refused(send(escalation, olivia, replace(wish, evidence_hash=mangle(shown)))) == expected
+    assert (
+        ground.refused(factories.send(escalation, olivia, replace(wish, evidence_hash=mangle(shown))))
+        == expected
+    )
     assert ground.state_of(escalation) == before
     assert ground.recorded(escalation)[-1] == ("escalation:refused", f"user:{olivia.pk}")
 
@@ -81,20 +72,20 @@ def test_a_hash_is_the_one_that_was_shown_and_is_written_as_it_was_shown(
 def test_the_hash_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
     wish = replace(factories.wish(mine), evidence_hash=other.evidence_hash)
-    assert ground.refused(send(mine, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(mine, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert not Decision.objects.exists()
 
 
 def test_the_form_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
-    assert ground.refused(send(mine, olivia, factories.wish(other))) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(mine, olivia, factories.wish(other))) == (409, "EVIDENCE_CHANGED")
 
 
 @pytest.mark.parametrize("version", [0, 2, 4_294_967_295])
 def test_another_version_is_refused(desk: factories.Desk, olivia: User, version: int) -> None:
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation), version=version)
-    assert ground.refused(send(escalation, olivia, wish)) == (409, "VERSION_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "VERSION_CHANGED")
 
 
 @pytest.mark.parametrize("impact", ["HIGH_IMPACT", "", "low_impact"])
@@ -103,7 +94,7 @@ def test_another_impact_than_the_one_shown_is_refused(
 ) -> None:
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation), impact=impact)
-    assert ground.refused(send(escalation, olivia, wish)) == (409, "IMPACT_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "IMPACT_CHANGED")
 
 
 # drift
@@ -115,7 +106,7 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
     escalation = desk.escalate()
     wish = factories.wish(escalation)
     factories.write("price.AAPL", 25_000)
-    answer = send(escalation, olivia, wish)
+    answer = factories.send(escalation, olivia, wish)
     assert ground.refused(answer) == (409, "EVIDENCE_CHANGED")
     assert isinstance(answer, Problem)
     assert "price.AAPL moved" in answer.detail
@@ -130,7 +121,7 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
         for item in Evidence.objects.order_by("revision")
     ]
     assert (first["price.AAPL"], second["price.AAPL"]) == (18_950, 25_000)
-    assert ground.refused(send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
     assert Decision.objects.get().revision == 2
 
@@ -142,7 +133,7 @@ def test_a_price_that_moved_within_its_bounds_lets_the_decision_stand(
     escalation = desk.escalate()
     wish = factories.wish(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
     assert revisions(escalation) == ["opened"]
 
 
@@ -159,7 +150,7 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
     escalation = desk.escalate(params={**builders.PARAMS, "quantity": 10})
     wish = factories.wish(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
     assert revisions(escalation) == ["opened"]
 
 
@@ -168,7 +159,7 @@ def test_a_tick_that_makes_it_weigh_more_is_shown_before_it_is_decided(olivia: U
     escalation = factories.desk(kind=kind).escalate()
     wish = factories.wish(escalation)
     factories.write("price.AAPL", 19_010)
-    assert ground.refused(send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the impact is another"
     assert Escalation.objects.get().impact == "HIGH_IMPACT"
     stale = factories.person(olivia, confirmed_at_ms=None)
@@ -266,7 +257,7 @@ def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
     wish = factories.wish(escalation)
     assert expects(escalation) == [(94, 99)]
     factories.write("position.AAPL", 112)
-    assert ground.refused(send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "position.AAPL moved"
     assert expects(escalation) == [(112, 117)]
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
@@ -286,7 +277,7 @@ def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision
     wish = factories.wish(escalation)
     factories.write("position.AAPL", 96)
     assert drifting.revise_open() == 0
-    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
 
 
 def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(olivia: User) -> None:
@@ -298,7 +289,7 @@ def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(o
     for price in (18_951, 18_960, 18_940):
         factories.write("price.AAPL", price)
         assert drifting.revise_open() == 0
-    assert isinstance(send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
 
 
 def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
@@ -323,7 +314,7 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
     factories.write("price.AAPL", 25_000)
     if is_revised:
         assert drifting.revise_open() == 1
-    assert isinstance(send(escalation, olivia, seen), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
     decision = Decision.objects.get()
     said = canonical.decode(bytes(decision.statement))
     assert (decision.revision, decision.evidence_hash) == (1, seen.evidence_hash)
@@ -339,8 +330,8 @@ def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) 
     factories.write("price.AAPL", 19_010)
     assert drifting.revise_open() == 1
     wrong = replace(seen, impact="HIGH_IMPACT")
-    assert ground.refused(send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
-    assert isinstance(send(escalation, olivia, seen), deciding.Decided)
+    assert ground.refused(factories.send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
+    assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
     assert canonical.decode(bytes(Decision.objects.get().statement))["impact"] == "LOW_IMPACT"
 
 
@@ -351,9 +342,9 @@ def test_an_abort_of_evidence_that_was_never_shown_is_refused(desk: factories.De
         (replace(wish, evidence_hash=other.evidence_hash), "EVIDENCE_CHANGED"),
         (replace(wish, version=2), "VERSION_CHANGED"),
     ):
-        assert ground.refused(send(mine, olivia, made)) == (409, code)
+        assert ground.refused(factories.send(mine, olivia, made)) == (409, code)
     short = replace(wish, evidence_hash=wish.evidence_hash[:-1])
-    assert ground.refused(send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
+    assert ground.refused(factories.send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
     assert not Decision.objects.exists()
 
 

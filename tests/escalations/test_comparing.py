@@ -14,7 +14,6 @@ from audit.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
 from escalations.services import comparing, deciding, drifting, dry_running
-from escalations.services.wishes import Wish
 from runtime.contracts.problem import Problem
 from runtime.models import Intent, Proposal
 from tests import factories
@@ -160,7 +159,7 @@ def test_evidence_that_is_no_evidence_can_be_aborted(desk: factories.Desk, olivi
     escalation = desk.escalate()
     wish = factories.wish(escalation, Action.ABORT)
     put_cell("escalations_evidence", "body", body)
-    assert isinstance(decide(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
     assert Escalation.objects.get().state == "RESOLVED"
 
 
@@ -172,7 +171,7 @@ def test_whatever_the_row_says_it_can_be_aborted(desk: factories.Desk, olivia: U
     wish = factories.wish(escalation, Action.ABORT)
     forged: dict[str, Any] = {column: {"evidence_hash": "0" * 64, "impact": "NONE"}[column]}
     Escalation.objects.update(**forged)
-    assert isinstance(decide(escalation, olivia, replace(wish, **forged)), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, replace(wish, **forged)), deciding.Decided)
     assert Decision.objects.get().evidence_hash == recorded
 
 
@@ -180,7 +179,7 @@ def test_a_hash_that_was_never_shown_aborts_nothing(desk: factories.Desk, olivia
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation, Action.ABORT), evidence_hash="1" * 64)
     Escalation.objects.update(evidence_hash="0" * 64)
-    assert ground.refused(decide(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
 
 
 def test_a_smaller_impact_in_the_row_asks_no_less_of_a_person(desk: factories.Desk, olivia: User) -> None:
@@ -216,16 +215,6 @@ def test_a_signature_that_is_a_text_is_not_shown(desk: factories.Desk, olivia: U
     row = decided(desk, olivia)
     put_cell("escalations_decision", "signature", "abc")
     assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
-
-
-def decide(escalation: Escalation, olivia: User, wish: Wish) -> deciding.Decided | Problem:
-    return deciding.decide(
-        tenant="default",
-        escalation_id=escalation.pk,
-        person=factories.person(olivia),
-        user=olivia,
-        wish=wish,
-    )
 
 
 def put_cell(table: str, column: str, value: Any) -> None:

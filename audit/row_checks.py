@@ -108,6 +108,14 @@ class Found:
         elif not is_then(entry.at, stored):
             self.same(entry, what, entry.at, stored)
 
+    def by_then(self, entry: Entry | None, at: Entry, what: str, stored: object) -> None:
+        """`then` for a row of no flow: where a clock was set back, its time is before that of its entry.
+
+        An entry is never earlier than the one before it in its stream; such a row keeps the clock's time.
+        """
+        if entry is None or not isinstance(stored, datetime) or stored > entry.at:
+            self.then(entry, at, what, stored)
+
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
         if not digest or digest_of(cell) != digest:

@@ -248,6 +248,8 @@ def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: E
     found.same(entry, "question.asked_at", entry.at, row["asked_at"])
     found.same(entry, "question.wait_until", said["until"], time_text(row["wait_until"]))
     answered = end is not None and end.kind == Kind.INFORMATION_ANSWERED
+    for name in () if answered else ("answer", "payload_ref"):
+        found.same(end or entry, f"question.{name}", "", row[name])
     why = "" if end is None else Closing.ANSWERED.value if answered else end.payload["why"]
     found.same(end or entry, "question.closed_why", why, row["closed_why"])
     closed_at = None if end is None else min(end.at, row["wait_until"])

@@ -79,11 +79,11 @@ class RegistryRowCheck(LastEntryRows):
             stop = stops.get(key)
             is_stopped = stop is not None and stop.kind == Kind.AGENT_STOPPED
             stopped = stop if is_stopped else None
-            found.then(stopped, stop or entry, "agent.stopped_at", row["stopped_at"])
+            found.by_then(stopped, stop or entry, "agent.stopped_at", row["stopped_at"])
             found.same(stop or entry, "agent.stopped_by", stopped.actor if stopped else "", row["stopped_by"])
             why = stopped.payload["reason"] if stopped else ""
             found.same(stop or entry, "agent.stop_reason", why, row["stop_reason"])
-            found.then(entry, entry, "agent.created_at", row["created_at"])
+            found.by_then(entry, entry, "agent.created_at", row["created_at"])
             _compare_bucket(found, buckets.get(key), entry, row)
 
     def _manifests(self, found: Found) -> None:
@@ -142,8 +142,8 @@ class RegistryRowCheck(LastEntryRows):
                 found.same(entry, "key.secret_hash", entry.payload["secret_digest"], held)
                 found.same(entry, "key.fact_prefix", entry.payload["fact_prefix"], row["fact_prefix"])
             end = ends.get((row["tenant"], (row["key_id"],)))
-            found.then(entry, entry, "key.created_at", row["created_at"])
-            found.then(end, entry, "key.revoked_at", row["revoked_at"])
+            found.by_then(entry, entry, "key.created_at", row["created_at"])
+            found.by_then(end, entry, "key.revoked_at", row["revoked_at"])
 
 
 _STATE = (
@@ -182,7 +182,7 @@ def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, A
     found.bytes(entry, f"{table}.body", entry.payload["digest"], row["body"])
     found.same(entry, f"{table}.digest", entry.payload["digest"], row["digest"])
     found.same(entry, f"{table}.created_by", entry.actor, row["created_by"])
-    found.then(entry, entry, f"{table}.created_at", row["created_at"])
+    found.by_then(entry, entry, f"{table}.created_at", row["created_at"])
 
 
 def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:

@@ -115,7 +115,7 @@ class WorldRowCheck(LastEntryRows):
             found.bytes(entry, "factversion.value", said["digest"], row[0])
             found.same(entry, "factversion.digest", said["digest"], row[1])
             found.same(entry, "factversion.writer", said["writer"], row[2])
-            found.then(entry, entry, "factversion.written_at", row[3])
+            found.by_then(entry, entry, "factversion.written_at", row[3])
         return found.breaks
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
@@ -133,19 +133,19 @@ class WorldRowCheck(LastEntryRows):
         for entry, row in self.rows(found, "target", targets):
             for name, told, stored in recorded.configured_columns(entry.payload, row):
                 found.same(entry, f"target.{name}", told, stored)
-            found.then(entry, entry, "target.configured_at", row.configured_at)
+            found.by_then(entry, entry, "target.configured_at", row.configured_at)
         guards = Guard.objects.all()
         switches = self.of("guard switch")
         for entry, row in self.rows(found, "guard", ((r.tenant, (r.guard_id,), r) for r in guards)):
             found.bytes(entry, "guard.body", entry.payload["digest"], row.body)
             found.same(entry, "guard.digest", entry.payload["digest"], row.digest)
             found.same(entry, "guard.kind", entry.payload["guard"], row.kind)
-            found.then(entry, entry, "guard.configured_at", row.configured_at)
+            found.by_then(entry, entry, "guard.configured_at", row.configured_at)
             switch = switches.get((row.tenant, (row.guard_id,)))
             enabled = switch.payload["enabled"] if switch else True
             found.same(switch or entry, "guard.enabled", enabled, bool(row.enabled))
             found.same(switch or entry, "guard.switched_by", switch.actor if switch else "", row.switched_by)
-            found.then(switch, entry, "guard.switched_at", row.switched_at)
+            found.by_then(switch, entry, "guard.switched_at", row.switched_at)
             why = switch.payload["reason"] if switch else ""
             found.same(switch or entry, "guard.switch_reason", why, row.switch_reason)
         stopped = set(Stop.objects.filter(lifted_at__isnull=True).values_list("tenant", flat=True))
@@ -166,7 +166,7 @@ class WorldRowCheck(LastEntryRows):
             found.bytes(entry, "fact.value", entry.payload["digest"], value)
             found.same(entry, "fact.digest", entry.payload["digest"], digest)
             found.same(entry, "fact.writer", entry.payload["writer"], writer)
-            found.then(entry, entry, "fact.written_at", at)
+            found.by_then(entry, entry, "fact.written_at", at)
         for entry in facts.values():
             found.missing(entry, f"the fact {entry.payload['path']}")
         counted = FactVersion.objects.order_by().values_list("tenant", "path")
@@ -199,9 +199,10 @@ class WorldRowCheck(LastEntryRows):
             end = ends.get((row[0], (row[1], row[2], str(row[3]))))
             held = entry.payload["quarantined"] and end is None
             found.same(end or entry, "memoryitem.quarantined", held, bool(row[7]))
-            found.then(entry, entry, "memoryitem.written_at", row[8])
+            found.by_then(entry, entry, "memoryitem.written_at", row[8])
             found.same(entry, "memoryitem.writer", entry.actor, f"agent:{row[9]}")
-            found.same(end or entry, "memoryitem.released_by", end.actor if end else "", row[10])
+            if end is None or end.kind == Kind.MEMORY_RELEASED:
+                found.same(end or entry, "memoryitem.released_by", end.actor if end else "", row[10])
         artifacts = Artifact.objects.values_list(
             "tenant", "agent__agent_id", "digest", "media_type", "size_bytes"
         )
@@ -213,7 +214,7 @@ class WorldRowCheck(LastEntryRows):
     def _packs(self, found: Found) -> None:
         rows = Pack.objects.values_list("tenant", "name", "version", "digest", "loaded_at", "loaded_by")
         for entry, row in self.rows(found, "pack", ((row[0], row[1:4], row) for row in rows)):
-            found.then(entry, entry, "pack.loaded_at", row[4])
+            found.by_then(entry, entry, "pack.loaded_at", row[4])
             found.same(entry, "pack.loaded_by", entry.actor, row[5])
 
     def _resources(self, found: Found) -> None:
@@ -240,6 +241,6 @@ class WorldRowCheck(LastEntryRows):
         for entry, row in self.rows(found, "resource", ((row[0], (row[1],), row) for row in rows)):
             found.same(entry, "resource.capacity", entry.payload["capacity"], row[3])
             found.same(entry, "resource.unit", entry.payload["unit"], row[4])
-            found.then(entry, entry, "resource.configured_at", row[5])
+            found.by_then(entry, entry, "resource.configured_at", row[5])
             found.same(entry, "resource.configured_by", entry.actor, row[6])
             found.same(entry, "resource.reserved and committed", sums.get(row[2], (0, 0)), row[7:])

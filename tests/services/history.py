@@ -11,9 +11,9 @@ from audit.permissions import Role
 from escalations.contracts import Action
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent
+from runtime.models import Agent, MemoryItem
 from runtime.queries import ownership as owner_queries
-from runtime.services import agents, credentials, memory, ownership, registration, stops, users
+from runtime.services import agents, contexts, credentials, memory, ownership, registration, stops, users
 from tests import builders, factories
 from tests.services import book, stock, trade, watch
 from tests.services.book import REFUSE, Book
@@ -38,6 +38,9 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
             trade, "PACK", stock.with_claims(trade.PACK).replace("capacity: 100,", "capacity: 1000,")
         )
         buyer = trade.open_desk(base_url=target.base_url)
+    asked_twice = buyer.open()
+    for _ in range(2):
+        _good(contexts.compile_context(agent=buyer.agent, dfid=asked_twice))
     done = buyer.accept()
     book.walk(done)
     target.faults["/ship"] = [REFUSE]
@@ -54,7 +57,10 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _good(factories.decide(aborted, olivia, Action.REQUEST_INFO, justification="Which signals?"))
     _good(factories.answer(desk, aborted))
     _good(factories.decide(aborted, olivia, Action.ABORT))
+    asked = desk.escalate(explain="Nobody has answered yet.")
+    _good(factories.decide(asked, olivia, Action.REQUEST_INFO, justification="Which signals?"))
     _registry(desk)
+    _good(stops.stop_agent(tenant="default", agent_id=trade.AGENT, actor="user:1", reason="drill"))
     return History(
         accepted=trade.flow_of(done).dfid,
         overridden=overridden.flow_id,
@@ -83,10 +89,22 @@ def _other_owner() -> None:
             _good(end(tenant="default", agent_id="analyst", change_pk=change.pk, actor=other))
 
 
-_GRANTS: dict[str, Any] = {"memory_scopes": [{"scope": "desk", "access": "WRITE"}]}
+_GRANTS: dict[str, Any] = {
+    "memory_scopes": [{"scope": "desk", "access": "WRITE"}],
+    "escalations_per_hour": 9,
+}
+
+
+def _quarantine(desk: factories.Desk) -> None:
+    """One item is let in, and one is kept out."""
+    for key, end in (("in", memory.release), ("out", memory.discard)):
+        _good(memory.write(agent=desk.again(), scope="desk", key=key, value=key, source="web:x", ttl_s=None))
+        row = MemoryItem.objects.get(key=key)
+        _good(end(tenant="default", pk=row.pk, actor="user:1"))
 
 
 def _registry(desk: factories.Desk) -> None:
+    _quarantine(desk)
     _good(
         memory.write(
             agent=desk.again(), scope="desk", key="view", value={"trend": "up"}, source="agent:x", ttl_s=None

@@ -144,7 +144,8 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) 
             found.same(opened, "flow.agent", opened.payload["agent_id"], agent_id)
             parent = None if parent_id is None else str(parent_id)
             found.same(opened, "flow.parent", opened.payload.get("parent_dfid"), parent)
-            found.same(opened, "flow.traceparent", opened.payload.get("traceparent") or "", trace)
+            if "traceparent" in opened.payload:  # entries of older versions do not say it
+                found.same(opened, "flow.traceparent", opened.payload["traceparent"] or "", trace)
             kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
 
 
@@ -247,7 +248,7 @@ def _compare_reviews(found: Found, flows: Mapping[UUID, Entries], kept: Payloads
             "guard": (said["guard_id"], row.guard.guard_id),
             "confidence_bps": (bps(said["confidence"]), row.confidence_bps),
             "emergency_stop": (said["emergency_stop"], row.emergency_stop),
-            "agent_suspended": (said.get("agent_suspended", False), row.agent_suspended),
+            "agent_suspended": (said.get("agent_suspended", row.agent_suspended), row.agent_suspended),
         }
         for name, (recorded, stored) in about.items():
             found.same(entry, f"review.{name}", recorded, stored)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from dir_console.demo.client import Client, Verdict
+from dir_console.demo.client import Client, Context, Verdict
 from tests import waiting
 
 ROOT = Path(__file__).parents[2]
@@ -138,10 +138,17 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         stop(process)
 
 
+def _open_market(agent: Client, dfid: str) -> Context | None:
+    context = agent.context(dfid)
+    return context if context.fact("market.state") == "OPEN" else None
+
+
 def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
     """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
     dfid = agent.open_flow(trigger="browser test")
-    context = agent.context(dfid)
+    # The demo's market closes for a moment every five minutes, and then everything is rejected.
+    context = waiting.until(lambda: _open_market(agent, dfid), interval_s=0.5)
+    assert context is not None
     price = int(context.fact(f"price.{symbol}"))
     quantity = max(1, cents // price)
     verdict = agent.propose(

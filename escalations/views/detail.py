@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from audit import canonical
+from audit import canonical, verification
 from audit.permissions import signed_in, tenant_of
 from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
@@ -274,13 +274,15 @@ def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, An
     if wrong:
         return {"decision": None, "untrusted_decision": wrong}
     statement = canonical.decode(bytes(decision.statement))
-    ran = queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id"))
+    # Rows and entries of one moment: what a worker writes meanwhile is no mismatch.
+    with verification.snapshot():
+        ran = _ran(queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id")))
     return {
         "decision": decision,
         "decision_badge": words.badge(presenters.RESOLUTIONS, decision.action),
         "effect_badge": presenters.EFFECT_BADGES.get(statement.get("effect", "")),
         "in_force": statement.get("revision_in_force"),
-        **_ran(ran),
+        **ran,
         "statement_digest": canonical.digest(bytes(decision.statement)),
         "signature": bytes(decision.signature).hex(),
     }

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from audit import canonical, queries
+from audit import canonical, queries, verification
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
 from runtime.models import Flow, Intent, Proposal
@@ -90,12 +90,15 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     }
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
-    known = recorded.of_flow(tenant=flow.tenant, dfid=dfid)
-    context |= _family(flow) | {
-        "proposals": [_proposal(proposal, known) for proposal in flows.list_proposals(dfid=dfid)],
-        "intents": [_intent(intent, known) for intent in flows.list_intents(dfid=dfid)],
-        **_trigger(flow, known),
-    }
+    context |= _family(flow)
+    # Rows and entries of one moment: what a worker writes meanwhile is no mismatch.
+    with verification.snapshot():
+        known = recorded.of_flow(tenant=flow.tenant, dfid=dfid)
+        context |= {
+            "proposals": [_proposal(proposal, known) for proposal in flows.list_proposals(dfid=dfid)],
+            "intents": [_intent(intent, known) for intent in flows.list_intents(dfid=dfid)],
+            **_trigger(flow, known),
+        }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
 

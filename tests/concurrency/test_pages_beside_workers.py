@@ -1,0 +1,52 @@
+"""A page that compares rows with entries, beside a worker that writes both: what moved on is no mismatch."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from pytest_django.fixtures import Settings
+
+from audit.permissions import Role
+from runtime.contracts.states import IntentState
+from runtime.queries import recorded
+from runtime.services import execution
+from tests.adapters import targets
+from tests.services import trade
+from tests.web.test_pages import sign_in, text_of
+
+
+def work_elsewhere(intent_id: UUID) -> None:
+    """Carry the intent out on another connection, and commit, while this one reads."""
+
+    def done() -> None:
+        try:
+            execution.attempt(intent_id, owner=trade.OWNER)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(done).result()
+
+
+def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
+    real_db: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
+        intent_id = trade.open_desk(base_url=target.base_url).accept()
+        client = sign_in(Role.AUDITOR)
+        real, waiting = recorded.of_flow, [intent_id]
+
+        def then_worked(**where: Any) -> recorded.OfFlow:
+            known = real(**where)
+            if waiting:
+                work_elsewhere(waiting.pop())
+            return known
+
+        monkeypatch.setattr("runtime.views.flows.recorded.of_flow", then_worked)
+        page = text_of(client, f"/flows/{trade.flow_of(intent_id).dfid}/")
+    assert waiting == []
+    assert trade.intent(intent_id).state == IntentState.DONE
+    assert "does not match the ledger" not in page

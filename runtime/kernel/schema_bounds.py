@@ -17,7 +17,8 @@ class _UnboundedError(Exception):
 
 
 _TOO_DEEP = (
-    f"the schema goes over {MAX_DEPTH} deep: by schemas within schemas, or references that follow each other"
+    f"the schema is more than {MAX_DEPTH} levels deep, by schemas within schemas "
+    "or by references that follow each other"
 )
 
 

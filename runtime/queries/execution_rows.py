@@ -33,12 +33,14 @@ class ExecutionRowCheck(row_checks.FlowRows):
             "of calls in doubt that were settled before each had an entry",
         ),
         NotProved(
-            "runtime_attempt", ("lease_owner", "sent_at", "detail"), "who made the call, and in what words"
+            "runtime_attempt",
+            ("lease_owner", "sent_at", "detail"),
+            "which worker called, and the words of an error",
         ),
         NotProved(
             "runtime_reservation",
             ("flow", "proposal", "amount", "reason", "lease_until", "reserved_at", "ended_at"),
-            "by flow and resource it is compared what is held and what is used up, not row by row",
+            "compared by flow and resource, what is held and what is used up, and not row by row",
         ),
     )
 

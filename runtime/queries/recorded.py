@@ -273,8 +273,7 @@ def compare_manifest(agent: Agent, row: Manifest, *, by: Kind = Kind.MANIFEST_AC
 
     A draft has an entry of another kind: `by` MANIFEST_REGISTERED.
     """
-    place = (agent.tenant, f"agent:{agent.agent_id}", by, agent.agent_id, row.version)
-    return _compare_version("manifest.body", place, "agent_id", row.body)
+    return _compare_version("manifest.body", _place_of_manifest(agent, row, by), "agent_id", row.body)
 
 
 def compare_kind(row: PolicyKind, *, by: Kind = Kind.KIND_ACTIVATED) -> Mismatch | None:
@@ -282,28 +281,32 @@ def compare_kind(row: PolicyKind, *, by: Kind = Kind.KIND_ACTIVATED) -> Mismatch
 
     A draft has an entry of another kind: `by` KIND_REGISTERED.
     """
-    place = (row.tenant, "system", by, row.kind, row.version)
-    return _compare_version("policykind.body", place, "policy_kind", row.body)
+    return _compare_version("policykind.body", _place_of_kind(row, by), "policy_kind", row.body)
 
 
 def compare_drafted_manifest(agent: Agent, row: Manifest) -> Mismatch | None:
     """Whether a manifest is what its author saved, and by whom: asked before it is activated."""
-    return compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) or _compare_author(
-        "manifest.created_by",
-        (agent.tenant, f"agent:{agent.agent_id}", Kind.MANIFEST_REGISTERED, agent.agent_id, row.version),
-        "agent_id",
-        row.created_by,
-    )
+    drafted = Kind.MANIFEST_REGISTERED
+    place = _place_of_manifest(agent, row, drafted)
+    author = _compare_author("manifest.created_by", place, "agent_id", row.created_by)
+    return compare_manifest(agent, row, by=drafted) or author
 
 
 def compare_drafted_kind(row: PolicyKind) -> Mismatch | None:
     """Whether a kind is what its author saved, and by whom: asked before it is activated."""
-    return compare_kind(row, by=Kind.KIND_REGISTERED) or _compare_author(
-        "policykind.created_by",
-        (row.tenant, "system", Kind.KIND_REGISTERED, row.kind, row.version),
-        "policy_kind",
-        row.created_by,
+    drafted = Kind.KIND_REGISTERED
+    author = _compare_author(
+        "policykind.created_by", _place_of_kind(row, drafted), "policy_kind", row.created_by
     )
+    return compare_kind(row, by=drafted) or author
+
+
+def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return agent.tenant, f"agent:{agent.agent_id}", kind, agent.agent_id, row.version
+
+
+def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return row.tenant, "system", kind, row.kind, row.version
 
 
 def _compare_author(

@@ -1,11 +1,15 @@
 """A finished history with everything in it: what the tamper cases are tried on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from audit.permissions import Role
 from escalations.contracts import Action
@@ -28,6 +32,15 @@ class History:
     modified: UUID
     aborted: UUID
     undone: UUID
+
+
+@contextmanager
+def told() -> Iterator[History]:
+    """One history for all tests of a module; the whole is taken back at the end."""
+    with pytest.MonkeyPatch.context() as patch, book.opened() as target, transaction.atomic():
+        patch.setattr(settings, "DIR_EGRESS_ALLOW", ["127.0.0.1"])
+        yield write(target, patch)
+        transaction.set_rollback(True)
 
 
 def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.conf import settings
 from django.db import DatabaseError, models, transaction
 
 from audit import findings
 from runtime.queries import clock
-from tests.services import book, history
+from tests.services import history
 from tests.services.history import History
 
 # Of these the history has no row: tests/services/test_registration.py, tests/escalations/test_signed_rows.py.
@@ -27,15 +26,8 @@ MODELS = [
 @pytest.fixture(scope="module")
 def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
     """One history for all columns."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        django_db_blocker.unblock(),
-        book.opened() as target,
-        transaction.atomic(),
-    ):
-        patch.setattr(settings, "DIR_EGRESS_ALLOW", ["127.0.0.1"])
-        yield history.write(target, patch)
-        transaction.set_rollback(True)
+    with django_db_blocker.unblock(), history.told() as told:
+        yield told
 
 
 def others(field: Any, held: Any) -> Iterator[Any]:

@@ -6,7 +6,6 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -17,7 +16,7 @@ from audit.models import LedgerEntry, Payload
 from runtime.models import Flow
 from runtime.queries import clock
 from runtime.queries.flow_rows import FlowRowCheck
-from tests.services import book, history, tampering, tampers
+from tests.services import history, tampering, tampers
 from tests.services.history import History
 
 # A PostgreSQL column refuses these.
@@ -27,15 +26,8 @@ TYPED = frozenset(name for name in tampers.CASES if name.startswith("cell of ano
 @pytest.fixture(scope="module")
 def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
     """One history for all cases; each is taken back after it, and the whole at the end."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        django_db_blocker.unblock(),
-        book.opened() as target,
-        transaction.atomic(),
-    ):
-        patch.setattr(settings, "DIR_EGRESS_ALLOW", ["127.0.0.1"])
-        yield history.write(target, patch)
-        transaction.set_rollback(True)
+    with django_db_blocker.unblock(), history.told() as told:
+        yield told
 
 
 @pytest.fixture

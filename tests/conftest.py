@@ -16,6 +16,8 @@ from django.conf import settings
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 
+from tests.support import databases
+
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
 hypothesis.settings.register_profile("gate", derandomize=True)
 hypothesis.settings.register_profile("long", max_examples=2_000)
@@ -25,6 +27,9 @@ if os.environ.get("CI"):
 # Test runs beside each other share one Redis: none may hear the hints of another.
 if not settings.EMBEDDED:
     settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = f"test-{os.getpid()}"
+
+# A real hash takes a tenth of a second each time, on purpose. Servers that tests start use the real one.
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
@@ -38,13 +43,19 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "r
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `once` what need not run again on another database (`.ci/run` runs it on one)."""
+    """Mark as `once` what need not run again on another database; bring what takes longest to the front.
+
+    A file's tests run on one worker (`--dist loadfile`), so that what they share is made once. A long file
+    that began last would leave the other worker idle.
+    """
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         asked = set(getattr(item, "fixturenames", ()))
         asks = item.get_closest_marker("django_db") or DATABASE_FIXTURES & asked
         if folder in DATABASES_OF_THEIR_OWN and not asks:
             item.add_marker("once")
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +75,14 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The databases of tests come and go: no mark of one may be compared with another."""
     monkeypatch.setattr(settings, "DIR_MARK", "")
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with every migration applied, for servers of the test's own: a copy starts at once."""
+    here = tmp_path_factory.getbasetemp()
+    # The workers of a run have folders of their own in one that they share.
+    return databases.migrated(here.parent if "PYTEST_XDIST_WORKER" in os.environ else here)
 
 
 @pytest.fixture(scope="session")

@@ -28,13 +28,13 @@ PACK = ROOT / "dir_console" / "demo" / "paper-brokerage.yaml"
 
 MakeFeed = Callable[[dict[str, str]], Feed]
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("actors")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def console(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Stack]:
     """An embedded console with the demo's pack and keys, and a broker process; nobody proposes by itself."""
-    stack = stacks.embedded(tmp_path_factory.mktemp("actors"))
+    stack = stacks.embedded(tmp_path_factory.mktemp("actors"), migrated_file)
     stack.broker.start()
     try:
         stack.start()

@@ -10,30 +10,32 @@ import pytest
 
 from tests.demo.paper import free_port, gone
 from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.support import databases
+from tests.support.console_shell import ConsoleShell
 from tests.waiting import until
 
 PORT = free_port()
 BASE = f"http://127.0.0.1:{PORT}"
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("world")]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 _SEEN = """
-import json
 from runtime.models import FactVersion, Flow, Outcome, Verdict
-print(json.dumps({
+answer = {
     "decisions": sorted(set(Verdict.objects.values_list("decision", flat=True))),
     "reasons": sorted(set(Flow.objects.values_list("reason", flat=True))),
     "outcomes": sorted(set(Outcome.objects.values_list("status", flat=True))),
     "prices": FactVersion.objects.filter(path__startswith="price.", writer__startswith="feed:").count(),
-}))
+}
 """
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Process]:
     """A new folder, started with its demo."""
     folder = tmp_path_factory.mktemp("world")
     env = clean_environment({"DIR_DATA": str(folder / "state")})
+    databases.put(migrated_file, folder / "state")
     argv = python("manage.py", "up", "--port", str(PORT), "--data", env["DIR_DATA"], "--demo")
     server = Process(name="server", argv=argv, env=env, log=folder / "server.log")
     server.start()
@@ -57,13 +59,19 @@ def _children(pid: int) -> list[int]:
 
 
 def test_shows_every_verdict_before_long(world: Process) -> None:
-    wanted = ("ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED")
+    wanted = {"ACCEPT", "ESCALATE", "REJECT", "REASONING_EXHAUSTION", "SUCCEEDED"}
+
+    shell = ConsoleShell(world.env)
 
     def lively() -> bool:
-        seen = _manage(world, "shell", "-v", "0", "-c", _SEEN)
-        return all(f'"{word}"' in seen for word in wanted) and '"prices": 0' not in seen
+        seen = shell.ask(_SEEN)
+        told = {*seen["decisions"], *seen["reasons"], *seen["outcomes"]}
+        return wanted <= told and seen["prices"] > 0
 
-    until(lively, timeout_s=600, interval_s=1)
+    try:
+        until(lively, timeout_s=600, interval_s=1)
+    finally:
+        shell.close()
 
 
 def test_serves_the_agent_of_the_quick_start(world: Process) -> None:

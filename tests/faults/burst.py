@@ -10,10 +10,10 @@ from typing import Any
 
 from tests.faults.processes import ROOT, clean_environment, python
 
-PROPOSALS = int(os.environ.get("DIR_FAULTS_PROPOSALS", "120"))
+PROPOSALS = int(os.environ.get("DIR_FAULTS_PROPOSALS", "60"))
 AGENTS = int(os.environ.get("DIR_FAULTS_AGENTS", "4"))
 # A bigger burst, asked for by the variable, gets longer in proportion.
-PATIENCE = max(1.0, PROPOSALS / 120)
+PATIENCE = max(1.0, PROPOSALS / 60)
 
 
 @dataclass

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,9 +16,9 @@ ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def embedded(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Stack]:
     """The embedded console, with the pack loaded and keys issued."""
-    stack = stacks.embedded(tmp_path_factory.mktemp("embedded"))
+    stack = stacks.embedded(tmp_path_factory.mktemp("embedded"), migrated_file)
     stack.broker.start()
     try:
         stack.start()

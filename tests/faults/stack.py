@@ -17,6 +17,8 @@ from dir_console.demo.wire import Unreachable, Wire
 from tests.demo.paper import PaperBroker, free_port
 from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.support import databases
+from tests.support.console_shell import ConsoleShell
 from tests.waiting import until
 
 FAULT_PACK = Path(__file__).with_name("pack.yaml")
@@ -26,17 +28,27 @@ COMMAND_S = 60.0
 # A call ends a second before its lease. A broker that a busy machine keeps waiting must still be heard: what
 # it answers too late is in doubt, and rightly so.
 LEASE_S = 12
+_KEYS = """
+from runtime.services import credentials
+def key(agent):
+    return credentials.issue_agent_key(tenant="default", agent_id=agent, actor="system").text
+answer = {{agent: key(agent) for agent in {agents}}}
+"""
 
 
 @dataclass
 class Stack:
-    """A console and what it needs; ``ask`` reads its database through its own shell."""
+    """A console and what it needs; ``ask`` reads its database through a shell of its own."""
 
     folder: Path
     broker: PaperBroker
     env: dict[str, str] = field(repr=False)
     processes: dict[str, Process] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    shell: ConsoleShell = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.shell = ConsoleShell(self.env)
 
     @property
     def base_url(self) -> str:
@@ -64,6 +76,10 @@ class Stack:
 
     def ask(self, code: str) -> Any:
         """Run code in the console's shell; it must set ``answer`` to something JSON can hold."""
+        return self.shell.ask(code)
+
+    def ask_anew(self, code: str) -> Any:
+        """The same in a process of its own: for code that talks to a Redis which had ended."""
         printed = self.manage("shell", "-v", "0", "-c", f"import json\n{code}\nprint(json.dumps(answer))")
         return json.loads(printed.splitlines()[-1])
 
@@ -86,6 +102,7 @@ class Stack:
         """End everything, in reverse order."""
         for process in reversed(self.processes.values()):
             process.stop()
+        self.shell.close()
         self.broker.stop()
 
     def prepare(self, *, pack: Path = FAULT_PACK, agents: Sequence[str] = FAULT_AGENTS) -> None:
@@ -94,7 +111,7 @@ class Stack:
         # the pack names a broker at a port of its own; this one listens elsewhere
         here.write_text(re.sub(r"http://127\.0\.0\.1:\w+", self.broker.base_url, pack.read_text()))
         self.manage("load_pack", str(here), "--activate")
-        self.keys.write_text(json.dumps({agent: self.manage("issue_key", agent).strip() for agent in agents}))
+        self.keys.write_text(json.dumps(self.ask(_KEYS.format(agents=list(agents)))))
 
     def forget_messages(self) -> None:
         """Empty the Redis of this stack."""
@@ -145,11 +162,12 @@ def _broker(folder: Path) -> tuple[PaperBroker, str]:
     return PaperBroker(db=folder / "broker.sqlite3", secret=secret), secret
 
 
-def embedded(folder: Path) -> Stack:
-    """One server process with its drain thread, on SQLite."""
+def embedded(folder: Path, migrated: Path) -> Stack:
+    """One server process with its drain thread, on a copy of a migrated SQLite file."""
     broker, secret = _broker(folder)
     stack = Stack(folder=folder, broker=broker, env=_environment(folder, secret, {}))
     state = stack.env["DIR_DATA"]
+    databases.put(migrated, Path(state))
     stack._add("server", python("manage.py", "up", "--port", str(stack.port), "--data", state, "--no-demo"))
     return stack
 

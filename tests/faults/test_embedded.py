@@ -8,7 +8,7 @@ from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
 from tests.waiting import until
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("embedded")]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 def test_carries_out_a_whole_burst_once(embedded: Stack, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.faults.stack import Stack
 from tests.load import broker_count
 from tests.waiting import until
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.xdist_group("production")]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 _TEN_BELLS = """
 from runtime.models import Intent
@@ -99,7 +99,7 @@ def test_workers_outlive_a_redis_that_ends_while_they_call(production: Stack, tm
             redis.start()
 
     assert accounting.check_exactly_once(production, done) == {"done": 1}
-    until(lambda: production.ask(_ANSWERING) == ["worker-1", "worker-2"], timeout_s=90)
+    until(lambda: production.ask_anew(_ANSWERING) == ["worker-1", "worker-2"], timeout_s=90)
 
 
 def test_calls_once_for_ten_messages(production: Stack, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_calls_once_for_ten_messages(production: Stack, tmp_path: Path) -> None:
     running = burst.start(base_url=production.base_url, keys=production.keys, folder=tmp_path, proposals=20)
     try:
         done = running.finish()
-        production.ask(_TEN_BELLS)
+        production.ask_anew(_TEN_BELLS)
     finally:
         running.kill()
         production.broker.control("ok")

@@ -16,6 +16,7 @@ from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
 from tests.services import trade
+from tests.support import databases
 from tests.topology.test_up import wait_ready
 from tests.waiting import until
 
@@ -30,7 +31,8 @@ UNDER_A_LIMIT = (
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
+def stand(tmp_path: Path, migrated_file: Path) -> Stand:
+    databases.put(migrated_file, tmp_path / "state")
     environ = clean_environment({"DIR_DATA": str(tmp_path / "state"), "DIR_EGRESS_ALLOW": "127.0.0.1"})
     return Stand("SQLite", 1, environ)
 

@@ -16,6 +16,7 @@ from runtime.kernel.rules import condition_linter
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
 from tests.services import trade
+from tests.support import databases
 from tests.topology.test_half_open import seconds_of_livez
 from tests.topology.test_up import wait_ready
 
@@ -44,7 +45,8 @@ REFUSED = (
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
+def stand(tmp_path: Path, migrated_file: Path) -> Stand:
+    databases.put(migrated_file, tmp_path / "state")
     environ = clean_environment({"DIR_DATA": str(tmp_path / "state"), "DIR_EGRESS_ALLOW": "127.0.0.1"})
     return Stand("SQLite", 1, environ)
 

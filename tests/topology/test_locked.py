@@ -19,6 +19,7 @@ from bench.stand import Stand, manage
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
 from tests.services import trade
+from tests.support import databases
 from tests.topology.test_up import wait_ready
 from tests.waiting import until
 
@@ -27,7 +28,8 @@ SECONDS = 12.0
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
+def stand(tmp_path: Path, migrated_file: Path) -> Stand:
+    databases.put(migrated_file, tmp_path / "state")
     return Stand("SQLite", 1, clean_environment({"DIR_DATA": str(tmp_path / "state")}))
 
 

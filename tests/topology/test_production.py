@@ -26,7 +26,7 @@ from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.services import trade
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("topology")]
+pytestmark = pytest.mark.slow
 ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 # These tests empty their Redis database, so each worker of a run has one of its own: 10 to 13.
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

@@ -16,6 +16,7 @@ from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.services import trade
+from tests.support import databases
 from tests.topology.test_locked import readyz
 from tests.topology.test_up import stop, wait_ready
 from tests.waiting import until
@@ -27,6 +28,7 @@ PASSWORD = "a long pass word"
 ACCEPT = f"""
 import django; django.setup()
 from tests.services import trade
+from tests.support import databases
 import sys
 desk = trade.open_desk(base_url=sys.argv[1])
 for _ in range({ACCEPTED}):
@@ -35,7 +37,8 @@ for _ in range({ACCEPTED}):
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
+def env(tmp_path: Path, migrated_file: Path) -> dict[str, str]:
+    databases.put(migrated_file, tmp_path / "state")
     return clean_environment({"DIR_DATA": str(tmp_path / "state"), "DIR_EGRESS_ALLOW": "127.0.0.1"})
 
 
@@ -86,7 +89,6 @@ def states(database: Path) -> dict[str, int]:
 def test_a_restored_backup_calls_nothing_again(server: Process, env: dict[str, str], tmp_path: Path) -> None:
     database, backup = tmp_path / "state" / "console.sqlite3", tmp_path / "backup.sqlite3"
     with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as target:
-        run(env, "manage.py", "migrate", "--verbosity", "0")
         run(env, "-c", ACCEPT, target.base_url)
         key = run(env, "manage.py", "issue_key", trade.AGENT).split()[0]
         run(

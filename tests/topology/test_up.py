@@ -20,6 +20,7 @@ import pytest
 from dir_console import embedded
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
+from tests.support import databases
 from tests.waiting import until
 
 START_S = 60.0
@@ -138,7 +139,10 @@ def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_p
 
 
 @pytest.mark.slow
-def test_without_the_demo_the_console_is_empty_and_stays_so(up: Up, tmp_path: Path) -> None:
+def test_without_the_demo_the_console_is_empty_and_stays_so(
+    up: Up, tmp_path: Path, migrated_file: Path
+) -> None:
+    databases.put(migrated_file, tmp_path / "state")
     folder, port = tmp_path / "state", free_port()
     process = up("--no-demo", port=port)
     wait_ready(process, port)
@@ -152,7 +156,10 @@ def test_without_the_demo_the_console_is_empty_and_stays_so(up: Up, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_killed_server_leaves_no_child_and_its_folder_free(up: Up, tmp_path: Path) -> None:
+def test_a_killed_server_leaves_no_child_and_its_folder_free(
+    up: Up, tmp_path: Path, migrated_file: Path
+) -> None:
+    databases.put(migrated_file, tmp_path / "state")
     port = free_port()
     process = up(port=port)
     wait_ready(process, port)
@@ -168,7 +175,10 @@ def test_a_killed_server_leaves_no_child_and_its_folder_free(up: Up, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_second_server_cannot_start_though_every_lock_file_is_gone(up: Up, tmp_path: Path) -> None:
+def test_a_second_server_cannot_start_though_every_lock_file_is_gone(
+    up: Up, tmp_path: Path, migrated_file: Path
+) -> None:
+    databases.put(migrated_file, tmp_path / "state")
     folder, port = tmp_path / "state", free_port()
     wait_ready(up("--no-demo", port=port), port)
     for lock in folder.glob("*.lock"):
@@ -178,8 +188,11 @@ def test_a_second_server_cannot_start_though_every_lock_file_is_gone(up: Up, tmp
 
 
 @pytest.mark.slow
-def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(up: Up, tmp_path: Path) -> None:
+def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(
+    up: Up, tmp_path: Path, migrated_file: Path
+) -> None:
     """Two folders, one database: no lock of a folder can tell."""
+    databases.put(migrated_file, tmp_path / "state")
     port = free_port()
     first = up("--no-demo", port=port)
     wait_ready(first, port)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 
-from tests.support import databases
+from tests.support import cheap, databases
 
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
 hypothesis.settings.register_profile("gate", derandomize=True)
@@ -27,9 +27,6 @@ if os.environ.get("CI"):
 # Test runs beside each other share one Redis: none may hear the hints of another.
 if not settings.EMBEDDED:
     settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = f"test-{os.getpid()}"
-
-# A real hash takes a tenth of a second each time, on purpose. Servers that tests start use the real one.
-settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
@@ -56,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("once")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap() -> Iterator[None]:
+    """What costs time on purpose, or again and again for the same text, costs it once."""
+    with cheap.passwords(), cheap.packs():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -117,6 +117,7 @@ def test_page_and_document_take_no_other_method() -> None:
         assert Client().post(path).status_code == 405
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_answers_as_documented_whatever_is_sent(trader: ground.Caller, name: str) -> None:
     tokens = {"AgentKey": ground.agent_key(), "SessionToken": trader.token, "FeedKey": ground.feed_key()}

@@ -49,7 +49,7 @@ from tests.properties.test_lifecycle_machine import (
 )
 from tests.services import tampering
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 KINDS = st.sampled_from(sorted(effects_ground.KINDS))
 NAMES = st.sampled_from([RECEIPT, *sorted(ANSWERS), *[RECEIPT] * 8])
 PROPOSALS = st.builds(

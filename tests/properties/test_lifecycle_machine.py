@@ -40,7 +40,7 @@ from tests import factories
 from tests.properties import lifecycle_ground, lifecycle_invariants
 from tests.properties.lifecycle_ground import AGENT, Fate, Ground, WorkerDiedError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 TENANT, ADMIN = factories.TENANT, "user:1"
 HOLDS = ("stop", "stop the agent", "lock", "market closes")
 # Accepted, until they no longer fit; a person decides; never.

@@ -78,6 +78,7 @@ def is_excepted(model: type[models.Model], column: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=[model.__name__ for model in MODELS])
 def test_a_change_of_any_column_is_found_or_said_not_to_be(
     told: History, django_db_blocker: Any, model: type[models.Model]

@@ -1,12 +1,12 @@
 """What a page does with stored bytes that are not what was recorded, or cannot be read at all."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import models
-from django.test import Client
-from pytest_django.fixtures import Settings
+from django.db import models, transaction
+from django.test import Client, override_settings
 
 from audit.permissions import Role
 from escalations.models import Escalation
@@ -30,8 +30,6 @@ from tests.adapters import targets
 from tests.browser import scenes
 from tests.services import trade, watch
 from tests.web.test_pages import sign_in
-
-pytestmark = pytest.mark.django_db
 
 # Bytes that are no JSON, and JSON of another form than any that is stored.
 FORGED = (b"\xff{", b"[null]")
@@ -72,10 +70,17 @@ def binary_columns() -> Iterator[tuple[type[models.Model], str]]:
 COLUMNS = [pytest.param(*column, id=f"{column[0].__name__}.{column[1]}") for column in binary_columns()]
 
 
-@pytest.fixture
-def client(settings: Settings) -> Client:
-    """Somebody who sees everything, beside one of each thing that is stored."""
-    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+@pytest.fixture(scope="module")
+def world(migrated: None, django_db_blocker: Any) -> Iterator[None]:
+    """One of each thing that is stored, made once; each test takes back what it forged."""
+    egress = override_settings(DIR_EGRESS_ALLOW=["127.0.0.1"])
+    with django_db_blocker.unblock(), egress, transaction.atomic():
+        store_everything()
+        yield
+        transaction.set_rollback(True)
+
+
+def store_everything() -> None:
     scenes.leave_in_doubt()
     with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
         done = trade.open_desk(base_url=target.base_url).accept()
@@ -86,6 +91,11 @@ def client(settings: Settings) -> Client:
     memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
     watch.flagged(desk)
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
+
+
+@pytest.fixture
+def client(world: None, db: None) -> Client:
+    """Somebody who sees everything."""
     return sign_in(Role.ADMIN, Role.AUDITOR, Role.OPERATOR)
 
 
@@ -105,6 +115,7 @@ def details() -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "column"), COLUMNS)
 def test_no_page_falls_over(client: Client, model: type[models.Model], column: str) -> None:
     """Each page is shown, or says of which row it cannot be."""

@@ -11,16 +11,27 @@ MANAGE := $(BIN)/python manage.py
 # A folder of its own, so that no check or test opens the data of a running console.
 APART := DIR_DATA=var/check
 
+# Bytecode is kept whatever the caller prefers: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 WORKERS ?= 2
 ARGS ?=
 PYTEST_ARGS ?=
-# Which tests the suite runs, in words of pytest -m.
-SELECT ?= not browser
+# A file's tests share a worker and what it has made; `make check` runs tests/architecture.
+PYTEST = $(APART) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 \
+  --ignore=tests/architecture $(PYTEST_ARGS)
+FAST := not slow and not browser
+
+# Where `make verify` finds PostgreSQL, by a role that may create databases, and a Redis database it may empty.
+export DIR_TEST_POSTGRES ?= postgres://root@127.0.0.1:5432/postgres
+VERIFY_REDIS ?= redis://127.0.0.1:6379/15
+RANDOM_KEY := $(BIN)/python -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'
 
 # Arithmetic that decides or proves something: every branch is tested.
+
 EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events/*
 
-.PHONY: help install up test suite coverage check browser bench clean lock docs \
+.PHONY: help install up test verify verify-sqlite verify-slow verify-postgres check browser bench clean lock docs \
 	check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs
 
 help: ## List the targets
@@ -47,14 +58,23 @@ $(STAMP): requirements.lock
 up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --no-demo")
 	$(MANAGE) up $(ARGS)
 
-test: suite coverage ## Run the tests and the coverage gates (no browser)
+test: $(STAMP) ## Run the tests but for real servers, faults, bursts and searches
+	$(PYTEST) -m "$(FAST)"
 
-suite: $(STAMP)
-	$(APART) $(BIN)/python -m pytest -m "$(SELECT)" -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
+verify: verify-sqlite verify-slow verify-postgres browser ## Run every test on both databases, and the coverage gates
 
-coverage: $(STAMP)
+verify-sqlite: $(STAMP)
+	$(PYTEST) -m "$(FAST)" --cov --cov-report=
 	$(BIN)/coverage report --include="$(EXACT)" --fail-under=100
 	$(BIN)/coverage report --omit="$(EXACT)" --fail-under=90
+
+verify-slow: $(STAMP)
+	$(PYTEST) -m "slow and not browser"
+
+verify-postgres: $(STAMP)
+	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(VERIFY_REDIS)" \
+	  DIR_SECRET_KEY="$$($(RANDOM_KEY))" DIR_SIGNING_KEY="$$($(RANDOM_KEY))" \
+	  $(PYTEST) -m "not browser and not once" --create-db
 
 check: check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs ## Format, lint, types, layers, structure, migrations, docs
 

@@ -8,6 +8,7 @@ import pytest
 from runtime.queries import clock
 from runtime.services import agents
 from tests.api import ground
+from tests.support import worlds
 
 
 @pytest.fixture(autouse=True)
@@ -16,10 +17,12 @@ def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "_shares", agents._Shares())
 
 
+_loaded = worlds.shared(ground.load_pack)
+
+
 @pytest.fixture
-def desk(db: None) -> None:
+def desk(_loaded: None, db: None) -> None:
     """The pack of `ground`, loaded and in force."""
-    ground.load_pack()
 
 
 @pytest.fixture

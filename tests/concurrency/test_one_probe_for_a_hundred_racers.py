@@ -37,6 +37,7 @@ def attempt(intent_id: Any, number: int) -> Status:
             continue
 
 
+@pytest.mark.slow
 def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
     real_db: str, settings: Settings
 ) -> None:

@@ -114,6 +114,7 @@ def test_matching_grows_with_states_and_text() -> None:
     assert many.matching(1_000) == 100 * one.matching(1_000) == 1_000 * many.matching(1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(pattern=PATTERNS)
 def test_what_is_cheap_compiles_at_once(pattern: str) -> None:

@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 from dir_console import connections
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
 SOON_S = 0.3
 WHOLE = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 Serve = Callable[..., int]

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from django.db import transaction
 
 from audit.verification import Whole, verify_database
@@ -44,6 +45,7 @@ def test_eight_flows_of_sixty_of_a_hundred_units_get_one(real_db: str) -> None:
     assert isinstance(verify_database(), Whole)
 
 
+@pytest.mark.slow
 def test_a_hundred_racers_for_three_units_get_three(real_db: str) -> None:
     stock("seats", 3)
     desk = claiming(("seats", "1"))

@@ -23,6 +23,7 @@ SWITCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> None:
     stop, resume = SWITCHES[switch]

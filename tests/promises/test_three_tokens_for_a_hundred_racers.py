@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from audit.verification import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.reasons import Reason
@@ -14,6 +16,7 @@ from tests.concurrency import racing
 RACERS = 100
 
 
+@pytest.mark.slow
 def test_a_hundred_racers_for_three_escalation_tokens_get_three(real_db: str) -> None:
     desk = factories.desk()
     opened = [desk.open() for _ in range(RACERS)]

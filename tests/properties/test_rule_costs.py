@@ -16,6 +16,8 @@ LONGEST_KIND_S = 0.5
 LONGEST_CONDITION_S = 0.1
 WATCHED_S = 60
 
+pytestmark = pytest.mark.slow
+
 SEARCH = settings(
     max_examples=60,
     deadline=None,

@@ -67,6 +67,7 @@ def rows_of(user: User) -> list[tuple[str, datetime, datetime | None]]:
     return list(rows.values_list("group", "since", "until"))
 
 
+@pytest.mark.slow
 def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> None:
     """Somebody left minutes before it, a shell gave and took roles, and a group that is no role is left."""
     ada, left = add("ada", Role.ADMIN, Role.OPERATOR), add("left", Role.ADMIN)

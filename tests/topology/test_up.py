@@ -23,6 +23,7 @@ from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
 START_S = 60.0
 STOP_S = 60.0
 Up = Callable[..., Process]
@@ -106,7 +107,6 @@ def children_of(session: int) -> set[int]:
     return found
 
 
-@pytest.mark.slow
 def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_path: Path) -> None:
     folder, port = tmp_path / "state", free_port()
     process = up(port=port)
@@ -138,7 +138,6 @@ def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_p
     assert "Traceback" not in again.log.read_text()
 
 
-@pytest.mark.slow
 def test_without_the_demo_the_console_is_empty_and_stays_so(
     up: Up, tmp_path: Path, migrated_file: Path
 ) -> None:
@@ -155,7 +154,6 @@ def test_without_the_demo_the_console_is_empty_and_stays_so(
     assert "The demo runs" not in again.log.read_text()
 
 
-@pytest.mark.slow
 def test_a_killed_server_leaves_no_child_and_its_folder_free(
     up: Up, tmp_path: Path, migrated_file: Path
 ) -> None:
@@ -174,7 +172,6 @@ def test_a_killed_server_leaves_no_child_and_its_folder_free(
     assert stop(again, signal.SIGTERM) < STOP_S
 
 
-@pytest.mark.slow
 def test_a_second_server_cannot_start_though_every_lock_file_is_gone(
     up: Up, tmp_path: Path, migrated_file: Path
 ) -> None:
@@ -187,7 +184,6 @@ def test_a_second_server_cannot_start_though_every_lock_file_is_gone(
     assert f"Another console is running on {folder}" in second
 
 
-@pytest.mark.slow
 def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(
     up: Up, tmp_path: Path, migrated_file: Path
 ) -> None:
@@ -205,7 +201,6 @@ def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(
     assert "this one executes nothing any more" not in second.log.read_text()
 
 
-@pytest.mark.slow
 def test_nobody_else_of_the_machine_can_read_the_folder(up: Up, tmp_path: Path) -> None:
     folder, port = tmp_path / "state", free_port()
     process = up(port=port)

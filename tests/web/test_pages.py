@@ -1,16 +1,12 @@
 """Every page: who may see it, what it says, and that nothing an agent wrote gets out of its place."""
 
-import html
 import re
-import shlex
-import subprocess
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from pytest_django.fixtures import Settings
 
 from audit.permissions import Role
 from escalations.models import Escalation
@@ -19,6 +15,7 @@ from runtime.queries import clock
 from runtime.queries.pages import people
 from runtime.services import watchdog
 from tests.browser import scenes
+from tests.support import worlds
 
 pytestmark = pytest.mark.django_db
 
@@ -78,25 +75,7 @@ def text_of(client: Client, path: str, **headers: Any) -> str:
     return answer.content.decode()
 
 
-@pytest.fixture
-def scene() -> scenes.Scene:
-    return scenes.build()
-
-
-def test_the_first_page_names_commands_that_reach_this_server(settings: Settings) -> None:
-    page = html.unescape(text_of(sign_in(Role.ADMIN), "/"))
-    command = re.search(r"<code>(.*) load_pack (\S+) --activate</code>", page)
-    assert command is not None
-    done = subprocess.run(
-        [*shlex.split(f"env {command[1]}"), "load_pack", "--help"],
-        cwd=settings.BASE_DIR,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"DIR_DATA={settings.DATA_DIR}" in command[1], "this run has a data folder of its own"
-    assert (settings.BASE_DIR / command[2]).is_file()
+scene = worlds.shared(scenes.build)
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -123,22 +102,6 @@ def test_refuses_people_without_a_role() -> None:
     answer = sign_in().get("/")
     assert answer.status_code == 403
     assert b"Your roles do not include this" in answer.content
-
-
-def test_says_how_to_begin_when_no_agent_is_registered() -> None:
-    page = text_of(sign_in(Role.ADMIN), "/")
-    assert "load_pack" in page
-    assert "issue_key" in page
-    assert "/api/v1/handshake" in page
-
-
-def test_empty_lists_say_so() -> None:
-    client = sign_in(Role.OPERATOR)
-    assert "Nobody is waiting for you" in text_of(client, "/escalations/")
-    assert "No flow yet" in text_of(client, "/flows/")
-    assert "No agent is registered yet" in text_of(client, "/agents/")
-    assert "No policy kind is registered" in text_of(client, "/kinds/")
-    assert "Nothing matches" in text_of(client, "/flows/?state=CLOSED")
 
 
 def test_the_queue_names_every_open_id_and_decides_nothing(scene: scenes.Scene) -> None:

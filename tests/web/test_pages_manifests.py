@@ -12,6 +12,7 @@ from audit.permissions import Role
 from runtime.models import Agent, Manifest, PolicyKind
 from runtime.services import manifests
 from tests.browser import scenes
+from tests.support import worlds
 from tests.web.test_pages import code_in, sign_in, text_of
 
 AGENT = "ambitious-trader"
@@ -25,9 +26,7 @@ WIDE = {
 }
 
 
-@pytest.fixture
-def scene() -> scenes.Scene:
-    return scenes.build()
+scene = worlds.shared(scenes.build)
 
 
 @pytest.fixture

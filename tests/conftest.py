@@ -34,7 +34,16 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 # Tests in these folders that ask for no database start servers on databases of their own, or none at all:
 # they do the same whatever DATABASE_URL names.
-DATABASES_OF_THEIR_OWN = {"architecture", "contracts", "faults", "golden", "kernel", "properties", "topology"}
+DATABASES_OF_THEIR_OWN = {
+    "architecture",
+    "contracts",
+    "demo",
+    "faults",
+    "golden",
+    "kernel",
+    "properties",
+    "topology",
+}
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "real_db"}
 
 

@@ -1,5 +1,6 @@
 """Who may do what, as a table of truth: the same function answers the button and the POST."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -316,29 +317,23 @@ def test_nothing_else_runs_in_place_of_a_step_that_has_taken_effect(action: Acti
         assert answer == Allowed()
 
 
-@pytest.mark.parametrize("stated", [None, *Effect])
-@pytest.mark.parametrize("in_doubt", [True, False])
 @pytest.mark.parametrize("action", list(Action))
-def test_a_call_in_doubt_is_replaced_only_with_a_statement(
-    action: Action, in_doubt: bool, stated: Effect | None
-) -> None:
-    what = situation(in_doubt=in_doubt)
-    missing = policy.statement_missing(action, what, stated=stated)
-    is_free = stated is Effect.NOT_HAPPENED
-    assert (missing is not None) is (action is Action.MODIFY and in_doubt and not is_free)
+def test_a_call_in_doubt_is_replaced_only_with_a_statement(action: Action) -> None:
+    for in_doubt, stated in itertools.product([True, False], [None, *Effect]):
+        missing = policy.statement_missing(action, situation(in_doubt=in_doubt), stated=stated)
+        is_free = stated is Effect.NOT_HAPPENED
+        expected = action is Action.MODIFY and in_doubt and not is_free
+        assert (missing is not None) is expected, (in_doubt, stated)
 
 
-@pytest.mark.parametrize("stated", [None, *Effect])
-@pytest.mark.parametrize("in_doubt", [True, False])
 @pytest.mark.parametrize("action", list(Action))
-def test_what_ends_a_call_in_doubt_says_what_became_of_it(
-    action: Action, in_doubt: bool, stated: Effect | None
-) -> None:
-    said = policy.effect_of(action, situation(in_doubt=in_doubt), stated=stated)
-    if in_doubt and action in {Action.MODIFY, Action.ABORT}:
-        assert said is (stated or Effect.UNKNOWN)
-    else:
-        assert said is None
+def test_what_ends_a_call_in_doubt_says_what_became_of_it(action: Action) -> None:
+    for in_doubt, stated in itertools.product([True, False], [None, *Effect]):
+        said = policy.effect_of(action, situation(in_doubt=in_doubt), stated=stated)
+        if in_doubt and action in {Action.MODIFY, Action.ABORT}:
+            assert said is (stated or Effect.UNKNOWN), (in_doubt, stated)
+        else:
+            assert said is None, (in_doubt, stated)
 
 
 def test_to_state_that_a_replaced_call_took_effect_names_the_way_out() -> None:

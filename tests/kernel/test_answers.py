@@ -8,17 +8,17 @@ from runtime.kernel import answers
 TRANSIENT, TERMINAL, UNKNOWN = FailureClass.TRANSIENT, FailureClass.TERMINAL, FailureClass.UNKNOWN
 
 
-@pytest.mark.parametrize("status", range(100, 1000))
-def test_every_status_has_one_class(status: int) -> None:
-    found = answers.class_of(status)
-    if status in {425, 429}:
-        assert found is TRANSIENT
-    elif 200 <= status < 300:
-        assert found is None
-    elif 400 <= status < 500 and status not in {408, 499}:
-        assert found is TERMINAL
-    else:
-        assert found is UNKNOWN
+def test_every_status_has_one_class() -> None:
+    for status in range(100, 1000):
+        found = answers.class_of(status)
+        if status in {425, 429}:
+            assert found is TRANSIENT, status
+        elif 200 <= status < 300:
+            assert found is None, status
+        elif 400 <= status < 500 and status not in {408, 499}:
+            assert found is TERMINAL, status
+        else:
+            assert found is UNKNOWN, status
 
 
 @pytest.mark.parametrize("status", [404, 408, 409, 499, 500, 503, 504])

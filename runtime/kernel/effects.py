@@ -72,6 +72,8 @@ def plain(segments: Iterable[Segment]) -> str:
 
 def visible(text: str) -> str:
     """`text` with every character that is invisible or turns the reading order written as ⟨U+202E⟩."""
+    if text.isascii() and text.isprintable():
+        return text  # almost all text: no look at each character
     return "".join(_mark(char) if _is_invisible(char) else char for char in text)
 
 

@@ -1,0 +1,72 @@
+"""What four journeys go through: files, changes of file and calls, printed for whoever reads the house.
+
+`python -m pytest tests/web/test_journeys.py -s` shows them; docs/architecture.md speaks of them. No gate.
+"""
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from audit.permissions import Role
+from runtime.services import execution
+from runtime.services.execution import Status
+from tests.adapters import targets
+from tests.api import ground
+from tests.browser import scenes
+from tests.services import trade
+from tests.support.tracing import Trace, traced
+from tests.web.test_pages import sign_in
+
+pytestmark = pytest.mark.django_db
+
+
+def shown(journey: str, trace: Trace) -> None:
+    print(f"{journey}: {len(trace.files)} files, {trace.switches} switches, {len(trace.calls)} calls")
+
+
+def test_from_a_proposal_to_its_verdict() -> None:
+    ground.load_pack()
+    agent = ground.session()
+    for _ in range(2):  # the first fills what is kept between calls
+        dfid = agent.open_flow()
+        body = ground.proposal(agent.context(dfid))
+        with traced() as trace:
+            answer = agent.propose(dfid, body)
+    assert answer.ok(200)["verdict"] == "ACCEPT"
+    shown("proposal to verdict", trace)
+
+
+def test_an_attempt_of_one_step(settings: Settings) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
+        desk = trade.open_desk(base_url=target.base_url)
+        for _ in range(2):
+            intent = desk.accept()
+            with traced() as trace:
+                ended = execution.attempt(intent, owner=trade.OWNER)
+    assert ended.status is Status.SUCCEEDED
+    shown("attempt of one step", trace)
+
+
+def test_the_decision_page_and_a_decision() -> None:
+    scene = scenes.build()
+    client = sign_in(Role.OPERATOR)
+    address = f"/escalations/{scene.escalations[0]}/"
+    for _ in range(2):
+        with traced() as trace:
+            page = client.get(address).content.decode()
+    shown("decision page", trace)
+    with traced() as trace:
+        answer = decide(client, address, page)
+    assert answer == 302
+    shown("decision", trace)
+
+
+def decide(client: Client, address: str, page: str) -> int:
+    """Abort what the page shows."""
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+    return client.post(
+        f"{address}decision/", {**hidden, "action": "ABORT", "justification": "Not now."}
+    ).status_code

@@ -264,7 +264,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "user", Lane.SYSTEM, "User deactivated", says("User {user_id} can no longer sign in.")
         ),
         Kind.USER_PASSWORD_CHANGED: Presenter(
-            "lock", Lane.SYSTEM, "Password changed", says("User {user_id} changed the password.")
+            "lock", Lane.SYSTEM, "Password changed", says("The password of user {user_id} was changed.")
         ),
         Kind.USER_SIGNED_IN: Presenter("user", Lane.SYSTEM, "Signed in", says("User {user_id} signed in.")),
         Kind.USER_SIGNED_OUT: Presenter(

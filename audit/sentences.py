@@ -255,7 +255,7 @@ def route(payload: Mapping[str, Any]) -> str:
 
 
 def checked(payload: Mapping[str, Any]) -> str:
-    found = "is reachable" if payload["is_good"] else "is not reachable"
+    found = "can be called" if payload["is_good"] else "cannot be called"
     return f"{payload['target']} {found}; no request was sent."
 
 

@@ -40,7 +40,7 @@ def compiled(payload: Mapping[str, Any]) -> str:
 
 def step(payload: Mapping[str, Any]) -> str:
     labels = ", ".join(payload.get("source_labels") or ())
-    return f"Step reported by the agent: {payload['step_type']}" + (f", from {labels}." if labels else ".")
+    return f"The agent reported a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
 def session(payload: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def usage(payload: Mapping[str, Any]) -> str:
         parts.append(f"{payload['cost_usd']} USD")
     if payload.get("tool_calls"):
         parts.append(count(payload["tool_calls"], "tool call"))
-    return f"Reported by the agent: {', '.join(parts)}."
+    return f"The agent reported {' and '.join(parts)}."
 
 
 def opened(payload: Mapping[str, Any]) -> str:

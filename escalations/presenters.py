@@ -42,11 +42,11 @@ EFFECTS: Mapping[str, tuple[str, str]] = {
         "Its reservations count as used, and the call stays in the list of calls in doubt.",
     ),
     states.Effect.NOT_HAPPENED: (
-        "It did not and will not take effect: I checked at {target}",
+        "It did not and will not take effect: I verified this at {target}",
         "Its reservations are released. Only then can another call replace it.",
     ),
     states.Effect.HAPPENED: (
-        "It took effect: I checked at {target}",
+        "It took effect: I verified this at {target}",
         "Its reservations are used. If you have its receipt, use Mark done instead.",
     ),
 }

@@ -189,7 +189,7 @@ def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: Wish) -> P
         return None
     if row.claimed_until is None or row.claimed_until <= clock.now():
         return None
-    detail_text = f'{row.claimed_by.get_username()} has claimed this. Select "Decide anyway", or abort.'
+    detail_text = f"{row.claimed_by.get_username()} has claimed this. Tick Decide anyway, or abort."
     return Problem(status=409, code=detail.OVER_CLAIM, detail=detail_text)
 
 

@@ -70,7 +70,7 @@ def test_a_claim_is_seen_by_others_and_deciding_over_it_asks_first(case: Escalat
     answer = send(sam, case, "OVERRIDE")
     page = answer.content.decode()
     assert answer.status_code == 409
-    assert "Claimed by olga at this. Tick that you decide anyway, or abort." in page
+    assert "olga has claimed this. Tick Decide anyway, or abort." in page
     assert re.search(r'value="OVERRIDE"[^>]* checked', page)
     assert not Decision.objects.exists()
     assert send(sam, case, "OVERRIDE", over_claim="on").status_code == 302

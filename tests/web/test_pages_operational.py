@@ -63,7 +63,7 @@ def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had
     client, at = sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/decision/"
     page = text_of(client, f"/escalations/{in_doubt.pk}/")
     assert 'name="effect" value="UNKNOWN" checked' in page
-    assert "It did not and will not take effect: I checked at broker" in page
+    assert "It did not and will not take effect: I verified this at broker" in page
     refused = client.post(at, form(in_doubt))
     assert refused.status_code == 400
     assert "STATEMENT_MISSING" in refused.content.decode()

@@ -171,7 +171,7 @@ def test_another_admin_agrees_and_is_bound_too(case: Escalation) -> None:
     page = text_of(bob, f"/escalations/{case.pk}/")
     assert "Nobody can decide this now" in page
     assert "bob can from" in page
-    assert "carl may not as long as the agent is theirs." in page
+    assert "carl cannot decide while they own the agent." in page
     assert decide(carl, case, "ABORT").status_code == 302
 
 

@@ -1,6 +1,6 @@
-"""How an entry reads on the timeline: icon, lane, short title and a sentence, one presenter per kind.
+"""Define how each kind of ledger entry is shown: icon, lane, short title and summary.
 
-Sentences are plain text that holds values from agents: templates escape them.
+Summaries are plain text with values from agents: templates escape them.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class Presenter:
 
 
 def present(kind: str) -> Presenter:
-    """The presenter of a stored kind; one that newer code wrote gets a plain one."""
+    """Return the presenter of a stored kind; a kind written by a newer version gets a generic one."""
     return PRESENTERS[Kind(kind)] if kind in Kind.__members__.values() else _UNKNOWN
 
 
@@ -51,7 +51,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.FLOW_OPENED: Presenter("flow", Lane.CONTEXT, "Flow opened", says("Opened by {agent_id}.")),
         Kind.FLOW_MOVED: Presenter("next", Lane.SYSTEM, "State changed", sentences.moved),
         Kind.CHILD_OPENED: Presenter(
-            "flow", Lane.REASONING, "Child flow opened", says("{agent_id} acts for it in a flow of its own.")
+            "flow", Lane.REASONING, "Child flow opened", says("{agent_id} works for it in a separate flow.")
         ),
         Kind.CONTEXT_COMPILED: Presenter("layers", Lane.CONTEXT, "Context compiled", sentences.compiled),
         Kind.STEP_REPORTED: Presenter("thought", Lane.REASONING, "Step reported", sentences.step),
@@ -69,10 +69,10 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.ESCALATION_CLAIMED: Presenter("user", Lane.ESCALATION, "Escalation claimed", sentences.claimed),
         Kind.ESCALATION_RELEASED: Presenter(
-            "user", Lane.ESCALATION, "Escalation released", says("Given back to the queue.")
+            "user", Lane.ESCALATION, "Escalation released", says("Returned to the queue.")
         ),
         Kind.ESCALATION_REFUSED: Presenter(
-            "cross", Lane.DECISION, "Decision refused", says("{action} was refused: {code}.")
+            "cross", Lane.DECISION, "Decision rejected", says("{action} was rejected: {code}.")
         ),
         Kind.ESCALATION_DECIDED: Presenter(
             "check",
@@ -81,22 +81,22 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             sentences.decided,
         ),
         Kind.ESCALATION_EXPIRED: Presenter(
-            "clock", Lane.DECISION, "Escalation expired", says("Nobody decided in time: the answer is no.")
+            "clock", Lane.DECISION, "Escalation expired", says("No decision before the deadline: aborted.")
         ),
         Kind.ESCALATION_WITHDRAWN: Presenter(
-            "clock", Lane.ESCALATION, "Escalation withdrawn", says("The flow ended: nobody needs to decide.")
+            "clock", Lane.ESCALATION, "Escalation withdrawn", says("The flow ended: no decision needed.")
         ),
         Kind.INFORMATION_REQUESTED: Presenter(
             "ask",
             Lane.ESCALATION,
             "Agent asked",
-            says("Question {number} on evidence revision {revision}; the clock stands still until {until}."),
+            says("Question {number} on evidence revision {revision}; the deadline is paused until {until}."),
         ),
         Kind.INFORMATION_ANSWERED: Presenter(
             "thought",
             Lane.ESCALATION,
             "Agent answered",
-            says("The agent answers question {number}. The answer is a claim."),
+            says("The agent answered question {number}. The answer is unverified."),
         ),
         Kind.INFORMATION_CLOSED: Presenter(
             "clock", Lane.ESCALATION, "Question closed", sentences.question_closed
@@ -106,7 +106,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "cross", Lane.EXECUTION, "Intent cancelled", says("Cancelled before execution: {reason}.")
         ),
         Kind.INTENT_BLOCKED: Presenter(
-            "cross", Lane.EXECUTION, "Intent blocked", says("The check before the call said no: {code}.")
+            "cross", Lane.EXECUTION, "Intent blocked", says("The pre-call check failed: {code}.")
         ),
         Kind.INTENT_HELD: Presenter(
             "stop", Lane.EXECUTION, "Intent held", says("Held before the call: {why}.")
@@ -121,25 +121,32 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.INTENT_WOKEN: Presenter(
             "play",
             Lane.EXECUTION,
-            "Waiting intents woken",
-            says("The circuit of {target} has closed: {count} that waited are due."),
+            "Waiting intents released",
+            says("The circuit of {target} closed: {count} waiting intents are due."),
         ),
         Kind.INTENT_SUPERSEDED: Presenter("edit", Lane.EXECUTION, "Intent superseded", sentences.superseded),
         Kind.ATTEMPT_STARTED: Presenter("play", Lane.EXECUTION, "Attempt started", sentences.started),
         Kind.ATTEMPT_FINISHED: Presenter("check", Lane.EXECUTION, "Attempt finished", sentences.finished),
-        Kind.ATTEMPT_REPORTED_LATE: Presenter("clock", Lane.EXECUTION, "Late answer", sentences.late),
+        Kind.ATTEMPT_REPORTED_LATE: Presenter("clock", Lane.EXECUTION, "Late response", sentences.late),
         Kind.ATTEMPT_SETTLED: Presenter("check", Lane.EXECUTION, "Call settled", sentences.settled),
         Kind.EFFECT_STATED: Presenter("check", Lane.DECISION, "Effect stated", sentences.stated),
         Kind.SAGA_ADVANCED: Presenter("check", Lane.EXECUTION, "Step finished", sentences.advanced),
-        Kind.SAGA_DIRTIED: Presenter("layers", Lane.EXECUTION, "Half done, turning back", sentences.dirtied),
-        Kind.SAGA_COMPENSATED: Presenter("check", Lane.EXECUTION, "All undone", sentences.compensated),
+        Kind.SAGA_DIRTIED: Presenter(
+            "layers", Lane.EXECUTION, "Partially executed; compensating", sentences.dirtied
+        ),
+        Kind.SAGA_COMPENSATED: Presenter(
+            "check", Lane.EXECUTION, "Compensation finished", sentences.compensated
+        ),
         Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", sentences.outcome),
         Kind.RESOURCE_CONFIGURED: Presenter(
             "lock", Lane.SYSTEM, "Resource configured", says("{resource}: capacity {capacity} {unit}.")
         ),
         Kind.RESOURCE_RESERVED: Presenter("lock", Lane.VALIDATION, "Resource reserved", sentences.reserved),
         Kind.RESOURCE_PINNED: Presenter(
-            "lock", Lane.EXECUTION, "Reservation pinned", says("{amount} of {resource} kept for the call.")
+            "lock",
+            Lane.EXECUTION,
+            "Reservation pinned",
+            says("{amount} of {resource} reserved for the call."),
         ),
         Kind.RESOURCE_COMMITTED: Presenter(
             "lock", Lane.EXECUTION, "Resource used", says("{amount} of {resource} used.")
@@ -153,16 +160,19 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.AGENT_REGISTERED: Presenter(
             "agent", Lane.SYSTEM, "Agent registered", says("{agent_id}, {role}, owned by {owner}.")
         ),
-        Kind.AGENT_EDITED: Presenter("edit", Lane.SYSTEM, "Agent described anew", sentences.edited),
+        Kind.AGENT_EDITED: Presenter("edit", Lane.SYSTEM, "Agent profile updated", sentences.edited),
         Kind.AGENT_OWNER_CHANGE_ASKED: Presenter(
             "user",
             Lane.SYSTEM,
-            "Another owner asked for",
-            says("{agent_id}: {owner_after} instead of {owner_before}, once another admin agrees."),
+            "Owner change requested",
+            says("{agent_id}: {owner_after} instead of {owner_before}, once another admin approves."),
         ),
         Kind.AGENT_OWNER_CHANGED: Presenter("user", Lane.SYSTEM, "Owner changed", sentences.owner_changed),
         Kind.AGENT_OWNER_CHANGE_DROPPED: Presenter(
-            "cross", Lane.SYSTEM, "Owner kept", says("{agent_id}: {owner_after} does not become its owner.")
+            "cross",
+            Lane.SYSTEM,
+            "Owner change rejected",
+            says("{agent_id}: {owner_after} does not become owner."),
         ),
         Kind.AGENT_STATUS_CHANGED: Presenter(
             "agent",
@@ -198,17 +208,17 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "stop",
             Lane.SYSTEM,
             "Circuit opened",
-            says("{target} failed {failures} times in a row: not called before {retry_at}."),
+            says("{target} failed {failures} times in a row: no calls before {retry_at}."),
         ),
         Kind.CIRCUIT_CLOSED: Presenter(
-            "check", Lane.SYSTEM, "Circuit closed", says("{target} is called again: {reason}.")
+            "check", Lane.SYSTEM, "Circuit closed", says("Calls to {target} resume: {reason}.")
         ),
         Kind.ROUTE_TAKEN: Presenter("next", Lane.EXECUTION, "Route taken", sentences.route),
         Kind.ROUTE_FAILED: Presenter(
             "cross",
             Lane.EXECUTION,
-            "Route not asked",
-            says("Route {route} could not be asked after {step}: {why}."),
+            "Route not evaluated",
+            says("Route {route} could not be evaluated after {step}: {why}."),
         ),
         Kind.AGENT_ADVISED: Presenter(
             "agent", Lane.EXECUTION, "Agent advised", says("{agent_id}: {advice}.")
@@ -221,17 +231,20 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", sentences.memory),
         Kind.MEMORY_RELEASED: Presenter(
-            "layers", Lane.CONTEXT, "Memory released", says("{scope}/{key} version {version} may be read.")
+            "layers", Lane.CONTEXT, "Memory released", says("{scope}/{key} version {version} can be read.")
         ),
         Kind.MEMORY_DISCARDED: Presenter(
-            "cross", Lane.CONTEXT, "Memory discarded", says("{scope}/{key} version {version} stays out.")
+            "cross", Lane.CONTEXT, "Memory discarded", says("{scope}/{key} version {version} stays hidden.")
         ),
         Kind.ARTIFACT_REGISTERED: Presenter(
             "record", Lane.CONTEXT, "Artifact registered", says("{media_type}, {size_bytes} bytes.")
         ),
         Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", sentences.tokens),
         Kind.BUDGET_REFILLED: Presenter(
-            "budget", Lane.SYSTEM, "Budget refilled", says("{tokens} escalation tokens again: {reason}.")
+            "budget",
+            Lane.SYSTEM,
+            "Budget refilled",
+            says("Refilled to {tokens} escalation tokens: {reason}."),
         ),
         Kind.SYSTEM_STOPPED: Presenter("stop", Lane.SYSTEM, "Everything stopped", says("{reason}.")),
         Kind.EPOCH_RESTORED: Presenter(
@@ -251,7 +264,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "user", Lane.SYSTEM, "User deactivated", says("User {user_id} can no longer sign in.")
         ),
         Kind.USER_PASSWORD_CHANGED: Presenter(
-            "lock", Lane.SYSTEM, "Password changed", says("User {user_id} has another password.")
+            "lock", Lane.SYSTEM, "Password changed", says("The password of user {user_id} was changed.")
         ),
         Kind.USER_SIGNED_IN: Presenter("user", Lane.SYSTEM, "Signed in", says("User {user_id} signed in.")),
         Kind.USER_SIGNED_OUT: Presenter(
@@ -262,7 +275,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.SIGNIN_FAILED: Presenter("lock", Lane.SYSTEM, "Failed sign-ins", sentences.signins),
         Kind.WHATIF_ANSWERED: Presenter(
-            "shield", Lane.DECISION, "Gate asked, nothing decided", sentences.whatif
+            "shield", Lane.DECISION, "Dry run, nothing decided", sentences.whatif
         ),
         Kind.USER_ROLES_CHANGED: Presenter("user", Lane.SYSTEM, "Groups changed", sentences.groups),
         Kind.GUARD_CONFIGURED: Presenter(
@@ -270,20 +283,20 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.GUARD_SWITCHED: Presenter("shield", Lane.SYSTEM, "Soft guard switched", sentences.switched),
         Kind.GUARD_FAILED: Presenter(
-            "help", Lane.VALIDATION, "Soft guard gave no answer", says("{guard_id}, {tries} tries: {why}.")
+            "help", Lane.VALIDATION, "Soft guard failed", says("{guard_id}, {tries} tries: {why}.")
         ),
         Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
         Kind.REVIEW_CLOSED: Presenter(
             "user", Lane.DECISION, "Review closed", says("{guard_id}: {result}, {note}.")
         ),
         Kind.PAYLOAD_ERASED: Presenter(
-            "cross", Lane.SYSTEM, "Payload erased", says("Kept by commitment only: {reason}.")
+            "cross", Lane.SYSTEM, "Payload erased", says("Only its commitment is kept: {reason}.")
         ),
         Kind.ROW_MISMATCHED: Presenter(
             "high",
             Lane.SYSTEM,
             "Row does not match the ledger",
-            says("{row} of {row_id} is not what the ledger recorded. It was not used."),
+            says("{row} of {row_id} does not match the ledger. It was not used."),
         ),
     }
 )

@@ -1,7 +1,7 @@
-"""The sentences of entries: what each kind says of its payload.
+"""Build the one-line summary of a ledger entry from its payload, per kind.
 
-Plain text that holds values from agents: templates escape it. A field that an older entry lacks is left out,
-or reads as a dash.
+The result is plain text with values from agents: templates escape it. A field that an older entry does not
+have is left out, or shown as a dash.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def says(template: str) -> Callable[[Mapping[str, Any]], str]:
-    """A sentence that names fields of the payload in braces."""
+    """Return a function that fills the payload's fields into `template`, which names them in braces."""
 
     def sentence(payload: Mapping[str, Any]) -> str:
         return template.format_map(_Lenient(payload))
@@ -18,7 +18,7 @@ def says(template: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 class _Lenient(dict[str, Any]):
-    """Fields that an older entry lacks read as a dash."""
+    """A mapping that returns a dash for fields an older entry does not have."""
 
     def __missing__(self, key: str) -> str:
         return "-"
@@ -26,7 +26,7 @@ class _Lenient(dict[str, Any]):
 
 def verdict(payload: Mapping[str, Any]) -> str:
     codes = ", ".join(dict.fromkeys(str(reason["code"]) for reason in payload["reasons"]))
-    return f"The gate says {payload['verdict']}" + (f": {codes}." if codes else ".")
+    return f"Verdict: {payload['verdict']}" + (f": {codes}." if codes else ".")
 
 
 def moved(payload: Mapping[str, Any]) -> str:
@@ -35,19 +35,19 @@ def moved(payload: Mapping[str, Any]) -> str:
 
 
 def compiled(payload: Mapping[str, Any]) -> str:
-    return f"The agent was given {count(payload['fact_count'], 'fact')}, valid until {payload['expires_at']}."
+    return f"Sent {count(payload['fact_count'], 'fact')} to the agent, valid until {payload['expires_at']}."
 
 
 def step(payload: Mapping[str, Any]) -> str:
     labels = ", ".join(payload.get("source_labels") or ())
-    return f"The agent claims a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
+    return f"The agent reported a step: {payload['step_type']}" + (f", from {labels}." if labels else ".")
 
 
 def session(payload: Mapping[str, Any]) -> str:
     said = (("instance", payload.get("instance_id")), ("environment", payload.get("environment")))
     claims = ", ".join(f"{name} {value}" for name, value in said if value)
-    under = f"{payload['agent_id']} under manifest {payload['manifest_version']}"
-    return under + (f", by its own words {claims}." if claims else ".")
+    under = f"{payload['agent_id']} with manifest {payload['manifest_version']}"
+    return under + (f", self-reported: {claims}." if claims else ".")
 
 
 def memory(payload: Mapping[str, Any]) -> str:
@@ -63,18 +63,19 @@ def usage(payload: Mapping[str, Any]) -> str:
         parts.append(f"{payload['cost_usd']} USD")
     if payload.get("tool_calls"):
         parts.append(count(payload["tool_calls"], "tool call"))
-    return f"The agent reports {' and '.join(parts)}."
+    return f"The agent reported {' and '.join(parts)}."
 
 
 def opened(payload: Mapping[str, Any]) -> str:
-    until = f", to be decided until {payload['deadline_at']}" if payload["deadline_at"] else ""
-    return f"A person is asked: {payload['reason']} ({payload['impact']}){until}."
+    due = f", due {payload['deadline_at']}" if payload["deadline_at"] else ""
+    impact = str(payload["impact"]).replace("_", " ").lower()
+    return f"Escalated: {payload['reason']} ({impact}){due}."
 
 
 def started(payload: Mapping[str, Any]) -> str:
     what = "to undo" if payload.get("direction") == "COMPENSATE" else "of"
     if payload.get("purpose") == "PROBE":
-        what = f"asks what became of the call {what}"
+        what = f"checks the result of the call {what}"
     return f"Attempt {payload['number']} {what} step {payload['step']}."
 
 
@@ -86,13 +87,13 @@ def advanced(payload: Mapping[str, Any]) -> str:
 
 def dirtied(payload: Mapping[str, Any]) -> str:
     return (
-        f"Step {payload['step']} will not be done ({payload['cause']}): "
-        f"{', '.join(payload['done'])} will be undone. The agent is locked meanwhile."
+        f"Step {payload['step']} will not be completed ({payload['cause']}): "
+        f"{', '.join(payload['done'])} will be undone. The agent is locked until then."
     )
 
 
 def compensated(payload: Mapping[str, Any]) -> str:
-    return f"What was done is undone again: {', '.join(payload['undone'])}."
+    return f"All completed steps are undone: {', '.join(payload['undone'])}."
 
 
 def finished(payload: Mapping[str, Any]) -> str:
@@ -102,13 +103,13 @@ def finished(payload: Mapping[str, Any]) -> str:
     if payload["error_category"]:
         parts.append(str(payload["error_category"]))
     if payload["next_at"]:
-        parts.append(f"next try at {payload['next_at']}")
+        parts.append(f"next retry at {payload['next_at']}")
     return ", ".join(parts) + "."
 
 
 def outcome(payload: Mapping[str, Any]) -> str:
     found = payload["deviations"]
-    deviations = f", {count(found, 'deviation')} from what was expected" if found else ""
+    deviations = f", {count(found, 'deviation')} from the expected result" if found else ""
     return f"Ended as {payload['status']}{deviations}."
 
 
@@ -121,18 +122,18 @@ def roles(payload: Mapping[str, Any]) -> str:
 
 
 def claimed(payload: Mapping[str, Any]) -> str:
-    return "Kept by the same person." if payload.get("renewed") else "Taken up by a person."
+    return "Claim renewed by the same person." if payload.get("renewed") else "Claimed by a person."
 
 
 def unconfirmed(payload: Mapping[str, Any]) -> str:
-    why = "tried too often" if payload["locked"] else "gave a wrong password"
+    why = "made too many attempts" if payload["locked"] else "entered a wrong password"
     return f"User {payload['user_id']} {why}."
 
 
 def signins(payload: Mapping[str, Any]) -> str:
-    parts = [count(payload["failed"], "sign-in") + " failed"]
+    parts = [count(payload["failed"], "failed sign-in")]
     if payload["locked"]:
-        parts.append(f"{payload['locked']} came too often")
+        parts.append(f"{payload['locked']} rate-limited")
     users = [item["name"] for item in payload["names"] if item["name"].startswith("user:")]
     known = f" Users tried: {', '.join(users)}." if users else ""
     return f"In the minute from {payload['minute']}: {', '.join(parts)}.{known}"
@@ -140,12 +141,12 @@ def signins(payload: Mapping[str, Any]) -> str:
 
 def whatif(payload: Mapping[str, Any]) -> str:
     codes = f": {', '.join(payload['codes'])}" if payload["codes"] else ""
-    return f"To {payload['action']} the gate would say {payload['verdict']}{codes}."
+    return f"Dry run of {payload['action']}: {payload['verdict']}{codes}."
 
 
 def groups(payload: Mapping[str, Any]) -> str:
     parts = [f"{word} {', '.join(payload[word])}" for word in ("gained", "lost") if payload[word]]
-    noticed = "" if payload.get("done_here") else "; noticed, not done here"
+    noticed = "" if payload.get("done_here") else "; detected, not changed through the console"
     return f"User {payload['user_id']} {' and '.join(parts)}{noticed}."
 
 
@@ -171,18 +172,18 @@ def edited(payload: Mapping[str, Any]) -> str:
 
 
 def owner_changed(payload: Mapping[str, Any]) -> str:
-    solo = " By the only admin." if payload.get("solo") else ""
+    solo = " Approved by the only admin." if payload.get("solo") else ""
     return (
         f"{payload['agent_id']}: {payload['owner_after']} instead of {payload['owner_before']}, "
-        f"asked for by {payload['asked_by']}.{solo}"
+        f"requested by {payload['asked_by']}.{solo}"
     )
 
 
 def activated(payload: Mapping[str, Any]) -> str:
     name = payload.get("agent_id") or payload.get("policy_kind")
     why = f": {payload['reason']}" if payload.get("reason") else ""
-    solo = " By its own author, the only admin." if payload.get("solo") else ""
-    return f"{name} version {payload['version']} is in force{why}.{solo}"
+    solo = " Activated by its author, the only admin." if payload.get("solo") else ""
+    return f"{name} version {payload['version']} is active{why}.{solo}"
 
 
 def status_changed(payload: Mapping[str, Any]) -> str:
@@ -192,19 +193,19 @@ def status_changed(payload: Mapping[str, Any]) -> str:
 
 def tried_again(payload: Mapping[str, Any]) -> str:
     lifted = payload.get("lifted")
-    against = f" A person was shown that it crosses {', '.join(lifted)}." if lifted else ""
-    return f"To be tried again under the same key.{against}"
+    against = f" Overridden by a person: {', '.join(lifted)}." if lifted else ""
+    return f"Will be retried with the same key.{against}"
 
 
 def superseded(payload: Mapping[str, Any]) -> str:
-    stated = " A person states that it had no effect." if payload["stated_without_effect"] else ""
-    return f"Another intent runs in its place: {payload['by_intent_id']}.{stated}"
+    stated = " A person stated that it had no effect." if payload["stated_without_effect"] else ""
+    return f"Replaced by another intent: {payload['by_intent_id']}.{stated}"
 
 
 EFFECTS = {
-    "HAPPENED": " A person states that the call in doubt took effect.",
-    "NOT_HAPPENED": " A person states that the call in doubt had no effect.",
-    "UNKNOWN": " Nobody knows what became of the call in doubt.",
+    "HAPPENED": " A person stated that the call in doubt took effect.",
+    "NOT_HAPPENED": " A person stated that the call in doubt had no effect.",
+    "UNKNOWN": " The effect of the call in doubt is not known.",
 }
 
 
@@ -215,18 +216,18 @@ def decided(payload: Mapping[str, Any]) -> str:
 
 
 def late(payload: Mapping[str, Any]) -> str:
-    words = f"Attempt {payload['number']} answered late: {payload['result']}."
+    words = f"Attempt {payload['number']} got a late response: {payload['result']}."
     if not payload.get("contradicts"):
         return words
-    return f"{words} {payload['contradicts']} had stated that the call did not take effect."
+    return f"{words} {payload['contradicts']} stated earlier that the call did not take effect."
 
 
 def stated(payload: Mapping[str, Any]) -> str:
-    what = "what undoes step" if payload["direction"] == "COMPENSATE" else "step"
+    what = "the undo of step" if payload["direction"] == "COMPENSATE" else "step"
     became = {"HAPPENED": "took effect", "NOT_HAPPENED": "had no effect"}.get(
         payload["effect"], "is in doubt"
     )
-    return f"The call in doubt of {what} {payload['step']} {became}, a person states."
+    return f"A person stated that the call in doubt of {what} {payload['step']} {became}."
 
 
 def settled(payload: Mapping[str, Any]) -> str:
@@ -234,13 +235,13 @@ def settled(payload: Mapping[str, Any]) -> str:
     became = {"HAPPENED": "took effect", "NOT_HAPPENED": "had no effect"}.get(
         payload["effect"], "is in doubt"
     )
-    by = {"receipt": "a receipt", "probe": "the target's answer when asked"}.get(payload["by"], payload["by"])
+    by = {"receipt": "a receipt", "probe": "a status query to the target"}.get(payload["by"], payload["by"])
     calls = "The call of attempt" if len(payload["numbers"]) == 1 else "The call of attempts"
     return f"{calls} {which} {became}, according to {by}."
 
 
 def question_closed(payload: Mapping[str, Any]) -> str:
-    why = {"WAIT_ENDED": "no answer came in time, and the clock runs on", "DECIDED": "a person decided"}
+    why = {"WAIT_ENDED": "no answer in time, the deadline resumes", "DECIDED": "a person decided"}
     return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
 
 
@@ -255,7 +256,7 @@ def route(payload: Mapping[str, Any]) -> str:
 
 def checked(payload: Mapping[str, Any]) -> str:
     found = "can be called" if payload["is_good"] else "cannot be called"
-    return f"{payload['target']} {found}; nothing was sent to it."
+    return f"{payload['target']} {found}; no request was sent."
 
 
 def switched(payload: Mapping[str, Any]) -> str:
@@ -265,7 +266,7 @@ def switched(payload: Mapping[str, Any]) -> str:
 def flagged(payload: Mapping[str, Any]) -> str:
     stopped = " The agent was suspended." if payload["agent_suspended"] else ""
     codes = ", ".join(payload["codes"])
-    return f"{payload['guard_id']} asks for a review, confidence {payload['confidence']}: {codes}.{stopped}"
+    return f"{payload['guard_id']} requested a review, confidence {payload['confidence']}: {codes}.{stopped}"
 
 
 def count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The frame around every page, the overview, and the two addresses that monitors ask."""
+"""The layout context of every page, the overview, and the two health endpoints."""
 
 import shlex
 import sys
@@ -49,16 +49,16 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("People", "/people/", "user"),
         ),
     ),
-    ("Prove", (("Ledger", "/ledger/", "ledger"),)),
+    ("Audit", (("Ledger", "/ledger/", "ledger"),)),
 )
 
-# Ticking prices and the passages of a flow would fill the short list of the overview within a second.
+# Price updates and state changes of flows would fill the short list of the overview within a second.
 NOISE = (Kind.FLOW_MOVED.value, Kind.FACT_WRITTEN.value)
 
 
 @dataclass(frozen=True, slots=True)
 class StopShown:
-    """The stop in force, as the banner says it."""
+    """The active stop, as the banner shows it."""
 
     reason: str
     by: str
@@ -66,7 +66,7 @@ class StopShown:
 
 
 def chrome(request: HttpRequest) -> dict[str, Any]:
-    """Context of `base.html`. Lazy: the sign-in and error pages and the fragments never ask for it."""
+    """Return the context of `base.html`. Lazy: sign-in pages, error pages and fragments never need it."""
     return {"chrome": SimpleLazyObject(lambda: _chrome(request))}
 
 
@@ -112,7 +112,7 @@ def _items(items: tuple[tuple[str, str, str], ...], path: str) -> list[dict[str,
 @require_safe
 @signed_in
 def overview(request: HttpRequest) -> HttpResponse:
-    """What waits, what flows, what is refused, and whether the ledger grows."""
+    """Show open escalations, open flows, rejections and the newest ledger entries."""
     tenant, now = tenant_of(request.user), clock.now()
     if not agents.any_agent(tenant=tenant):
         return render(request, "console/first_run.html", {"command": _command()})
@@ -122,7 +122,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _command() -> str:
-    """How `manage.py` of this server is called: its Python, and its data folder where that is not ./var."""
+    """Return how to run this server's `manage.py`: its Python, and its data folder if that is not ./var."""
     root = settings.BASE_DIR
     python = Path(sys.executable)
     shown = python.relative_to(root) if python.is_relative_to(root) else python
@@ -184,14 +184,14 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
 @require_safe
 @public
 def livez(request: HttpRequest) -> HttpResponse:
-    """The process answers."""
+    """Report that the process responds."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 @public
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Everything that the work needs does its part; 503 with what does not."""
+    """Report whether all dependencies work; 503 names those that do not."""
     failing = {part: why for part, why in health.examine().items() if why}
     if failing:
         why = "; ".join(failing.values())
@@ -200,9 +200,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """The page for who may not be here; a person who is signed in is recorded, or told to come again.
+    """Show the 403 page and record the refusal of a signed-in person; a busy database gives the 503 page.
 
-    What this raises would be a 500: no middleware sees it.
+    An exception raised here would be a 500: no middleware sees it.
     """
     try:
         if request.user.is_authenticated:
@@ -211,7 +211,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
                 stream=actor_of(request.user),
                 code="ROLE_MISSING",
                 path=request.path,
-                detail="This page is for other roles.",
+                detail="This page requires another role.",
             )
     except problems.BUSY_ERRORS as error:
         return problems.busy_page(request, error)

@@ -1,4 +1,4 @@
-"""Reads the decision form: what was typed becomes a Wish, or a Problem that says what to correct.
+"""Read the decision form into a Wish, or a Problem that says what to correct.
 
 Identity never comes from here: the view takes it from the session.
 """
@@ -22,9 +22,9 @@ TRUE_WORDS = frozenset({"on", "true", "1"})
 
 
 def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Problem:
-    """The decision as the form states it. `params_schema` is that of the evidence in force."""
+    """The decision as the form states it. `params_schema` is that of the current evidence."""
     if any("\x00" in value for value in post.values() if isinstance(value, str)):
-        return _bad("TEXT_UNREADABLE", "A field holds a NUL character. Take it out.")
+        return _bad("TEXT_UNREADABLE", "A field contains a NUL character. Remove it.")
     action = post.get("action", "")
     if action not in Action.values():
         return _bad("ACTION_UNKNOWN", "Choose one of the actions offered on the page.")
@@ -64,10 +64,10 @@ def _read_fields(
 
 
 def put_in(post: QueryDict) -> QueryDict:
-    """The form with the figure that a person asked to have put in: in its field, or in the JSON text.
+    """Return the form with the calculated value that a person chose: in its field, or in the JSON text.
 
-    `put_in` is `name=value` as the answer of a dry run offered it. Nothing else of the form changes, and what
-    it says is read and judged like anything that was typed.
+    `put_in` is `name=value` as offered by a dry run. The rest of the form does not change, and the value is
+    read and evaluated like any typed one.
     """
     name, _, value = post.get("put_in", "").rpartition("=")
     if not name:
@@ -87,7 +87,7 @@ def put_in(post: QueryDict) -> QueryDict:
 
 
 def read_effect(post: QueryDict) -> Effect | Problem | None:
-    """What the form says became of a call in doubt; None where it says nothing."""
+    """Return the stated effect of a call in doubt; None if the form states none."""
     text = post.get("effect", "")
     if not text:
         return None
@@ -97,7 +97,7 @@ def read_effect(post: QueryDict) -> Effect | Problem | None:
 
 
 def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> Said | Problem:
-    """What the form says of one call that was left in doubt."""
+    """Read the statement about one call that was left in doubt."""
     effect = read_effect(post)
     if isinstance(effect, Problem):
         return effect
@@ -106,17 +106,17 @@ def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> Said | Proble
 
 
 def _conditions(post: QueryDict) -> tuple[str, ...] | Problem:
-    """One condition a line; all of them or none: one that was cut short would be another condition."""
+    """Read one condition per line; never cut the text: a truncated condition would be a different one."""
     text = post.get("conditions", "")
     if len(text) > LONGEST_TEXT:
-        return _bad("TEXT_TOO_LONG", f"The conditions have at most {LONGEST_TEXT} characters. Shorten them.")
+        return _bad("TEXT_TOO_LONG", f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.")
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _reason(post: QueryDict, action: Action) -> str | Problem:
-    """Why; for REQUEST_INFO the question, in a field of its own: a reason is not meant for agents.
+    """Read the reason; for REQUEST_INFO the question, from its own field: agents never see a reason.
 
-    A question goes out as it was written, or not at all.
+    A question is sent exactly as written, or not at all.
     """
     if action is not Action.REQUEST_INFO:
         return post.get("justification", "")[:LONGEST_TEXT].strip()
@@ -124,12 +124,12 @@ def _reason(post: QueryDict, action: Action) -> str | Problem:
         "\r\n", "\n"
     )
     if len(question) > LONGEST_TEXT:
-        return _bad("TEXT_TOO_LONG", f"A question has at most {LONGEST_TEXT} characters. Shorten it.")
+        return _bad("TEXT_TOO_LONG", f"The question exceeds {LONGEST_TEXT} characters. Shorten it.")
     return question
 
 
 def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
-    """The JSON text where there is one, else the typed fields; None where neither was sent."""
+    """Read the JSON text if there is any, else the typed fields; None if neither was sent."""
     text = post.get("params", "").strip()
     if text:
         return _json_object(text, "params")
@@ -146,7 +146,7 @@ def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _typed(text: str, schema: Any) -> Any:
-    """A field's text as its schema has it; what does not fit stays text, for the gate to refuse."""
+    """Convert a field's text to its schema type; what does not fit stays text, for the gate to reject."""
     if not text:
         return None
     wanted = _type_of(schema)
@@ -164,7 +164,7 @@ def _typed(text: str, schema: Any) -> Any:
 
 
 def _type_of(schema: Any) -> str | None:
-    """The one type of a property beside null; None where it has no type, or several."""
+    """Return the one type of a property besides null; None if it has no type, or several."""
     named = schema.get("type") if isinstance(schema, Mapping) else None
     types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
     return types[0] if len(types) == 1 else None
@@ -175,7 +175,7 @@ def _shown(option: Any) -> str:
 
 
 def _receipt(post: QueryDict) -> dict[str, Any] | Problem | None:
-    """What the person found at the target: a JSON object, or plain words that become its `reference`."""
+    """Read the receipt found at the target: a JSON object, or plain text that becomes its `reference`."""
     text = post.get("receipt", "")[:LONGEST_TEXT].strip()
     if not text:
         return None

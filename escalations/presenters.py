@@ -1,4 +1,4 @@
-"""What the queue and the decision page say, made from rows and frozen evidence; no query is made here."""
+"""Build what the queue and the decision page show from rows and stored evidence; makes no queries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,37 +29,37 @@ RESOLUTIONS: Mapping[str, Badge] = {
 }
 CLOSINGS: Mapping[str, Badge] = {
     "": Badge("info", "wait", "Waiting for the agent"),
-    contracts.Closing.ANSWERED: Badge("info", "thought", "Answered, not checked"),
+    contracts.Closing.ANSWERED: Badge("info", "thought", "Answered, not verified"),
     contracts.Closing.WAIT_ENDED: Badge("warn", "clock", "No answer in time"),
-    contracts.Closing.DECIDED: Badge("idle", "check", "Decided without it"),
-    contracts.Closing.WITHDRAWN: Badge("idle", "exit", "The flow ended first"),
+    contracts.Closing.DECIDED: Badge("idle", "check", "Decided without an answer"),
+    contracts.Closing.WITHDRAWN: Badge("idle", "exit", "Flow ended first"),
 }
 LEAST_ALIKE = 3
-# What a person may say became of a call in doubt, and what follows from it; `{target}` is where it went.
+# What a person can state about the effect of a call in doubt, and what follows; `{target}` is its target.
 EFFECTS: Mapping[str, tuple[str, str]] = {
     states.Effect.UNKNOWN: (
-        "Nobody knows yet",
-        "What it holds counts as used up, and the call stays on the list of calls in doubt.",
+        "Not known yet",
+        "Its reservations count as used, and the call stays in the list of calls in doubt.",
     ),
     states.Effect.NOT_HAPPENED: (
-        "It did not take effect, and it will not: I have looked at {target}",
-        "What it holds is free again. Only then can something else run in its place.",
+        "It did not and will not take effect: I verified this at {target}",
+        "Its reservations are released. Only then can another call replace it.",
     ),
     states.Effect.HAPPENED: (
-        "It took effect: I have looked at {target}",
-        "What it holds is used up. With its receipt, mark it done instead.",
+        "It took effect: I verified this at {target}",
+        "Its reservations are used. If you have its receipt, use Mark done instead.",
     ),
 }
-# Where it was left in doubt before: nothing waits any more to run in its place, or to be marked done.
+# For calls left in doubt earlier: no replacement is pending, and the intent can no longer be marked done.
 LATER_HINTS: Mapping[str, str] = {
-    states.Effect.NOT_HAPPENED: "What it held is free again.",
-    states.Effect.HAPPENED: "What it holds stays used up.",
+    states.Effect.NOT_HAPPENED: "Its reservations are released.",
+    states.Effect.HAPPENED: "Its reservations stay used.",
 }
-# Of a call that undoes a step.
+# For a call that undoes a step.
 UNDO_HINTS: Mapping[str, str] = {
-    states.Effect.UNKNOWN: "The step may stand. What it holds counts as used up.",
-    states.Effect.NOT_HAPPENED: "The step stands. What it holds is used up.",
-    states.Effect.HAPPENED: "The step is undone. What it held is free again, unless another step stands.",
+    states.Effect.UNKNOWN: "The step may still be in effect. Its reservations count as used.",
+    states.Effect.NOT_HAPPENED: "The step is still in effect. Its reservations are used.",
+    states.Effect.HAPPENED: "The step is undone. Its reservations are released, unless other steps remain.",
 }
 EFFECT_BADGES: Mapping[str, Badge] = {
     states.Effect.UNKNOWN: Badge("warn", "ask", "Effect not known"),
@@ -75,7 +75,7 @@ FAMILIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the effect sentence; a value was given by the agent and is shown isolated."""
+    """A part of the effect sentence; a value comes from the agent and is shown isolated."""
 
     text: str
     value: bool
@@ -83,7 +83,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The value that crossed and its limit; `width` and `mark` are per cent of the meter."""
+    """The value that exceeded its limit, and the limit; `width` and `mark` are percentages of the meter."""
 
     value: str
     limit: str
@@ -93,9 +93,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the queue, as the evidence in force has it.
+    """One line of the queue, from the current evidence.
 
-    `untrusted`: that evidence is not what the ledger recorded, so nothing is said of what would happen.
+    `untrusted`: that evidence does not match the ledger, so the effect is not shown.
     """
 
     id: str
@@ -130,22 +130,22 @@ def rows(
     now: datetime,
     user_pk: int,
 ) -> list[Row]:
-    """Lines for the queue, in the order given; runs of near-identical ones are told once what they share.
+    """Lines for the queue, in the order given; runs of near-identical ones share one heading.
 
-    `evidence` holds the bundles that are what the ledger recorded: `queries.get_evidence`.
+    `evidence` holds the bundles that match the ledger: `queries.get_evidence`.
     """
     made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
     grouped: list[Row] = []
     for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(*pair)):
         members = list(run)
         first, shown = members[0]
-        # Silences are told apart by their time alone.
+        # Silences differ only in their time.
         if len(members) < LEAST_ALIKE or first.family == contracts.Family.AGENT or shown.untrusted:
             grouped += [line for _, line in members]
             continue
         words = _differing([evidence[item.pk] for item, _ in members])
         head, *rest = [replace(line, alike=True) for _, line in members]
-        grouped += [replace(head, group=f"{len(members)} alike, {words}"), *rest]
+        grouped += [replace(head, group=f"{len(members)} similar, {words}"), *rest]
     return grouped
 
 
@@ -162,15 +162,15 @@ def _likeness(item: Escalation, line: Row) -> tuple[object, ...]:
 
 
 def _differing(evidence: Sequence[Mapping[str, Any]]) -> str:
-    """Which parameters tell the members of a run apart."""
+    """Name the parameters in which the members of a run differ."""
     params = [bundle["proposal"]["params"] for bundle in evidence]
     names = sorted({name for given in params for name in given})
     differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
-    return f"different in {', '.join(differing)}" if differing else "with the same parameters"
+    return f"differing in {', '.join(differing)}" if differing else "with the same parameters"
 
 
 def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> Row:
-    """One line. What it says of the case comes from the frozen evidence, where there is any to be trusted."""
+    """Build one line; its description comes from the stored evidence, if that can be trusted."""
     bundle = evidence or {}
     impact, reason = bundle.get("impact", item.impact), bundle.get("reason", item.reason)
     is_open = item.state == contracts.State.OPEN
@@ -201,7 +201,7 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
 
 
 def is_waiting(item: Escalation, now: datetime) -> bool:
-    """Whether a question is out, so that the clock stands still."""
+    """Return whether a question is open, so that the deadline is paused."""
     return item.waiting_until is not None and now <= item.waiting_until
 
 
@@ -211,12 +211,12 @@ def _decided_by(item: Escalation) -> str:
 
 
 def segments(bundle: Mapping[str, Any]) -> list[Piece]:
-    """The effect sentence of a bundle, each value apart; nothing without a bundle."""
+    """Return the effect sentence of a bundle in parts; empty without a bundle."""
     return [Piece(text=part["text"], value=part["value"]) for part in bundle.get("effect", ())]
 
 
 def crossed(bundle: Mapping[str, Any]) -> Bound | None:
-    """The value that crossed its limit, of the finding a person was asked for; or how long a silence is."""
+    """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
     if "silence" in bundle:
         return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]))
     found = [item for item in bundle.get("findings", ()) if item["code"] == bundle["reason"]]
@@ -229,7 +229,7 @@ def crossed(bundle: Mapping[str, Any]) -> Bound | None:
 
 @dataclass(frozen=True, slots=True)
 class EffectOption:
-    """One thing to say of a call in doubt."""
+    """One possible statement about a call in doubt."""
 
     value: str
     word: str
@@ -238,7 +238,7 @@ class EffectOption:
 
 
 def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = False) -> list[EffectOption]:
-    """What may be said of a call to `target` that does a step, or undoes one; `later` only what is known."""
+    """List the possible statements about a call to `target`; `later` leaves out that it is not known yet."""
     hints = UNDO_HINTS if undoes else LATER_HINTS if later else {}
     return [
         EffectOption(
@@ -253,7 +253,7 @@ def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = Fals
 
 
 def bound(value: str, limit: str) -> Bound | None:
-    """Two compared values; a meter only where both are whole numbers."""
+    """Build two compared values; with a meter only if both are whole numbers."""
     if not value:
         return None
     width, mark = 0, 0

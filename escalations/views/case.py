@@ -1,4 +1,4 @@
-"""One case as the decision page shows it: made from the frozen bundle alone, in the order of 04."""
+"""The evidence as the decision page shows it, built from the stored bundle alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_datetime
 
 from audit import canonical
 from escalations.presenters import Bound, Piece, bound, segments
+from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
@@ -16,13 +17,19 @@ from runtime.views import params, presenters, proposals, walks
 
 Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
-# An intent is told from others by the end of its id.
+# Findings whose limit is not a maximum; templates/components/compared.html has the same words.
+COMPARED: Mapping[str, str] = {
+    Reason.LOW_CONFIDENCE: "{value}, at least {limit} required",
+    Reason.STALE_CONTEXT: "{value}, now {limit}",
+    Reason.EXPIRED: "{value}, valid until {limit}",
+}
+# Intents differ in the end of their ids.
 LONGEST_SOURCE = 22
 
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """A finding that stands against the proposal. `liftable`: a person may lift it by OVERRIDE."""
+    """A finding against the proposal. `liftable`: a person can override it."""
 
     code: str
     check: str
@@ -34,7 +41,7 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True)
 class FactShown:
-    """A fact as frozen; `now` and `moved` compare it with the live world and are no part of the evidence."""
+    """A fact as captured; `now` and `material` compare it with the current one and are not evidence."""
 
     path: str
     value: str
@@ -50,7 +57,7 @@ class FactShown:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A fact that the effect is expected to change. `fact` is where it stands, None where it is not there."""
+    """A fact that the effect is expected to change. `fact` is that fact, None if it does not exist."""
 
     path: str
     current: str
@@ -60,10 +67,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A parameter that is stated (None: not at all) otherwise than the runtime works it out.
+    """A parameter whose stated value (None: not stated) differs from the one the runtime calculates.
 
-    `put_in` is what a form sends to take the runtime's figure, "" where the form has no field for it;
-    `field` and `value` are what the form then holds.
+    `put_in` is what a form sends to use the calculated value, "" if the form has no field for it;
+    `field` and `value` are what the form then contains.
     """
 
     name: str
@@ -77,7 +84,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class AnswerShown:
-    """What the agent answered to a person's question: a claim, with control characters made visible."""
+    """The agent's answer to a person's question: unverified, with control characters made visible."""
 
     number: int
     question: str
@@ -88,7 +95,7 @@ class AnswerShown:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything the evidence sections say."""
+    """Everything the evidence sections show."""
 
     effect: Sequence[Piece]
     stated: Sequence[Stated]
@@ -119,7 +126,7 @@ class Case:
 
 
 def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> Case:
-    """The case of a bundle. `live` holds facts as they are now, `material` the paths that moved too far."""
+    """Read a bundle. `live` holds the current facts, `material` the paths that changed materially."""
     facts = [_fact(item, live, material) for item in bundle["facts"]]
     asked, kind = bundle["proposal"], bundle["kind"]
     confidence = asked["confidence"]
@@ -158,7 +165,7 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
 
 
 def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[Stated]:
-    """The figures in which what was stated differs from what the runtime works out, or is not there."""
+    """List the figures whose stated value is missing or differs from the calculated one."""
     properties = params_schema.get("properties", {})
     fields = {field.name for field in params.fields(params_schema, {}, None)}
     return [
@@ -204,7 +211,7 @@ def _answer(item: Mapping[str, Any]) -> AnswerShown:
 
 
 def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:
-    """Findings against the proposal, those that nobody can lift first."""
+    """Return the findings against the proposal, those that cannot be overridden first."""
     against = [item for item in bundle["findings"] if item["outcome"] != FindingOutcome.PASS]
     return sorted(against, key=lambda item: item["outcome"] != FindingOutcome.FAIL)
 
@@ -252,7 +259,7 @@ def _value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One difference between two revisions; None where a side has nothing."""
+    """One difference between two revisions; None if a side has no value."""
 
     path: str
     was: str | None
@@ -260,7 +267,7 @@ class Line:
 
 
 def compare(before: Bundle, after: Bundle) -> list[Line]:
-    """What a person must look at again: facts, findings, predicted difference, rules and impact."""
+    """List what a person must review again: facts, findings, predicted changes, rules and impact."""
     lines = []
     for path, was, now in _pairs(_told(before), _told(after)):
         if was != now:
@@ -273,16 +280,21 @@ def _told(bundle: Bundle) -> dict[str, str]:
     for item in bundle["difference"]:
         told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
     for item in _by_weight(bundle):
-        numbers = f" ({item['proposed_value']} against {item['limit']})" if item["limit"] else ""
+        numbers = _compared(item) if item["limit"] else ""
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
     for item in bundle.get("questions", ()):
         words = " ".join(item["answer"].split())
         told[f"answer to question {item['number']}, unverified"] = _cut(_value(words))
     for item in bundle.get("figures", ()):
-        told[f"live figure of {item['param']}"] = item["live_text"]
+        told[f"calculated {item['param']}"] = item["live_text"]
     told["impact"] = bundle["impact"]
-    told["rules in force"] = bundle["policy_bundle_hash"][:16]
+    told["rules"] = bundle["policy_bundle_hash"][:16]
     return told
+
+
+def _compared(item: Mapping[str, Any]) -> str:
+    words = COMPARED.get(item["code"], "{value} of {limit} allowed")
+    return f" ({words.format(value=item['proposed_value'], limit=item['limit'])})"
 
 
 def _cut(text: str) -> str:

@@ -1,7 +1,7 @@
 """The POSTs of the decision page. GET never decides; identity comes from the session alone.
 
-A refusal shows the page again, through `detail.page(request, escalation_id, problem=, entered=)`, with the
-problem's status, so that nothing that was typed is lost.
+A refusal renders the page again, through `detail.page(request, escalation_id, problem=, entered=)`, with the
+problem's status, so that no input is lost.
 """
 
 from functools import wraps
@@ -28,28 +28,28 @@ from runtime.queries import clock
 from runtime.services import agents, races
 
 DONE: dict[Action, str] = {
-    Action.OVERRIDE: "Overridden. It runs as the agent proposed.",
-    Action.MODIFY: "Modified. It runs as you changed it.",
+    Action.OVERRIDE: "Overridden. It runs as proposed by the agent.",
+    Action.MODIFY: "Modified. It runs with your changes.",
     Action.ABORT: "Aborted. Nothing will run.",
-    Action.REQUEST_INFO: "Asked. The clock stands still while the agent is waited for.",
+    Action.REQUEST_INFO: "Question sent. The deadline is paused until the agent answers.",
     Action.RESUME: "Resumed, with the same key.",
     Action.MARK_DONE: "Marked as done, with the receipt you gave.",
-    Action.ACKNOWLEDGE: "Acknowledged. Its silence counts anew from now.",
-    Action.STOP_AGENT: "Stopped. The agent's calls are held until somebody resumes it.",
+    Action.ACKNOWLEDGE: "Acknowledged. The silence timer restarts now.",
+    Action.STOP_AGENT: "Stopped. The agent's calls are held until someone resumes it.",
 }
-BUSY = Problem(status=409, code="BUSY", detail="Somebody else was faster. Look again, then decide.")
+BUSY = Problem(status=409, code="BUSY", detail="Someone else changed this. Review it again before deciding.")
 
 
 def post_here(view: GuardedView) -> GuardedView:
-    """Take POST alone. Whoever opens the address, from its bar or a restored tab, gets a link to the page."""
+    """Accept POST only. A GET, from the address bar or a restored tab, gets a link to the page."""
 
     @wraps(view)
     def guarded(request: HttpRequest, escalation_id: UUID) -> HttpResponseBase:
         if request.method in {"GET", "HEAD"}:
             context = {
                 "status": 405,
-                "title": "Nothing is decided by opening this address",
-                "detail": "A decision is taken with the form of the escalation's page.",
+                "title": "Opening this address does not decide anything",
+                "detail": "Use the form on the escalation's page to decide.",
                 "href": reverse("escalation", args=[escalation_id]),
                 "action": "Go to the escalation",
             }
@@ -66,7 +66,7 @@ def post_here(view: GuardedView) -> GuardedView:
 @post_here
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """Take one decision. Who may is decided, and recorded, by the service."""
+    """Record one decision. The service checks and records who is allowed to."""
     wish = _wish(request, escalation_id, request.POST)
     if isinstance(wish, Problem):
         _record_unreadable(request, wish)
@@ -96,10 +96,10 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """What the gate would say to the changed parameters; nothing is stored.
+    """Return the verdict on the changed parameters; nothing is stored.
 
-    Without script the page comes again with the answer, and with what was typed. A figure that the runtime
-    has worked out is put into its field only where the form asks for it.
+    Without JavaScript the page is rendered again with the result and the input. A value calculated by the
+    runtime is put into its field only if the form asks for it.
     """
     entered = forms.put_in(request.POST)
     wish = _wish(request, escalation_id, entered)
@@ -116,7 +116,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     if isinstance(answer, Problem):
         if not swaps:
             return detail.page(request, escalation_id, problem=answer, entered=entered)
-        # htmx leaves an answer with an error's status out of the page.
+        # htmx does not insert responses with an error status.
         return render(request, "escalations/_dry_run.html", {"problem": answer})
     figures = [item.model_dump(mode="json") for item in answer.figures]
     context = {
@@ -131,7 +131,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """Tell colleagues that one is looking."""
+    """Claim the escalation, so that colleagues see who works on it."""
     return _after_claim(
         request,
         escalation_id,
@@ -142,7 +142,7 @@ def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """Give the claim back."""
+    """Release the claim."""
     return _after_claim(
         request,
         escalation_id,
@@ -158,7 +158,7 @@ def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> Wish | 
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
-    """What could not be read as a decision never comes to the service, which records all others."""
+    """Record an unreadable decision: it never reaches the service, which records all others."""
     agents.record_refusal(
         tenant=tenant_of(request.user),
         stream=actor_of(request.user),
@@ -169,18 +169,18 @@ def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
 
 
 def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
-    """The schema of what was proposed, as shown; empty where nothing was, None without such an escalation."""
+    """Return the schema of the proposal shown; empty without a proposal, None without such an escalation."""
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
     if row is None:
         return None
-    # The service refuses what stands on rewritten rows; until then no schema of theirs is read.
+    # The service rejects escalations whose rows were tampered with; do not read a schema from them.
     shown = {} if comparing.compare_basis(row) else revising.get_shown(row)
     schema: dict[str, Any] = shown.get("kind", {}).get("params_schema", {})
     return schema
 
 
 def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: Wish) -> Problem | None:
-    """A claim is a courtesy: the page asks who decides over it to say so; a plain post is not asked."""
+    """Require a confirmation to decide over another person's claim; only forms of the page ask for it."""
     is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
     if is_told or wish.action in policy.STOPPING | {Action.REQUEST_INFO}:
         return None
@@ -189,9 +189,7 @@ def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: Wish) -> P
         return None
     if row.claimed_until is None or row.claimed_until <= clock.now():
         return None
-    detail_text = (
-        f"{row.claimed_by.get_username()} is looking at this. Tick that you decide anyway, or abort."
-    )
+    detail_text = f"{row.claimed_by.get_username()} has claimed this. Tick Decide anyway, or abort."
     return Problem(status=409, code=detail.OVER_CLAIM, detail=detail_text)
 
 

@@ -1,4 +1,4 @@
-"""The decision page: the frozen evidence in the order of 04, then the decision. A GET never decides."""
+"""The decision page: the stored evidence, then the decision form. A GET never decides."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,18 +35,18 @@ from runtime.views import presenters as words
 
 CONFLICT = 409
 UNAVAILABLE = 503
-# They put a proposal of the person's before the gate.
+# Actions that submit a proposal of the person to the gate.
 PROPOSING = frozenset({Action.OVERRIDE, Action.MODIFY})
-# The one 409 after which nothing else has to be looked at again: somebody is looking at this too.
+# The one 409 after which nothing has to be reviewed again: someone else has claimed this too.
 OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
 PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
-UNTRUSTED = "This case does not match the ledger"
+UNTRUSTED = "This evidence does not match the ledger"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One action as the page offers it; `why` says why not."""
+    """One action as the page offers it; `why` says why it is not allowed."""
 
     action: Action
     word: str
@@ -59,39 +59,39 @@ class Choice:
 
 CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
     Action.OVERRIDE: ("Override", "Run exactly what the agent proposed", "check", "ok"),
-    Action.MODIFY: ("Modify", "Run something else instead", "edit", "accent"),
+    Action.MODIFY: ("Modify", "Run it with changed parameters", "edit", "accent"),
     Action.REQUEST_INFO: (
         "Ask the agent",
-        "Put a question first. The clock stops while it is out",
+        "Ask a question first. The deadline pauses until the agent answers",
         "ask",
         "info",
     ),
-    Action.RESUME: ("Resume", "Try again with the same idempotency key", "play", "ok"),
-    Action.MARK_DONE: ("Mark done", "It took effect: give the receipt you found", "check", "accent"),
-    Action.ACKNOWLEDGE: ("Acknowledge", "Its silence is in order. It counts anew from now", "check", "ok"),
+    Action.RESUME: ("Resume", "Retry with the same idempotency key", "play", "ok"),
+    Action.MARK_DONE: ("Mark done", "It took effect: enter the receipt you found", "check", "accent"),
+    Action.ACKNOWLEDGE: ("Acknowledge", "The silence is expected. Restart the timer", "check", "ok"),
     Action.STOP_AGENT: (
         "Stop the agent",
-        "Hold every call of it until somebody resumes it",
+        "Hold all of its calls until someone resumes it",
         "stop",
         "danger",
     ),
-    Action.ABORT: ("Abort", "Nothing runs. Always possible, always the cheapest", "cross", "danger"),
+    Action.ABORT: ("Abort", "Nothing runs. Always allowed; needs no reason", "cross", "danger"),
 }
-# After an intent something may have run already, and steps that are done may be undone.
-ABORT_AFTERWARDS = "Nothing goes forward any more. Always possible, always the cheapest"
+# After an intent, steps may already have run, and completed steps may be undone.
+ABORT_AFTERWARDS = "No further steps run. Always allowed"
 
 
 @require_safe
 @signed_in
 def show(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """The page of one escalation."""
+    """Show one escalation."""
     return page(request, escalation_id)
 
 
 @require_safe
 @signed_in
 def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """A banner when the escalation is no longer as the open page shows it; empty otherwise."""
+    """Return a banner if the escalation changed since the open page was loaded; empty otherwise."""
     escalation = _get(request, escalation_id)
     changed = str(escalation.version) != request.GET.get("version")
     revised = str(escalation.revision) != request.GET.get("revision")
@@ -110,7 +110,7 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 @require_safe
 @signed_in
 def questions(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """What is asked of the agent; with `part=` the clock, the claim, or what deciding over it asks."""
+    """Return the questions to the agent; with `part=` the deadline, the claim, or its confirmation."""
     escalation = _get(request, escalation_id)
     template = PARTS.get(request.GET.get("part", ""), "_asked.html")
     may_decide = bool(person_of(request).roles & policy.DECIDING_ROLES)
@@ -126,9 +126,9 @@ def page(
     entered: Mapping[str, str] | None = None,
     answered: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
-    """The page, after a refusal with its sentence, its status and what was typed; or with a dry run's answer.
+    """Render the page, after a refusal with its message, status and input; or with a dry run's result.
 
-    After a 409 the person must look again: the action and the amount typed again are not kept.
+    After a 409 the person must review again: the chosen action and the retyped amount are not kept.
     """
     escalation = _get(request, escalation_id)
     known = comparing.of(escalation)
@@ -162,7 +162,7 @@ def _about(
     known: comparing.Recorded,
     before: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The evidence in force, and how it differs from the one before; `quiet` is that of a silent agent."""
+    """Return the current evidence and its changes since the last revision; `quiet` is for a silent agent."""
     if escalation.proposal is None:
         return {"quiet": silent.read(bundle)}
     wrong = comparing.compare_verdict(known, escalation.proposal)
@@ -176,7 +176,7 @@ def _about(
 
 
 def _recorded(proposal: Proposal) -> list[str]:
-    """What the rules of the verdict hold that nothing enforces: no decision may lean on it."""
+    """List what the rules of the verdict record but do not enforce: no decision may rely on it."""
     rules = Rules.from_bytes(bytes(proposal.verdict.bundle.body))
     of_kind = () if rules.kind is None else recorded.names(rules.kind)
     of_manifest = () if rules.manifest is None else recorded.names(rules.manifest)
@@ -195,9 +195,9 @@ def _row(request: HttpRequest, escalation: Escalation) -> presenters.Row:
 
 
 def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
-    """How the questions to the agent stand; the newest is told beside the decision, others with answers."""
+    """Return the questions to the agent; the newest is shown beside the decision, answered ones below."""
     row = _row(request, escalation)
-    over = "" if row.waiting_until else contracts.Closing.WAIT_ENDED  # the sweeper may come a little later
+    over = "" if row.waiting_until else contracts.Closing.WAIT_ENDED  # the sweeper may run a little later
     asked: list[dict[str, Any]] = [
         {
             "question": item,
@@ -219,9 +219,9 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
 
 
 def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
-    """The case beside the live world, so that a price within its bounds is told from one that moved.
+    """Return the evidence beside the current facts, marking those that changed materially.
 
-    By the rules in force, as the search for drift judges it; without a kind nothing has bounds.
+    Uses the active rules, like the drift scan; without a kind every change is material.
     """
     seen = {item["path"]: item["value"] for item in bundle["facts"]}
     if escalation.state != contracts.State.OPEN:
@@ -266,7 +266,7 @@ def _history(escalation: Escalation) -> dict[str, Any]:
 
 
 def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, Any]:
-    """The decision that was made, from its signed statement; where its row does not match, only that."""
+    """Return the decision from its signed statement; if its row does not match the ledger, only that."""
     decision = getattr(escalation, "decision", None)
     if decision is None:
         return {"decision": None, "untrusted_decision": ["decision"] if known.decided else []}
@@ -274,7 +274,7 @@ def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, An
     if wrong:
         return {"decision": None, "untrusted_decision": wrong}
     statement = canonical.decode(bytes(decision.statement))
-    # Rows and entries of one moment: what a worker writes meanwhile is no mismatch.
+    # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verification.snapshot():
         ran = _ran(queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id")))
     return {
@@ -289,7 +289,7 @@ def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, An
 
 
 def _ran(intent: Intent | None) -> dict[str, Any]:
-    """What ran after a decision; where it is not as recorded, only that."""
+    """Return what ran after a decision; if it does not match the ledger, only that."""
     if intent is None:
         return {"ran": None}
     wrong = provenance.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
@@ -299,7 +299,7 @@ def _ran(intent: Intent | None) -> dict[str, Any]:
 def _form(
     request: HttpRequest, escalation: Escalation, bundle: Mapping[str, Any], kept: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The actions of the family, each allowed or with the sentence why not, as the POST would answer."""
+    """Return the actions of the family, each allowed or with the reason why not, as the POST would."""
     person = person_of(request)
     at = clock.now()
     situation = situations.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle, at=at)
@@ -345,7 +345,7 @@ def _form(
 def _after_restore(
     escalation: Escalation, answers: dict[Action, policy.Answer]
 ) -> dict[Action, policy.Answer]:
-    """What a restored backup leaves of the actions: to abort; and later nothing that would propose anew."""
+    """Limit the actions after a restored backup: only abort; later none that submits a new proposal."""
     if epochs.refuse_while_recovering() is not None:
         waiting = policy.Denied(RECOVERY, deciding.RESTORED, UNAVAILABLE)
         return {action: answer if action is Action.ABORT else waiting for action, answer in answers.items()}
@@ -364,7 +364,7 @@ def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[params.F
 
 
 def _effects(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[presenters.EffectOption]:
-    """What may be said of the call in doubt: nothing is known until somebody says otherwise."""
+    """Return the possible statements about the call in doubt; the default is that it is not known."""
     chosen, about = kept.get("effect", ""), bundle.get("operational", {})
     return presenters.effect_options(
         target=about.get("target", ""),

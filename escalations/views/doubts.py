@@ -1,4 +1,4 @@
-"""Calls left in doubt, or whose receipt contradicts a person: a list, and a form to settle one."""
+"""Calls left in doubt, or whose receipt contradicts a person: a list, and a form to settle each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ DONE: Mapping[Effect, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call, and the form with what was typed into it."""
+    """One call, and its form with the input."""
 
     intent_id: UUID
     number: int
@@ -62,12 +62,12 @@ class Row:
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """The list, oldest first."""
+    """Show the list, oldest first."""
     return _page(request)
 
 
 def post_here(view: GuardedView) -> GuardedView:
-    """Take POST alone. Whoever opens the address, from its bar or a restored tab, comes to the list."""
+    """Accept POST only. A GET, from the address bar or a restored tab, redirects to the list."""
 
     @wraps(view)
     def guarded(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponseBase:
@@ -83,7 +83,7 @@ def post_here(view: GuardedView) -> GuardedView:
 @post_here
 @require(Role.OPERATOR, Role.SENIOR)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
-    """Say what became of one call. Who may is decided, and recorded, by the service."""
+    """Record the effect of one call. The service checks and records who is allowed to."""
     said = forms.read_said(request.POST, intent_id=intent_id, number=number)
     outcome: stating.Stated | Problem
     if isinstance(said, Problem):
@@ -107,7 +107,7 @@ def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
 def _page(
     request: HttpRequest, *, problem: Problem | None = None, at: tuple[UUID, int] | None = None
 ) -> HttpResponse:
-    """The list; after a refusal with its sentence, its status and what was typed."""
+    """Render the list; after a refusal with its message, status and input."""
     tenant = tenant_of(request.user)
     listed = left_calls.list_calls(tenant=tenant)
     evidence = queries.get_evidence(tenant=tenant, escalations=[left.escalation for left in listed])

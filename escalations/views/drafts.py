@@ -1,7 +1,7 @@
-"""What was typed into a decision form that was refused: kept in the session, so that no detour loses it.
+"""Keep the input of a rejected decision form in the session, so that it is not lost.
 
-A password asked for in between, a new look at the evidence: the page that follows is a GET and shows it
-again. What a person must state anew for each decision is never kept.
+After a password confirmation or a reload of the evidence, the page is a GET and shows the input again.
+What a person must state again for each decision is never kept.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ TEXTS = frozenset({"justification", "question", "conditions", "params", "receipt
 
 
 def keep(request: HttpRequest, about: object) -> None:
-    """Keep the texts of a refused form; the oldest drafts of the session make room.
+    """Keep the texts of a refused form; the oldest drafts of the session are dropped.
 
-    `about` names the case: the id of an escalation, or a call. The session is read with every request, so
-    what is longer than any form takes is left out: a text that was cut short would say something else.
+    `about` is the id of an escalation, or a call. The session is read with every request, so texts longer
+    than a form allows are left out; they are not truncated, since that would change their meaning.
     """
     typed = [
         (name, value)
@@ -42,13 +42,13 @@ def _is_kept(name: str, value: str) -> bool:
 
 
 def get(request: HttpRequest, about: object) -> Mapping[str, str]:
-    """What was kept for this case."""
+    """Return what was kept for `about`."""
     found: Mapping[str, str] = _all(request).get(str(about), {})
     return dict(found)
 
 
 def forget(request: HttpRequest, about: object) -> None:
-    """The decision was taken, the question is out, or what became of the call is stated."""
+    """Delete the draft after the decision, question or statement was recorded."""
     kept = _all(request)
     if kept.pop(str(about), None) is not None:
         request.session[KEY] = kept

@@ -1,4 +1,4 @@
-"""Who asks, as policy may know: from the session and the database as they are now, never from the form."""
+"""The acting person for policy checks: from the session and the current database, never from the form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_NAMED = 20
 
 
 def person_of(request: HttpRequest) -> Person:
-    """The signed-in person with roles, groups and the time of the last password."""
+    """Return the signed-in person with roles, groups and the time of the last password confirmation."""
     user, at = request.user, clock.now()
     user_id = int(user.pk or 0)
     records = get_authentication_records(request, user)
@@ -36,10 +36,10 @@ def person_of(request: HttpRequest) -> Person:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Who else decides here, where the person who asks may not.
+    """Who else can decide here, if the person asking cannot.
 
-    `bound` may not for as long as they own the agent. `alone_from` is when who asks will be the only one
-    who has decided here for days; None where somebody else still does.
+    `bound` cannot as long as they own the agent. `alone_from` is when the person asking becomes the only
+    decider; None if there is another one.
     """
 
     free: Sequence[str]
@@ -49,7 +49,7 @@ class Others:
 
 
 def others(person: Person, situation: Situation, *, at: datetime) -> Others:
-    """When anybody may decide on this: everybody with a role that decides, by name."""
+    """Return when each person with a deciding role can decide on this, by name."""
     holders = memberships.list_holders(groups=DECIDING_ROLES, at=at)
     active = [pk for pk, until in holders.items() if until is None]
     named = User.objects.filter(pk__in=active).order_by("username").values_list("pk", "username")

@@ -1,4 +1,4 @@
-"""The queue of what waits for a person. It names every open escalation and decides none."""
+"""The queue of escalations. It lists every open one and decides none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOST_RANK = 100
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The rows of one answer. `gone` are those that the page still shows though they were closed."""
+    """The rows of one response. `gone` are closed ones that the open page still shows."""
 
     operational: Sequence[Escalation]
     decisions: Sequence[Escalation]
@@ -33,7 +33,7 @@ class Shown:
 @require_safe
 @signed_in
 def queue(request: HttpRequest) -> HttpResponse:
-    """The page, or its rows alone for a live update (`HX-Request`)."""
+    """Render the page, or only its rows for a live update (`HX-Request`)."""
     tenant, wanted = tenant_of(request.user), _filter_of(request)
     swapped = "HX-Request" in request.headers
     if swapped and request.GET.get("part") == "views":
@@ -78,7 +78,7 @@ def _rows(request: HttpRequest, shown: Shown, *, tenant: str) -> dict[str, objec
 @require_safe
 @signed_in
 def count(request: HttpRequest) -> HttpResponse:
-    """The number beside the section's name, for live updates."""
+    """Render the number beside the section's name, for live updates."""
     counts = queries.count_open(tenant=tenant_of(request.user))
     return render(request, "escalations/_count.html", {"open": counts.total, "high": counts.high})
 
@@ -155,6 +155,6 @@ def _views(request: HttpRequest, counts: queries.Counts, *, left: int) -> list[d
         }
         for word, query, n in options
     ]
-    # Not escalations: nobody waits for an answer there, and yet something is to be found out.
+    # Not escalations: no decision is pending, but their effect still has to be checked.
     views.insert(-1, {"word": "Calls in doubt", "url": "/escalations/in-doubt/", "n": left, "current": False})
     return views

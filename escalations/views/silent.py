@@ -1,4 +1,4 @@
-"""The case of a silent agent as the decision page shows it: made from the frozen bundle alone."""
+"""The evidence about a silent agent as the decision page shows it, built from the stored bundle alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from runtime.views.presenters import Badge
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Something that stands open in the agent's name, or that the gate said to it."""
+    """An open flow or call of the agent, or one of its latest verdicts."""
 
     dfid: str
     badge: Badge
@@ -26,7 +26,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything the evidence sections say. A total may be larger than what is listed."""
+    """Everything the evidence sections show. A total may be larger than the number listed."""
 
     effect: Sequence[Piece]
     frozen_at: datetime | None
@@ -48,7 +48,7 @@ class Case:
 
 
 def read(bundle: Mapping[str, Any]) -> Case:
-    """The case of a bundle of the family AGENT."""
+    """Read a bundle of the family AGENT."""
     agent, silence = bundle["agent"], bundle["silence"]
     intents, flows = bundle["live_intents"], bundle["open_flows"]
     return Case(
@@ -73,7 +73,7 @@ def read(bundle: Mapping[str, Any]) -> Case:
 
 
 def _hours(hours: Mapping[str, Any] | None) -> str:
-    """When the agent is expected to be awake, in words."""
+    """Return the hours in which the agent is expected to call, as text."""
     if hours is None:
         return "always"
     days, opens, closes = hours["days"], hours["opens"], hours["closes"]

@@ -1,4 +1,4 @@
-"""What an admin does with an agent: register it, describe it anew, move its status, issue and revoke keys."""
+"""Admin actions on an agent: register, edit, change status, issue and revoke keys."""
 
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -20,14 +20,14 @@ from runtime.services import agents, credentials, ownership, registration
 from runtime.views import presenters, reading, refusing
 
 LONGEST_REASON = 200
-_UNREADABLE_DATE = "Write the date as YYYY-MM-DD, or leave it empty."
+_UNREADABLE_DATE = "Enter the date as YYYY-MM-DD, or leave it empty."
 _ERRORS = {"agent_id": "", "role": "", "owner": "", "mission": "", "review_on": ""}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require(Role.ADMIN)
 def register(request: HttpRequest) -> HttpResponse:
-    """An empty form; sent, a new agent without rights."""
+    """Show an empty form; on POST, register an agent without permissions."""
     if request.method != "POST":
         return _form(request, given={"role": AgentRole.EXECUTOR.value}, errors={}, agent=None)
     given = _given(request)
@@ -44,7 +44,7 @@ def register(request: HttpRequest) -> HttpResponse:
     if isinstance(answer, Problem):
         return _again(request, answer, given, agent=None)
     messages.success(
-        request, f"{answer.agent_id} is registered. Draft a manifest: without one it may propose nothing."
+        request, f"{answer.agent_id} is registered. Draft a manifest: without one it cannot propose anything."
     )
     return redirect("agent", answer.agent_id)
 
@@ -52,7 +52,7 @@ def register(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require(Role.ADMIN)
 def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """Owner, mission and review date as they are; sent, as they shall be."""
+    """Show owner, mission and review date; on POST, change them."""
     agent = reading.agent(request, agent_id)
     if request.method != "POST":
         return _form(request, given=_stored(agent), errors={}, agent=agent)
@@ -72,31 +72,31 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
     if isinstance(answer, Problem):
         return _again(request, answer, given, agent=agent)
     if answer.owner == given["owner"]:
-        messages.success(request, f"{agent_id} is described as you wrote it.")
+        messages.success(request, f"{agent_id} is updated.")
     else:
-        messages.info(request, f"{given['owner']} becomes the owner once another admin agrees.")
+        messages.info(request, f"{given['owner']} becomes the owner once another admin approves.")
     return redirect("agent", agent_id)
 
 
 @require_POST
 @require(Role.ADMIN)
 def agree_to_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
-    """Another owner, which another admin asked for."""
+    """Approve the change of owner that another admin requested."""
     return _end_owner_change(
-        request, agent_id, change, ownership.agree, lambda made: f"{made.owner_after} owns {agent_id} now."
+        request, agent_id, change, ownership.agree, lambda made: f"{made.owner_after} now owns {agent_id}."
     )
 
 
 @require_POST
 @require(Role.ADMIN)
 def drop_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
-    """The owner stays as it is."""
+    """Reject the requested change of owner."""
     return _end_owner_change(
         request,
         agent_id,
         change,
         ownership.drop,
-        lambda dropped: f"{dropped.owner_before} stays the owner of {agent_id}.",
+        lambda dropped: f"{dropped.owner_before} remains the owner of {agent_id}.",
     )
 
 
@@ -118,7 +118,7 @@ def _end_owner_change(
 @require_POST
 @require(Role.ADMIN)
 def move(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """Another status, by the table of moves; retiring is for good, so it asks for the id."""
+    """Change the status, as the transition table allows; retiring is permanent, so it requires the id."""
     agent = reading.agent(request, agent_id)
     back = reverse("agent", args=[agent_id])
     asked = _asked_move(request, agent_id)
@@ -135,15 +135,17 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
     )
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=back)
-    word = presenters.AGENT_STATUSES[AgentStatus(answer.status)].word  # half-done work may keep it locked
-    messages.success(request, f"{agent_id} is {word.lower()}.")
+    word = presenters.AGENT_STATUSES[
+        AgentStatus(answer.status)
+    ].word  # a partially executed flow may keep it locked
+    messages.success(request, f"{agent_id} is now {word.lower()}.")
     return redirect(back)
 
 
 @require_POST
 @require(Role.ADMIN)
 def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """A new key, shown in this answer and never again: it is neither stored nor kept in the session."""
+    """Issue a key, shown in this response only: it is neither stored nor kept in the session."""
     agent = reading.agent(request, agent_id)
     answer = credentials.issue_agent_key(tenant=agent.tenant, agent_id=agent_id, actor=actor_of(request.user))
     if isinstance(answer, Problem):
@@ -154,7 +156,7 @@ def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def revoke_key(request: HttpRequest, agent_id: str, key_id: str) -> HttpResponse:
-    """Revoke a key of this agent; its sessions end with it."""
+    """Revoke a key of this agent and end its sessions."""
     agent = reading.agent(request, agent_id)
     if not queries.has_key(agent=agent, key_id=key_id):
         raise Http404
@@ -166,16 +168,16 @@ def revoke_key(request: HttpRequest, agent_id: str, key_id: str) -> HttpResponse
 
 
 def _asked_move(request: HttpRequest, agent_id: str) -> tuple[AgentStatus, AgentStatus, str] | Problem:
-    """The status that was seen, the one that is asked for, and why."""
+    """Return the status that was shown, the requested one, and the reason."""
     given = {name: request.POST.get(name, "").strip() for name in ("seen", "status", "reason", "typed_id")}
     if not {given["seen"], given["status"]} <= set(AgentStatus.values()):
-        said = "Choose one of the statuses that the page offers."
+        said = "Choose one of the statuses listed on the page."
         return Problem(status=422, code="STATUS_UNKNOWN", detail=said)
     if not 0 < len(given["reason"]) <= LONGEST_REASON or "\x00" in given["reason"]:
-        said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
+        said = f"Enter a reason of at most {LONGEST_REASON} characters. It is recorded in the ledger."
         return Problem(status=422, code="REASON_MISSING", detail=said)
     if given["status"] == AgentStatus.RETIRED and given["typed_id"] != agent_id:
-        said = "Retiring is for good. Type the id of the agent exactly to confirm."
+        said = "Retiring is permanent. Type the exact agent ID to confirm."
         return Problem(status=422, code="ID_NOT_TYPED", detail=said)
     return AgentStatus(given["seen"]), AgentStatus(given["status"]), given["reason"]
 
@@ -193,7 +195,7 @@ def _stored(agent: Agent) -> dict[str, str]:
 
 
 def _date(text: str) -> date | str | None:
-    """The date, None for no text, or the sentence that says what is wrong."""
+    """Return the date, None for no text, or an error message."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Agents: who they are, what they may do, and the switch that stops one."""
+"""Agents: their profile, permissions and status, and the switch that stops one."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from runtime.views import budgets, changes, manifests, presenters, reading
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Every agent with status, owner, open flows and when it was last seen."""
+    """List all agents with status, owner, open flows and when each was last seen."""
     tenant = tenant_of(request.user)
     status = request.GET.get("status", "")
     status = status if status in states.AgentStatus.values() else ""
@@ -64,7 +64,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """One agent with its manifest as tables and as stored, keys by id only, and its newest flows."""
+    """Show one agent with its manifest as tables and as stored, key ids only, and its newest flows."""
     agent = reading.agent(request, agent_id)
     roles = roles_of(request.user)
     keys = agents.list_keys(agent=agent)
@@ -103,7 +103,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 def _ownership(agent: Agent, *, actor: str) -> dict[str, Any]:
-    """The change of owner that waits for another admin, and whom the newest ones keep from deciding."""
+    """Return the pending change of owner, and whom recent changes bar from deciding."""
     asked = owners.get_asked(agent=agent)
     recent = owners.list_recent(agent=agent, at=clock.now())
     actors = [name for row in recent for name in (row.asked_by, row.agreed_by)]
@@ -134,7 +134,7 @@ def _ownership(agent: Agent, *, actor: str) -> dict[str, Any]:
 
 
 def _dirty_flows(agent: Agent) -> list[UUID]:
-    """The flows that keep it locked, where it was not a person who locked it."""
+    """Return the flows that keep the agent locked, unless a person locked it."""
     if (agent.status, agent.status_reason) != (states.AgentStatus.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY):
         return []
     return sagas.list_dirty_flows(agent, limit=5)
@@ -152,7 +152,7 @@ def _is_overdue(agent: Agent) -> bool:
 
 
 def _history(agent: Agent) -> list[dict[str, Any]]:
-    """Every version with its state, what it changed of the one before it, and who made and activated it."""
+    """Return all versions with state, changes from the previous one, author and activator."""
     rows = agents.list_manifests(agent=agent)
     before = versions.list_predecessors(agent=agent, rows=rows)
     names = people.names_of(actor for row in rows for actor in (row.created_by, row.activated_by))
@@ -173,11 +173,11 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
 def _summary(agent: Agent, before: Manifest | None, row: Manifest) -> str:
     rows = [row] if before is None else [before, row]
     if any(recorded.compare_manifest(agent, item, by=Kind.MANIFEST_REGISTERED) for item in rows):
-        return "not what was recorded"
+        return "does not match the ledger"
     if before is None:
-        return "the first one"
+        return "first version"
     found = arithmetic.diff(versions.contract_of(before), versions.contract_of(row))
-    return changes.summary(found) or "no difference"
+    return changes.summary(found) or "no changes"
 
 
 def _manifest(agent: Agent) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Budgets: escalation tokens, compute, and what is reserved. Everybody reads; an admin refills and sets."""
+"""Budgets: escalation tokens, compute and reservations. Everyone reads; admins refill and set capacities."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ NEAR, FULL = 75, 90
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A bucket now: whole tokens left, its capacity, when the next one is whole, and the meter's width."""
+    """A token bucket now: whole tokens left, capacity, time of the next token, and the meter's width."""
 
     left: int
     capacity: int
@@ -40,7 +40,7 @@ class Tokens:
 
 
 def tokens(agent: Agent, *, now: datetime) -> Tokens | None:
-    """The stored level and what has flowed in since; None without a manifest, which sets the capacity."""
+    """Return the stored level plus refills since; None without a manifest, which sets the capacity."""
     manifest = schemas.manifest_of(agent)
     if manifest is None:
         return None
@@ -67,13 +67,13 @@ def tokens(agent: Agent, *, now: datetime) -> Tokens | None:
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Every budget of the tenant and how much of it is left."""
+    """Show all budgets of the tenant and what is left of each."""
     tenant, now = tenant_of(request.user), clock.now()
     page = agents.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status="")
     rows = [_agent(agent, now) for agent in page.rows]
     of_whom = _of_whom(request)
     use = figures.list_use(tenant=tenant, now=now, **of_whom)
-    # An ESCALATE is a token spent: people's own proposals are never one.
+    # Each ESCALATE spends a token; proposals by people never do.
     asked = activity.list_throughput(tenant=tenant, now=now, **of_whom)
     everybody = use if not any(of_whom.values()) else figures.list_use(tenant=tenant, now=now)
     near = [_near(item, now) for item in figures.list_near_cap(tenant=tenant)]
@@ -113,32 +113,32 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """Fill an agent's escalation bucket, and restore it where the empty bucket had made it PASSIVE."""
+    """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
     reason = reading.words(request, "reason", longest=LONGEST)
     if reason is None:
         return refusing.no_reason(request, longest=LONGEST, back=PAGE)
     answer = budgets.refill(
         tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
     )
-    return _answer(request, answer, f"{agent_id} has a full bucket again.")
+    return _answer(request, answer, f"The bucket of {agent_id} is full.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def set_capacity(request: HttpRequest) -> HttpResponse:
-    """Give a resource another capacity, never under what is in use."""
+    """Set a resource's capacity, never below the amount in use."""
     name, capacity = request.POST.get("name", ""), reading.whole(request.POST.get("capacity", "").strip())
     if capacity is None:
-        detail = "A capacity is a whole number in the resource's unit, without separators."
-        return refusing.unreadable(request, detail, back=PAGE, title="A number is needed")
+        detail = "Enter the capacity as a whole number in the resource's unit, without separators."
+        return refusing.unreadable(request, detail, back=PAGE, title="A number is required")
     answer = resources.set_capacity(
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
-    return _answer(request, answer, f"{name} has a capacity of {presenters.number(capacity)}.")
+    return _answer(request, answer, f"{name} now has a capacity of {presenters.number(capacity)}.")
 
 
 def _of_whom(request: HttpRequest) -> dict[str, Any]:
-    """The one agent or the one flow whose use over time is asked for; neither is everybody."""
+    """Return the agent or flow whose usage is requested; neither means all."""
     return {
         "agent_id": reading.text(request.GET.get("agent", "")),
         "dfid": reading.uuid(request.GET.get("flow", "").strip()),
@@ -158,7 +158,7 @@ def _agent(agent: Agent, now: datetime) -> dict[str, Any]:
 
 
 def _caps(compute: Compute | None) -> str:
-    """The caps of each flow, in words; empty where nothing bounds it."""
+    """Return the caps per flow as text; empty if there are none."""
     if compute is None:
         return ""
     caps = (
@@ -189,19 +189,19 @@ def _charts(use: list[figures.Stretch], asked: list[tuple[datetime, int]]) -> li
     return [
         {
             "id": "escalations",
-            "title": "Escalation tokens spent by five minutes",
+            "title": "Escalation tokens spent per 5 minutes",
             "chart": columns.draw(asked, top=most, words=presenters.number(most)),
         },
         {
             "id": "tokens",
-            "title": "Tokens by five minutes",
+            "title": "Tokens per 5 minutes",
             "chart": columns.draw(
                 [(item.begins_at, item.tokens) for item in use], top=tokens, words=presenters.number(tokens)
             ),
         },
         {
             "id": "cost",
-            "title": "Cost by five minutes",
+            "title": "Cost per 5 minutes",
             "chart": columns.draw(
                 [(item.begins_at, item.cost_micros) for item in use],
                 top=micros,

@@ -1,4 +1,4 @@
-"""What a new version changes, for people: loosened first; and what stored proposals say of it."""
+"""Changes of a new version, loosened ones first, and its dry run on stored proposals."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from runtime.kernel.effects import visible
 from runtime.queries.rejudging import Report
 from runtime.views import presenters
 
-# What a person who puts a version in force has to see first.
+# The order of importance for a person who activates a version.
 ORDER = (
     Change.LOOSENED,
     Change.GRANTED,
@@ -24,7 +24,7 @@ MOST_SHOWN = 50
 
 
 def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
-    """One row per place: its path, a badge, and the value before and after as one line."""
+    """Return one row per field: path, badge, and the value before and after on one line."""
     return [
         {
             "path": item.path,
@@ -37,34 +37,34 @@ def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """A value on one line, an integer with its separators; empty where there is none."""
+    """Return a value on one line, an integer with separators; empty if there is none."""
     return "" if value is None else presenters.number(visible(presenters.plain_value(value)))
 
 
 def summary(differences: Sequence[Difference]) -> str:
-    """How many places went which way: `2 loosened, 1 tightened`."""
+    """Count the changes by direction: `2 loosened, 1 tightened`."""
     counts = ((change, sum(item.change is change for item in differences)) for change in ORDER)
     return ", ".join(f"{count} {change.value.lower()}" for change, count in counts if count)
 
 
 def loosened(differences: Iterable[Difference]) -> list[str]:
-    """The paths that are loosened, each once, for the sentence beside the button."""
+    """Return the loosened paths, each once, for the warning beside the button."""
     return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
 
 
 def granted(differences: Iterable[Difference]) -> list[str]:
-    """The names of the rights that are new, for the same sentence."""
+    """Return the names of new permissions, for the same warning."""
     return [visible(str(item.after)) for item in differences if item.change is Change.GRANTED]
 
 
 def trial(report: Report) -> dict[str, Any]:
-    """A dry run as the page shows it: a sentence, how many went where, and the newest that changed."""
+    """Return a dry run for the page: summary, counts per change, and the newest changed verdicts."""
     changed = len(report.changes)
     noun = "verdict" if changed == 1 else "verdicts"
     return {
         "sentence": f"Would have changed {changed} {noun} of the last {report.looked_at}."
         if report.looked_at
-        else "No proposal is stored yet, so there is nothing to try it on.",
+        else "No proposals are stored yet, so there is nothing to evaluate.",
         "moves": [
             {
                 "was": presenters.badge(presenters.VERDICTS, was),

@@ -1,4 +1,4 @@
-"""Geometry of the small charts. Templates only print it; each chart has its figures as a table beside it."""
+"""Geometry of the small charts. Templates only print it; each chart also has its data as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LEAST_TOP = 2
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stretch of time as three stacked rectangles, from the base line up."""
+    """One time interval as three stacked rectangles, from the base line up."""
 
     x: float
     width: float
@@ -35,7 +35,7 @@ class Throughput:
 
 
 def throughput(buckets: Sequence[Bucket]) -> Throughput:
-    """Stacked bars, scaled so that the fullest stretch reaches a round number's line."""
+    """Stacked bars, scaled so that the highest bar fits under a round number."""
     top = _round_up(max((bucket.total for bucket in buckets), default=0))
     step = WIDTH / max(1, len(buckets))
     bars = []
@@ -73,7 +73,7 @@ def _round_up(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named count with its width in per cent of the longest."""
+    """A named count with its width in percent of the longest."""
 
     name: str
     count: int

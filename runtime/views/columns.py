@@ -1,4 +1,4 @@
-"""Geometry of a chart of plain columns over time. Its figures stand beside it as a table."""
+"""Geometry of a chart of plain columns over time. Its data is shown as a table too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One stretch of time, from the base line up."""
+    """One time interval, from the base line up."""
 
     x: float
     y: float
@@ -52,7 +52,7 @@ def draw(values: Sequence[tuple[datetime, int]], *, top: int, words: str) -> Col
 
 
 def round_up(value: int, *, least: int) -> int:
-    """The next of 1, 2 and 5 times a power of ten that is not under `value` nor `least`."""
+    """Return the next of 1, 2 and 5 times a power of ten that is at least `value` and `least`."""
     scale = 1
     while True:
         for step in (1, 2, 5):

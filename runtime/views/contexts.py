@@ -1,4 +1,4 @@
-"""A frozen context as its agent saw it: rendered for people, and byte for byte."""
+"""A stored context as its agent received it: rendered, and as raw bytes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from runtime.views import presenters
 @require_safe
 @signed_in
 def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
-    """One snapshot, where it is what was given; with `?raw=1` its stored bytes and nothing else."""
+    """Show one snapshot, if it matches the ledger; with `?raw=1` only its stored bytes."""
     snapshot = snapshots.get_snapshot(tenant=tenant_of(request.user), dfid=dfid, context_ref=context_ref)
     if snapshot is None:
         raise Http404
@@ -45,7 +45,7 @@ def _shown(snapshot: Snapshot, body: bytes) -> dict[str, Any]:
         "schemas": content["schemas"],
         "budget": sorted(content["budget"].items()),
         "mission": content["mission"],
-        # Contexts of before the token budget have no such member.
+        # Older contexts, from before the token budget, do not have this member.
         "trimmed": content.get("trimmed", []),
         "raw": body.decode(),
     }

@@ -73,7 +73,7 @@ def _row(flow: Flow) -> dict[str, Any]:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """The timeline; for a live update its head alone, or with `?part=side` what stands beside it."""
+    """Show the timeline; for a live update only its head, or with `?part=side` the side column."""
     flow = _flow_or_404(request, dfid)
     after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
@@ -91,7 +91,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
     context |= _family(flow)
-    # Rows and entries of one moment: what a worker writes meanwhile is no mismatch.
+    # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verification.snapshot():
         known = recorded.of_flow(tenant=flow.tenant, dfid=dfid)
         context |= {
@@ -106,7 +106,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
 @require_safe
 @signed_in
 def entries(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """The lines after the cursor, as the page itself renders them."""
+    """Return the lines after the cursor, rendered as on the page."""
     flow = _flow_or_404(request, dfid)
     after = reading.whole(request.GET.get("after", "")) or 0
     page = flows.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
@@ -117,7 +117,7 @@ def entries(request: HttpRequest, dfid: UUID) -> HttpResponse:
 @require_safe
 @signed_in
 def entry(request: HttpRequest, dfid: UUID, seq: int) -> HttpResponse:
-    """One entry as it is stored: hashes and canonical body."""
+    """Show one entry as stored: hashes and canonical body."""
     flow = _flow_or_404(request, dfid)
     row = flows.get_entry(tenant=flow.tenant, stream=str(dfid), seq=seq)
     if row is None:
@@ -159,7 +159,7 @@ def _trigger(flow: Flow, known: OfFlow) -> dict[str, Any]:
 
 
 def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
-    """A proposal with its verdict; what is not as recorded of either is named in their place."""
+    """Return a proposal with its verdict, or the parts that do not match the ledger."""
     verdict = getattr(proposal, "verdict", None)
     compared = [known.compare_proposal(proposal), None if verdict is None else known.compare_verdict(verdict)]
     wrong = [mismatch for mismatch in compared if mismatch is not None]
@@ -169,7 +169,7 @@ def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
 
 
 def _intent(intent: Intent, known: OfFlow) -> dict[str, Any]:
-    """An intent with its steps and its outcome; what is not as recorded of them is named in their place."""
+    """Return an intent with its steps and outcome, or the parts that do not match the ledger."""
     wrong = known.list_unlike(intent)
     if wrong:
         return {"untrusted": wrong}
@@ -196,13 +196,13 @@ def _head(flow: Flow) -> dict[str, Any]:
 
 
 def _half_done(flow: Flow) -> presenters.Badge | None:
-    """Beside ESCALATED: a person is asked while steps that are to be undone still stand."""
+    """Return a badge beside ESCALATED if completed steps are still to be undone."""
     asked = flow.state == states.FlowState.ESCALATED
     return presenters.HALF_DONE if asked and sagas.is_dirty(flow) else None
 
 
 def _family(flow: Flow) -> dict[str, Any]:
-    """The parent, and the newest children with their states."""
+    """Return the parent, and the newest children with their states."""
     below = [_relative(child) for child in children.list_children(flow)]
     parent = None if flow.parent_id is None else flows.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
     return {
@@ -213,7 +213,7 @@ def _family(flow: Flow) -> dict[str, Any]:
 
 
 def _relative(flow: Flow) -> dict[str, Any]:
-    # The end of a UUIDv7 is the part that tells siblings apart.
+    # Siblings differ in the end of their UUIDv7.
     return _row(flow) | {"short": f"…{str(flow.dfid)[-8:]}"}
 
 

@@ -1,4 +1,4 @@
-"""A kind's next version: the editor that checks it, and the forms that put it in force or discard it."""
+"""A kind's next version: the editor that checks it, and the forms that activate or discard it."""
 
 from http import HTTPStatus
 from typing import Any
@@ -29,7 +29,7 @@ from runtime.views import params, presenters, refusing
 @require_http_methods(["GET", "HEAD", "POST"])
 @require(Role.ADMIN)
 def new_kind(request: HttpRequest) -> HttpResponse:
-    """The editor with the outline of a kind that does not exist yet; sent, checked or saved."""
+    """Show the editor with the outline of a new kind; on POST, check or save it."""
     if request.method != "POST":
         return _editor(request, kind="", text=render_to_string("runtime/new_kind.txt"), checked=None)
     return _sent(request, kind="")
@@ -38,7 +38,7 @@ def new_kind(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require(Role.ADMIN)
 def new_version(request: HttpRequest, kind: str) -> HttpResponse:
-    """The editor with the next version of what is in force, or of `?from=`, as YAML or `?as=json`."""
+    """Show the editor with the next version of the active one, or of `?from=`, as YAML or `?as=json`."""
     tenant = tenant_of(request.user)
     names = queries.list_version_names(tenant=tenant, kind=kind)
     if not names:
@@ -65,7 +65,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
-    """Put a version in force, in place of the one that the page showed as in force."""
+    """Activate a version in place of the one that the page showed as active."""
     answer = kinds.activate(
         tenant=tenant_of(request.user),
         kind=kind,
@@ -74,13 +74,13 @@ def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
         reason=request.POST.get("reason", ""),
         actor=actor_of(request.user),
     )
-    return _answered(request, answer, kind, version, f"{kind} {version} is in force.")
+    return _answered(request, answer, kind, version, f"{kind} {version} is active.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def discard(request: HttpRequest, kind: str, version: str) -> HttpResponse:
-    """Mark a draft as one that never comes into force."""
+    """Discard a draft: it can never be activated."""
     answer = kinds.discard(
         tenant=tenant_of(request.user),
         kind=kind,
@@ -101,7 +101,7 @@ def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
     if isinstance(answer, Problem):
         checked = kinds.check(tenant=tenant, text=text, kind=kind)
         return _editor(request, kind=kind, text=text, checked=checked, status=answer.status)
-    messages.success(request, f"{answer} is saved as a draft. It rules nothing until an admin activates it.")
+    messages.success(request, f"{answer} is saved as a draft. It has no effect until an admin activates it.")
     return redirect(_page_of(answer.kind, answer.version))
 
 
@@ -120,7 +120,7 @@ def _editor(
     if checked is not None and contract is not None:
         context |= {
             **pages.changed(contract, context["active"]),
-            # What cannot be compiled cannot be judged or shown: the problems come first.
+            # What does not compile cannot be evaluated or previewed: show the problems first.
             "preview": _preview(tenant, contract) if checked.is_sound else None,
             "trial": pages.trial(tenant, contract) if checked.is_sound else None,
         }
@@ -128,7 +128,7 @@ def _editor(
 
 
 def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
-    """What people would see of it: the parameter form and the effect sentence, of the newest proposal."""
+    """Return the preview: the parameter form and the effect sentence, from the newest proposal."""
     rows = rejudging.list_of_kind(tenant=tenant, kind=contract.kind, limit=1)
     asked = rejudging.proposal_of(rows[0]).params if rows else {}
     found = (
@@ -152,7 +152,7 @@ def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
 
 
 def _base(tenant: str, kind: str) -> str:
-    """The version to begin with: the one in force, or else the newest."""
+    """Return the version to start from: the active one, or else the newest."""
     active = queries.get_active(tenant=tenant, kind=kind)
     if active is not None:
         return active.version

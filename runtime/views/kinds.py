@@ -1,4 +1,4 @@
-"""Policy kinds: the rules in force, their versions, and what a version that waits would change."""
+"""Policy kinds: the active rules, their versions, and what a draft would change."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from runtime.views import changes, presenters
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """The active version of each kind, the drafts that wait, and the packs that were loaded."""
+    """List the active version of each kind, the drafts, and the loaded packs."""
     tenant = tenant_of(request.user)
     drafts, packs = queries.list_drafts(tenant=tenant), queries.list_packs(tenant=tenant)
     names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
@@ -44,7 +44,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, kind: str) -> HttpResponse:
-    """One kind: the version in force or the newest, or another by `?version=`; `?trial=1` tries it."""
+    """Show one kind: the active or newest version, or one by `?version=`; `?trial=1` adds a dry run."""
     versions = agents.list_kind_versions(tenant=tenant_of(request.user), kind=kind)
     asked = request.GET.get("version", "")
     row = next((version for version in versions if version.version == asked), None)
@@ -68,12 +68,12 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 def require(*rows: PolicyKind | None) -> None:
-    """Go on only with versions that are what their authors saved."""
+    """Raise unless all versions match what their authors saved."""
     provenance.require(*(provenance.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
 def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
-    """What a version changes of another one; everything is new where there is none."""
+    """Return what a version changes compared to another one; nothing without one."""
     found = () if before is None else arithmetic.differences(queries.contract_of(before), contract)
     return {
         "before": before,
@@ -84,7 +84,7 @@ def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]
 
 
 def trial(tenant: str, draft: KindContract) -> dict[str, Any]:
-    """The newest proposals of the kind under the draft, each with its manifest of then."""
+    """Dry-run the draft on the newest proposals of the kind, each with its manifest at that time."""
     report = rejudging.rejudge(
         rows=rejudging.list_of_kind(tenant=tenant, kind=draft.kind),
         swap=lambda then: Rules(manifest=then.manifest, kind=draft),
@@ -95,7 +95,7 @@ def trial(tenant: str, draft: KindContract) -> dict[str, Any]:
 def _compared(
     row: PolicyKind, active: PolicyKind | None, versions: Sequence[PolicyKind]
 ) -> PolicyKind | None:
-    """The version in force, or for that one the newest of those that came into force before it."""
+    """Return the active version, or for the active one the version activated before it."""
     if not row.active:
         return active
     earlier = [other for other in versions if other.activated_at is not None and other.pk != row.pk]
@@ -120,7 +120,7 @@ def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, An
 
 
 def _decision(request: HttpRequest, row: PolicyKind, active: PolicyKind | None) -> dict[str, Any]:
-    """Whether the forms are offered, and the sentence that says why a button cannot be pressed."""
+    """Return whether the forms are offered, and why a button is disabled."""
     state = queries.state_of(row)
     agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
     return {
@@ -151,7 +151,7 @@ def _rules(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(row: PolicyKind) -> dict[str, Any]:
-    """One line of the list; of a version that is not what was recorded, its name alone."""
+    """Return one line of the list; only the name of a version that does not match the ledger."""
     wrong = provenance.compare_kind(row, by=Kind.KIND_REGISTERED)
     return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
 
@@ -168,7 +168,7 @@ def _summary(row: PolicyKind) -> dict[str, Any]:
             "T0": "Routine: confidence 0.6",
             "T1": "Moderate: confidence 0.7",
             "T2": "Elevated: confidence 0.8",
-            "T3": "Highest: always a person unless waived",
+            "T3": "Highest: always escalated unless waived",
         }.get(row.risk_tier, row.risk_tier),
     }
 

@@ -1,4 +1,4 @@
-"""The newest ledger entries of every stream."""
+"""The newest ledger entries of all streams."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,7 +15,7 @@ PAGE = 50
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Entries newest first, by stream and kind; rows alone for a live update (`HX-Request`)."""
+    """List entries newest first, by stream and kind; only rows for a live update (`HX-Request`)."""
     before = request.GET.get("before", "")
     kind = request.GET.get("kind", "") if request.GET.get("kind") in set(Kind) else ""
     stream = reading.text(request.GET.get("stream", ""), longest=200)

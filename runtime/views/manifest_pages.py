@@ -1,4 +1,4 @@
-"""Pages of a manifest's versions: the editor, one version with what it changes, activation and discard."""
+"""Pages of a manifest's versions: the editor, one version with its changes, activation and discard."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hou
 @require_http_methods(["GET", "HEAD", "POST"])
 @require(Role.ADMIN)
 def new(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """The editor with the next version of what is in force, or of `?from=`; sent, checked or saved."""
+    """Show the editor with the next version of the active one, or of `?from=`; on POST, check or save it."""
     agent = reading.agent(request, agent_id)
     if agent.status == AgentStatus.RETIRED:
         raise Http404
@@ -47,7 +47,7 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
         checked = manifests.check(agent=agent, text=text)
         return _editor(request, agent, text=text, checked=checked, status=answer.status)
     messages.success(
-        request, f"{answer.version} is saved as a draft. It grants nothing until somebody activates it."
+        request, f"{answer.version} is saved as a draft. It grants nothing until an admin activates it."
     )
     return redirect("manifest", agent_id, answer.version)
 
@@ -55,7 +55,7 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
-    """One version: what it changes, what it says, who made it; `?trial=1` tries it on stored proposals."""
+    """Show one version: changes, contents, author; `?trial=1` adds a dry run on stored proposals."""
     agent = reading.agent(request, agent_id)
     row = _version(agent, version)
     before = versions.list_predecessors(agent=agent, rows=[row])[row.pk]
@@ -90,7 +90,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
-    """Put a draft in force, in place of the version that the page showed as in force."""
+    """Activate a draft in place of the version that the page showed as active."""
     agent = reading.agent(request, agent_id)
     _version(agent, version)
     answer = manifests.activate(
@@ -101,13 +101,13 @@ def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
         reason=request.POST.get("reason", ""),
         actor=actor_of(request.user),
     )
-    return _answered(request, answer, agent_id, version, f"{version} is in force.")
+    return _answered(request, answer, agent_id, version, f"{version} is active.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
-    """Mark a draft as one that never comes into force."""
+    """Discard a draft: it can never be activated."""
     agent = reading.agent(request, agent_id)
     _version(agent, version)
     answer = manifests.discard(
@@ -128,14 +128,14 @@ def _version(agent: Agent, version: str) -> Manifest:
 
 
 def _require(agent: Agent, *rows: Manifest | None) -> None:
-    """Go on only with versions that are what their authors saved."""
+    """Raise unless all versions match what their authors saved."""
     recorded.require(
         *(recorded.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
     )
 
 
 def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
-    """Whether the forms are offered, and the sentence that says why a button is not pressed."""
+    """Return whether the forms are offered, and why a button is disabled."""
     is_admin = Role.ADMIN in roles_of(request.user)
     agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
     return {
@@ -147,7 +147,7 @@ def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str,
 
 
 def _next_text(agent: Agent, wanted: str) -> str:
-    """The document to begin with: the wanted version's or the active one's, under the next number."""
+    """Return the document to start from: the wanted or active version, with the next version number."""
     base = versions.get_version(agent=agent, version=wanted) if wanted else agent.active_manifest
     _require(agent, base)
     body = (
@@ -189,7 +189,7 @@ def _editor(
 
 
 def _trial(agent: Agent, draft: ManifestContract) -> dict[str, Any]:
-    """The agent's newest proposals under the draft, each with the kind of then."""
+    """Dry-run the draft on the agent's newest proposals, each with the kind at that time."""
     report = rejudging.rejudge(
         rows=rejudging.list_of_agent(agent=agent), swap=lambda then: Rules(manifest=draft, kind=then.kind)
     )

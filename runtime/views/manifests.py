@@ -1,4 +1,4 @@
-"""A manifest as readable tables: rights, limits and bounds."""
+"""A manifest as readable tables: permissions, limits and budgets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,23 +12,23 @@ Body = Mapping[str, Any]
 
 
 def rights(body: Body) -> list[tuple[str, list[str], str]]:
-    """What the agent may propose, read and delegate, and what an empty list means."""
+    """Return what the agent can propose, read and delegate, and what an empty list means."""
     scope = [
         f"{name}: {', '.join(presenters.plain_value(value) for value in values)}"
         for name, values in (body.get("scope") or {}).items()
     ]
     memory = [f"{item.get('scope')} ({item.get('access')})" for item in body.get("memory_scopes") or ()]
     return [
-        ("May propose", [str(kind) for kind in body.get("policy_kinds") or ()], "nothing"),
-        ("Parameters limited to", scope, "what the kind allows"),
-        ("Reads facts", [str(path) for path in body.get("subscribes") or ()], "what its kinds depend on"),
+        ("Can propose", [str(kind) for kind in body.get("policy_kinds") or ()], "none"),
+        ("Parameters limited to", scope, "as the kind allows"),
+        ("Reads facts", [str(path) for path in body.get("subscribes") or ()], "those its kinds depend on"),
         ("Memory", memory, "none"),
-        ("May delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()], "nobody"),
+        ("Can delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()], "none"),
     ]
 
 
 def limits(body: Body) -> list[tuple[str, str]]:
-    """Authority bounds by name."""
+    """Return the limits by name."""
     return [
         (name, presenters.number(presenters.plain_value(value)))
         for name, value in (body.get("limits") or {}).items()
@@ -36,23 +36,23 @@ def limits(body: Body) -> list[tuple[str, str]]:
 
 
 def recorded(body: Body) -> tuple[str, ...]:
-    """The fields that are kept and that nothing enforces."""
+    """Return the fields that are recorded but not enforced."""
     return table.names(Manifest.from_bytes(canonical.encode(dict(body))))
 
 
 def bounds(body: Body) -> list[tuple[str, str]]:
-    """Budgets and thresholds; what is not set is left out."""
+    """Return budgets and thresholds; unset ones are left out."""
     compute = body.get("compute") or {}
     hours = body.get("hours") or {}
     made = [
-        ("Asks a person below confidence", body.get("escalate_below_confidence")),
+        ("Escalates below confidence", body.get("escalate_below_confidence")),
         ("Escalations per hour", body.get("escalations_per_hour")),
         ("Proposals per minute", body.get("proposals_per_minute")),
         ("Attempts per flow", body.get("max_intent_retries")),
         ("Tokens per flow", compute.get("tokens")),
         ("Cost per flow, USD", compute.get("cost_usd")),
         ("Silent after, seconds", body.get("silent_after_s")),
-        ("Awake", f"{hours['opens']} to {hours['closes']} {hours['zone']}" if hours else None),
+        ("Expected hours", f"{hours['opens']} to {hours['closes']} {hours['zone']}" if hours else None),
         ("Model profile", body.get("model_profile")),
         ("Prompt bundle", body.get("prompt_bundle_hash")),
         ("Evaluator suite", body.get("evaluator_suite")),

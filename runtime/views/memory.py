@@ -1,4 +1,4 @@
-"""Memory in quarantine: everybody sees what waits, an admin lets it in or keeps it out."""
+"""Memory in quarantine: everyone sees it, an admin releases or discards it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ PAGE = "/memory/"
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """What waits in quarantine, oldest first, with its source."""
+    """List the items in quarantine, oldest first, with their source."""
     context = {
         "items": [_shown(row) for row in queries.list_quarantined(tenant=tenant_of(request.user))],
         "may_decide": Role.ADMIN in roles_of(request.user),
@@ -32,17 +32,17 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def release(request: HttpRequest, item: int) -> HttpResponse:
-    """Let an item into contexts."""
+    """Release an item, so that contexts can include it."""
     answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
-    return _answer(request, answer, "is in force: agents that may read its scope are given it.")
+    return _answer(request, answer, "is released: agents with access to its scope can read it.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def discard(request: HttpRequest, item: int) -> HttpResponse:
-    """Keep an item out of every context."""
+    """Discard an item: no context ever includes it."""
     answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
-    return _answer(request, answer, "stays out for good.")
+    return _answer(request, answer, "is discarded permanently.")
 
 
 def _shown(row: MemoryItem) -> dict[str, Any]:

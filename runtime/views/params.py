@@ -1,4 +1,4 @@
-"""The typed form of a kind: one field per parameter of its JSON Schema, filled as proposed."""
+"""The typed form of a kind: one field per parameter of its JSON Schema, prefilled as proposed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _TYPES = {"integer": "number", "number": "number", "boolean": "select", "string"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One control. `attributes` are those of the HTML input; `plain` is False for what only JSON can say."""
+    """One control. `attributes` are those of the HTML input; `json_type` is the type in the schema."""
 
     name: str
     label: str
@@ -29,11 +29,11 @@ class Field:
 def fields(
     schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None
 ) -> list[Field]:
-    """Controls for the schema's properties, the required ones first; the JSON field takes nested values."""
+    """Return controls for the schema's properties, required ones first; nested values need the JSON field."""
     required = list(schema.get("required") or ())
     properties = schema.get("properties") or {}
     made = []
-    # Stored schemas have their keys sorted; what must be given comes first.
+    # Stored schemas have sorted keys; show required ones first.
     for name, part in sorted(properties.items(), key=lambda item: item[0] not in required):
         kind = _kind_of(part)
         if kind is None or "\x00" in name:
@@ -43,7 +43,7 @@ def fields(
 
 
 def _kind_of(part: Any) -> str | None:
-    """The one plain type of a property, or None for a nested or mixed one."""
+    """Return the one simple type of a property, or None for a nested or mixed one."""
     if not isinstance(part, dict):
         return None
     kind = part.get("type")
@@ -79,12 +79,12 @@ def _field(
 
 
 def _text(value: Any) -> str:
-    """A value as its control holds it: text bare, everything else as JSON."""
+    """Return a value as its control shows it: text as is, everything else as JSON."""
     return value if isinstance(value, str) else canonical.encode(value).decode()
 
 
 def _attributes(part: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """The bounds that an HTML input can state; the gate judges all of them again."""
+    """Return the constraints an HTML input can express; the gate checks all of them again."""
     names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
     made = {html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)}
     if kind == "number":

@@ -1,4 +1,4 @@
-"""People, their roles, and the groups that own agents. Admins make groups; roles come from a shell."""
+"""People, their roles, and groups that own agents. Admins create groups; roles are set by command."""
 
 from django.contrib import messages
 from django.contrib.auth.models import Group
@@ -17,7 +17,7 @@ from runtime.views import reading, refusing
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Everybody who may sign in, and every group that is no role."""
+    """List everyone who can sign in, and all groups except roles."""
     context = {
         "people": people.list_people(),
         "groups": people.list_groups(tenant=tenant_of(request.user)),
@@ -30,33 +30,33 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def make_group(request: HttpRequest) -> HttpResponse:
-    """A new group without people."""
+    """Create an empty group."""
     name = request.POST.get("name", "").strip()
     answer = groups.make(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
-    return _answered(request, answer, "{group} is created. Add its members.")
+    return _answered(request, answer, "{group} was created. Add its members.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def join(request: HttpRequest, group: int) -> HttpResponse:
-    """One more person in a group."""
+    """Add a person to a group."""
     answer = groups.join(
         tenant=tenant_of(request.user),
         group_pk=group,
         user_pk=reading.whole(request.POST.get("user", "")) or 0,
         actor=actor_of(request.user),
     )
-    return _answered(request, answer, "The member is added to {group}.")
+    return _answered(request, answer, "The member was added to {group}.")
 
 
 @require_POST
 @require(Role.ADMIN)
 def leave(request: HttpRequest, group: int, user: int) -> HttpResponse:
-    """One person less in a group."""
+    """Remove a person from a group."""
     answer = groups.leave(
         tenant=tenant_of(request.user), group_pk=group, user_pk=user, actor=actor_of(request.user)
     )
-    return _answered(request, answer, "The member is removed from {group}.")
+    return _answered(request, answer, "The member was removed from {group}.")
 
 
 def _answered(request: HttpRequest, answer: Group | Problem, done: str) -> HttpResponse:

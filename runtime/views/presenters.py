@@ -1,4 +1,4 @@
-"""Words, icons and tones for every closed set: a state is never told by colour alone."""
+"""Labels, icons and tones for every closed set: a state is never shown by colour alone."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,9 @@ FLOW_STATES: Mapping[str, Badge] = {
     states.FlowState.VALIDATING: Badge("info", "shield", "Validating"),
     states.FlowState.ACCEPTED: Badge("accent", "check", "Accepted"),
     states.FlowState.EXECUTING: Badge("accent", "bolt", "Executing"),
-    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge("danger", "layers", "Half done", "Partial success, dirty"),
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge(
+        "danger", "layers", "Partially executed", "Completed steps are not undone yet"
+    ),
     states.FlowState.COMPENSATING: Badge("warn", "bolt", "Compensating"),
     states.FlowState.ESCALATED: Badge("warn", "refer", "Escalated"),
     states.FlowState.CLOSED: Badge("ok", "check", "Closed"),
@@ -66,12 +68,12 @@ RESERVATIONS: Mapping[str, Badge] = {
 }
 CHANGES: Mapping[str, Badge] = {
     Change.LOOSENED: Badge("danger", "high", "Loosened"),
-    Change.GRANTED: Badge("danger", "high", "Granted", "A right that it did not have"),
-    Change.UNKNOWN: Badge("warn", "ask", "Unknown name", "Nothing has this name, so it changes nothing"),
+    Change.GRANTED: Badge("danger", "high", "Granted", "A permission it did not have before"),
+    Change.UNKNOWN: Badge("warn", "ask", "Unknown name", "Nothing has this name, so it has no effect"),
     Change.ADDED: Badge("info", "next", "Added"),
     Change.CHANGED: Badge("warn", "refer", "Changed"),
     Change.REMOVED: Badge("idle", "cross", "Removed"),
-    Change.WITHDRAWN: Badge("ok", "lock", "Withdrawn", "A right that it has no longer"),
+    Change.WITHDRAWN: Badge("ok", "lock", "Withdrawn", "A permission it no longer has"),
     Change.TIGHTENED: Badge("ok", "lock", "Tightened"),
 }
 VERDICTS: Mapping[str, Badge] = {
@@ -87,30 +89,32 @@ OUTCOMES: Mapping[str, Badge] = {
     states.OutcomeStatus.COMPENSATED: Badge("warn", "check", "Compensated"),
 }
 CIRCUITS: Mapping[str, Badge] = {
-    states.CircuitState.CLOSED: Badge("ok", "check", "Closed", "Calls go through"),
-    states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Nobody calls it for now: it failed too often"),
-    states.CircuitState.HALF_OPEN: Badge("warn", "ask", "Trying", "One call tries whether it works again"),
+    states.CircuitState.CLOSED: Badge("ok", "check", "Closed", "Calls are made"),
+    states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Not called for now: too many failures"),
+    states.CircuitState.HALF_OPEN: Badge(
+        "warn", "ask", "Half-open", "One trial call tests whether it works again"
+    ),
 }
 STEP_STATES: Mapping[str, Badge] = {
     states.StepState.WAITING: Badge("idle", "clock", "Waiting"),
-    states.StepState.RUNNING: Badge("accent", "bolt", "Under way"),
+    states.StepState.RUNNING: Badge("accent", "bolt", "Running"),
     states.StepState.DONE: Badge("ok", "check", "Done"),
     states.StepState.UNDOING: Badge("warn", "bolt", "Being undone"),
     states.StepState.UNDONE: Badge("idle", "prev", "Undone"),
     states.StepState.NOT_DONE: Badge("idle", "cross", "Not done"),
 }
-HALF_DONE = Badge("danger", "layers", "Half done")
+HALF_DONE = Badge("danger", "layers", "Partially executed")
 MOST_DIGITS = 24
 STOPPED = Badge("danger", "stop", "Stopped")
 
 
 def badge(table: Mapping[str, Badge], value: str) -> Badge:
-    """The badge of a stored value; an unknown one is shown as it stands, never hidden."""
+    """Return the badge of a stored value; an unknown value is shown as it is, never hidden."""
     return table.get(value) or Badge("idle", "help", value)
 
 
 def meaning(code: str) -> str:
-    """What a reason code says, in one sentence; a rule's own id has none here."""
+    """Return the meaning of a reason code in one sentence; empty for the id of a rule."""
     try:
         return reasons.MEANINGS[reasons.Reason(code)]
     except (ValueError, KeyError):
@@ -118,7 +122,7 @@ def meaning(code: str) -> str:
 
 
 def actor_words(actor: str, names: Mapping[str, str]) -> str:
-    """An actor for people: a username, an agent id, or who else it was."""
+    """Return an actor's display name: a username, an agent id, a feed, a guard or the runtime."""
     kind, _, name = actor.partition(":")
     match kind:
         case "user":
@@ -134,7 +138,7 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
 
 
 def span(delta: timedelta) -> str:
-    """A duration in its two largest units."""
+    """Format a duration in its two largest units."""
     if delta < timedelta(seconds=1):
         return f"{max(0, delta // timedelta(milliseconds=1))} ms"
     if delta < timedelta(seconds=10):
@@ -150,15 +154,15 @@ def span(delta: timedelta) -> str:
 
 
 def stored_value(cell: object) -> str:
-    """A stored JSON value as people read it, or a sentence where its bytes were changed into none."""
+    """Return a stored JSON value as text, or an error message if its bytes cannot be read."""
     try:
         return plain_value(canonical.decode(bytes(cell)))  # type: ignore[call-overload]
     except UNREADABLE:
-        return "What is stored cannot be read. Run manage.py verify_ledger."
+        return "The stored value cannot be read. Run manage.py verify_ledger."
 
 
 def plain_value(value: Any) -> str:
-    """A JSON value as one line; text without its quotes."""
+    """Format a JSON value on one line; text without quotes."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -169,17 +173,17 @@ def plain_value(value: Any) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Text with its line ends kept and every other invisible or direction-turning character written out."""
+    """Keep line ends and escape every other invisible or direction-changing character."""
     return "\n".join(effects.visible(line) for line in text.splitlines())
 
 
 def pretty(value: Any) -> str:
-    """A JSON value to read: indented, letters as they are, invisible characters written out."""
+    """Format a JSON value indented, with invisible characters escaped."""
     return visible_lines(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def number(value: Any) -> str:
-    """An integer with separators; anything else as it stands."""
+    """Format an integer with separators; return anything else as it is."""
     text = str(value)
     digits = text.removeprefix("-")
     return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else text

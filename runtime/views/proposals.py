@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A proposal with what the gate said."""
+    """A proposal with its verdict."""
 
     id: str
     author: str
@@ -49,7 +49,7 @@ class Shown:
 
 
 def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
-    """The proposal from its stored bytes; its `explain` stays a claim."""
+    """Return the proposal from its stored bytes; its `explain` stays unverified."""
     body = canonical.decode(bytes(proposal.body))
     verdict = getattr(proposal, "verdict", None)
     said = canonical.decode(bytes(verdict.body)) if verdict else {}
@@ -73,7 +73,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
 
 
 def pairs(value: Any) -> list[tuple[str, str]]:
-    """A JSON object as names and plain values, invisible characters written out."""
+    """Return a JSON object as names and values, invisible characters escaped."""
     if not isinstance(value, dict):
         return []
     return [
@@ -83,7 +83,7 @@ def pairs(value: Any) -> list[tuple[str, str]]:
 
 
 def expected(proposal: Proposal) -> list[tuple[str, str]]:
-    """What the agent says will change. A claim: what the kind predicts is what the runtime compares."""
+    """Return what the agent expects to change. Unverified: the runtime compares the kind's prediction."""
     said = canonical.decode(bytes(proposal.body)).get("expected_effects")
     if not isinstance(said, list):
         return pairs(said)
@@ -94,7 +94,7 @@ def expected(proposal: Proposal) -> list[tuple[str, str]]:
 
 
 def findings(verdict: Mapping[str, Any]) -> list[Finding]:
-    """The findings of a stored verdict or bundle that are not a pass."""
+    """Return the findings of a stored verdict or bundle that did not pass."""
     return [
         Finding(
             code=item["code"],
@@ -112,7 +112,7 @@ def findings(verdict: Mapping[str, Any]) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A fact that a step took from its receipt; `before` is empty where there was none."""
+    """A fact that a step took from its receipt; `before` is empty if there was none."""
 
     fact: str
     version: int
@@ -122,7 +122,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A predicted fact beside what was written of it; the pairs are empty where nothing was."""
+    """A predicted fact beside the written one; the values are empty if nothing was written."""
 
     fact: str
     current: str
@@ -135,7 +135,10 @@ class Effect:
 STANDINGS: Mapping[predicted.Standing, Badge] = {
     predicted.Standing.AS_PREDICTED: Badge("ok", "check", "As predicted"),
     predicted.Standing.SAME_CHANGE: Badge(
-        "info", "check", "Same change, other start", "It changed by as much, from another value than was seen"
+        "info",
+        "check",
+        "Same change, different start",
+        "It changed by the predicted amount, from a different value",
     ),
     predicted.Standing.DEVIATES: Badge("warn", "high", "Deviates"),
     predicted.Standing.NOT_OBSERVED: Badge("idle", "ask", "Not observed", "No step wrote this fact"),
@@ -160,7 +163,7 @@ class IntentShown:
 
 
 def intent_shown(intent: Intent) -> IntentShown:
-    """The intent with its outcome, if it has one."""
+    """Return the intent with its outcome, if it has one."""
     outcome = getattr(intent, "outcome", None)
     receipt = ""
     if outcome and outcome.receipt is not None:
@@ -181,7 +184,7 @@ def intent_shown(intent: Intent) -> IntentShown:
 
 
 def effects_of(outcome: Outcome) -> list[Effect]:
-    """What was predicted when the intent was accepted, beside what its steps wrote from the receipts."""
+    """Return the changes predicted at acceptance beside those the steps wrote from receipts."""
     written = [FactChange.model_validate(item) for item in canonical.decode(bytes(outcome.writes))]
     compared = predicted.compare(expected=canonical.decode(bytes(outcome.expected)), written=written)
     return [

@@ -1,4 +1,4 @@
-"""What an address or a form says: a wrong value asks nothing, it never fails."""
+"""Parse query parameters and form fields: an invalid value is ignored, it never fails."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -15,22 +15,22 @@ _MOST_DIGITS = 18  # fits a signed 64-bit column
 
 
 def text(given: str, *, longest: int = 128) -> str:
-    """Text to look for: trimmed and cut."""
+    """Return a search text, trimmed and cut."""
     return given.strip()[:longest]
 
 
 def is_whole(text: str) -> bool:
-    """Whether the text is a whole number that a column can hold."""
+    """Return whether the text is a whole number that fits a column."""
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def whole(text: str) -> int | None:
-    """A whole number, or None."""
+    """Return a whole number, or None."""
     return int(text) if is_whole(text) else None
 
 
 def uuid(text: str) -> UUID | None:
-    """An id, or None."""
+    """Return an id, or None."""
     try:
         return UUID(text)
     except ValueError:
@@ -38,7 +38,7 @@ def uuid(text: str) -> UUID | None:
 
 
 def page_path(address: str) -> str:
-    """The path of the page that a fragment belongs to, as htmx names it."""
+    """Return the path of the page that a fragment belongs to, as sent by htmx."""
     try:
         return urlsplit(address).path or "/"
     except ValueError:
@@ -46,7 +46,7 @@ def page_path(address: str) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """A moment, in UTC where it names no zone, or None."""
+    """Return a timestamp, in UTC if it has no zone, or None."""
     try:
         read = parse_datetime(text)
     except ValueError:
@@ -55,13 +55,13 @@ def moment(text: str) -> datetime | None:
 
 
 def words(request: HttpRequest, name: str, *, longest: int) -> str | None:
-    """A form field's text, trimmed; None where it is missing or too long."""
+    """Return a form field's text, trimmed; None if it is missing or too long."""
     given = request.POST.get(name, "").strip()
     return given if 0 < len(given) <= longest else None
 
 
 def agent(request: HttpRequest, agent_id: str) -> Agent:
-    """The agent of an address. Raises Http404 where there is none."""
+    """Return the agent of a URL. Raises Http404 if there is none."""
     found = agents.get_agent(tenant=tenant_of(request.user), agent_id=agent_id)
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""A refused form: a page that says why and leads back, with the status of the refusal."""
+"""The page for a rejected form: it says why and links back, with the status of the refusal."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,7 +12,7 @@ FORBIDDEN = 403
 
 
 def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTHING_CHANGED) -> HttpResponse:
-    """What stands against the form, and the way back to its page. Who may not do it is recorded."""
+    """Show why the form was rejected, with a link back. A 403 is recorded in the ledger."""
     if problem.status == FORBIDDEN:
         agents.record_refusal(
             tenant=tenant_of(request.user),
@@ -33,12 +33,14 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
 
 
 def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
-    """A form whose own words are not enough to do anything: 400."""
+    """Show a 400 for a form that cannot be read."""
     problem = Problem(status=400, code="INVALID_REQUEST", detail=detail)
     return page(request, problem, back=back, title=title)
 
 
 def no_reason(request: HttpRequest, *, longest: int, back: str) -> HttpResponse:
-    """A form without a reason that can be kept."""
-    detail = f"Give a reason of at most {longest} characters. It is kept in the ledger. {NOTHING_CHANGED}."
-    return unreadable(request, detail, back=back, title="A reason is needed")
+    """Show a 400 for a form without a valid reason."""
+    detail = (
+        f"Enter a reason of at most {longest} characters. It is recorded in the ledger. {NOTHING_CHANGED}."
+    )
+    return unreadable(request, detail, back=back, title="A reason is required")

@@ -1,4 +1,4 @@
-"""Reservations: which flow holds how much of what, until when; and why others were let go."""
+"""Reservations: which flow holds how much of a resource, until when; and why others ended."""
 
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ ENDED = "ended"
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """What stands, or with `?show=ended` what ended; of one resource by `?resource=`."""
+    """List active reservations, or ended ones with `?show=ended`; of one resource with `?resource=`."""
     tenant, now = tenant_of(request.user), clock.now()
     resource = reading.text(request.GET.get("resource", ""), longest=500)
     ended = request.GET.get("show") == ENDED
@@ -53,7 +53,7 @@ def _row(row: Reservation, now: datetime) -> dict[str, Any]:
         "row": row,
         "amount": presenters.number(row.amount),
         "state": presenters.badge(presenters.RESERVATIONS, row.state),
-        "lease_left": "" if lease is None else presenters.span(lease - now) if lease > now else "over",
+        "lease_left": "" if lease is None else presenters.span(lease - now) if lease > now else "expired",
         "is_pinned": row.state == ReservationState.PINNED,
         "why": presenters.meaning(row.reason),
     }

@@ -1,4 +1,4 @@
-"""Words, icons and tones of guards and reviews."""
+"""Labels, icons and tones of guards and reviews."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from runtime.views.presenters import Badge
 
 F, S = FindingCode, EmergencyStop
 
-NEEDS_REVIEW = Badge("warn", "high", "Needs review", "A soft guard has flagged it. It blocks nothing.")
+NEEDS_REVIEW = Badge("warn", "high", "Needs review", "Flagged by a soft guard. This does not block the flow.")
 REVIEW_STATES: Mapping[str, Badge] = {
     ReviewState.OPEN: Badge("warn", "clock", "Open"),
     ReviewState.REVIEWED: Badge("idle", "check", "Reviewed"),
@@ -31,24 +31,24 @@ RUN_STATES: Mapping[str, Badge] = {
 }
 GUARD_KINDS: Mapping[str, str] = {
     GuardKind.LEXICAL: "compares words, names and amounts",
-    GuardKind.WEBHOOK: "asks a target",
+    GuardKind.WEBHOOK: "calls a target",
 }
 FINDINGS: Mapping[str, str] = {
-    F.ACTION_REVERSED: "The opposite action",
-    F.ACTION_OPPOSED: "The opposite action",
-    F.ACTION_NEGATED: "The action is denied",
-    F.ACTION_DOUBTFUL: "Perhaps another action",
-    F.OTHER_CHOICE: "Another value",
-    F.OTHER_ID: "Another id",
-    F.OTHER_SYMBOL: "Perhaps another symbol",
-    F.AMOUNT_DIFFERS: "Another amount",
-    F.COUNT_DIFFERS: "Another number",
-    F.TARGET_SAYS: "The target says",
+    F.ACTION_REVERSED: "Opposite action",
+    F.ACTION_OPPOSED: "Opposite action",
+    F.ACTION_NEGATED: "Action negated",
+    F.ACTION_DOUBTFUL: "Possibly a different action",
+    F.OTHER_CHOICE: "Different value",
+    F.OTHER_ID: "Different ID",
+    F.OTHER_SYMBOL: "Possibly a different symbol",
+    F.AMOUNT_DIFFERS: "Different amount",
+    F.COUNT_DIFFERS: "Different number",
+    F.TARGET_SAYS: "Reported by the target",
 }
 STOPS: Mapping[str, str] = {
     S.NOT_ASKED: "",
-    S.HELD: "Nobody had claimed the intent, so it is not called while the agent is suspended.",
-    S.UNDER_WAY: "The intent was claimed, or called, before the stop: that call was not touched.",
+    S.HELD: "The intent had not been claimed by a worker, so it is not called while the agent is suspended.",
+    S.UNDER_WAY: "The intent was already claimed or called before the stop: that call was not cancelled.",
     S.ENDED: "The intent of this flow had ended before the stop.",
     S.NO_INTENT: "This flow had nothing to execute.",
 }

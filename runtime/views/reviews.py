@@ -1,4 +1,4 @@
-"""Reviews of what soft guards flag: everybody reads, operators and seniors say who was right."""
+"""Reviews of what soft guards flag: everyone reads, operators and seniors close them."""
 
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,7 @@ SURE_BPS, LIKELY_BPS = 9000, 7000
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """What waits, surest first; `?show=closed` what was found. Beside it the guards and how they do."""
+    """List open reviews, highest confidence first; closed ones with `?show=closed`; and guard accuracy."""
     tenant, now = tenant_of(request.user), clock.now()
     closed = request.GET.get("show") == "closed"
     listed = queries.list_reviewed if closed else queries.list_open
@@ -44,7 +44,7 @@ def index(request: HttpRequest) -> HttpResponse:
             query=request.GET,
             key="after",
             last=str(page.rows[-1].pk) if page.rows else "",
-            order="newest first" if closed else "surest first",
+            order="newest first" if closed else "highest confidence first",
         ),
         "shown_closed": closed,
         "open": queries.count_open(tenant=tenant),
@@ -60,7 +60,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def count(request: HttpRequest) -> HttpResponse:
-    """How many wait, for the navigation of pages that are open."""
+    """Return the number of open reviews, for live updates of the navigation."""
     context = {"open": queries.count_open(tenant=tenant_of(request.user))}
     return render(request, "runtime/_review_count.html", context)
 
@@ -68,7 +68,7 @@ def count(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
-    """What the agent says beside what it proposes, and what the guard found."""
+    """Show the agent's explanation beside its proposal, and the guard's findings."""
     review = _review_or_404(request, review_id)
     return render(request, "runtime/review.html", _detail(request, review))
 
@@ -76,11 +76,11 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
 @require_POST
 @require(Role.OPERATOR, Role.SENIOR)
 def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
-    """Record who was right. Nothing is executed by it."""
+    """Record whether the guard was right. This executes nothing."""
     review = _review_or_404(request, review_id)
     note, result = reading.words(request, "note", longest=LONGEST), request.POST.get("result", "")
     if note is None or result not in ReviewResult.values():
-        wrong = f"Say whether the guard was right, and why, in at most {LONGEST} characters."
+        wrong = f"Choose whether the guard was right, and say why in at most {LONGEST} characters."
         context = _detail(request, review) | {
             "wrong": wrong,
             "note": reading.text(request.POST.get("note", ""), longest=LONGEST),
@@ -102,14 +102,14 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
 @require_POST
 @require(Role.ADMIN)
 def switch_on(request: HttpRequest, guard_id: str) -> HttpResponse:
-    """Let a guard look again."""
+    """Switch a guard on."""
     return _switch(request, guard_id, enabled=True)
 
 
 @require_POST
 @require(Role.ADMIN)
 def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
-    """Let a guard look no more."""
+    """Switch a guard off."""
     return _switch(request, guard_id, enabled=False)
 
 
@@ -126,7 +126,7 @@ def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpRespon
     )
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=PAGE)
-    messages.success(request, f"{guard_id} is {'on' if enabled else 'off'}.")
+    messages.success(request, f"{guard_id} is now {'on' if enabled else 'off'}.")
     return redirect(PAGE)
 
 
@@ -144,7 +144,7 @@ def _row(review: Review) -> dict[str, Any]:
         "url": f"{PAGE}{review.pk}/",
         "confidence": text(review.confidence_bps),
         "tone": _tone(review.confidence_bps),
-        "words": found[0]["message"] if found else "What was found cannot be read",
+        "words": found[0]["message"] if found else "The findings cannot be read",
         "more": max(0, len(found) - 1),
         "kind": review.proposal.policy_kind,
         "result": review_words.RESULTS.get(review.result),
@@ -176,7 +176,7 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
 
 
 def _findings(review: Review) -> list[dict[str, str]]:
-    """What the guard found; nothing where what is stored of it cannot be read."""
+    """Return the guard's findings; empty if the stored ones cannot be read."""
     try:
         return _read_findings(review)
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""The kill switches: everything, or one agent. Operators may stop; seniors and admins may resume too."""
+"""The kill switches: everything, or one agent. Operators can stop; seniors and admins can also resume."""
 
 from uuid import UUID
 
@@ -34,7 +34,7 @@ def stop_all(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def state(request: HttpRequest) -> HttpResponse:
-    """The banner of a stop in force, for pages that are open; empty otherwise."""
+    """Return the banner of an active stop, for live updates; empty otherwise."""
     # The form in the banner leads back to the page around it, not to this fragment.
     page_path = reading.page_path(request.headers.get("HX-Current-URL", "/"))
     return render(request, "components/stop_banner.html", {"page_path": page_path})
@@ -43,9 +43,9 @@ def state(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require(Role.SENIOR, Role.ADMIN)
 def resume_all(request: HttpRequest) -> HttpResponse:
-    """Lift the stop of the tenant."""
+    """Resume everything of the tenant."""
     stops.resume_all(tenant=tenant_of(request.user), actor=actor_of(request.user), reason=_why(request))
-    return _done(request, "Everything runs again.")
+    return _done(request, "Everything is resumed.")
 
 
 @require_POST
@@ -67,7 +67,7 @@ def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require_POST
 @require(Role.SENIOR, Role.ADMIN)
 def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
-    """Let one agent run again."""
+    """Resume one agent."""
     reading.agent(request, agent_id)
     answer = stops.resume_agent(
         tenant=tenant_of(request.user),
@@ -75,19 +75,19 @@ def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
         actor=actor_of(request.user),
         reason=_why(request),
     )
-    return _answer(request, answer, f"{agent_id} runs again.")
+    return _answer(request, answer, f"{agent_id} is resumed.")
 
 
 def _name_calls(request: HttpRequest, begun: list[UUID]) -> None:
-    """Tell which calls a stop came too late for: their targets have the requests."""
+    """Name the calls that had started before the stop: their targets have the requests."""
     if begun:
         ids = ", ".join(str(intent_id) for intent_id in begun)
-        words = "No further call begins. These had already begun, and their outcomes are still recorded"
+        words = "No further calls start. These had already started, and their outcomes are still recorded"
         messages.warning(request, f"{words}: intent {ids}.")
 
 
 def _why(request: HttpRequest) -> str:
-    """Why somebody resumes: the forms ask for it, and a call that gives none is not held up by it."""
+    """Return the reason for resuming: the forms ask for it, but it is not required."""
     return reading.text(request.POST.get("reason", ""), longest=LONGEST)
 
 
@@ -111,7 +111,7 @@ def _done(request: HttpRequest, words: str) -> HttpResponse:
 
 
 def _back(request: HttpRequest) -> str:
-    """The page the form was on, if it is one of ours; never an address of someone else."""
+    """Return the page the form was on, if it is on this host; never an external URL."""
     target = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/")
     return target if safe else "/"

@@ -1,4 +1,4 @@
-"""The duration strip above a timeline: who had the flow for how long, from opening to end."""
+"""The duration bar above a timeline: time per stage, from opening to end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ LEAST = 5  # of WHOLE, so that a millisecond can still be seen beside an hour
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time that ended with entries of one actor; `x` and `width` are of WHOLE."""
+    """Time that ended with entries of one stage; `x` and `width` are parts of WHOLE."""
 
     name: str
     tone: str
@@ -25,12 +25,12 @@ class Stretch:
 
     @property
     def took_words(self) -> str:
-        """The time in words."""
+        """The duration as text."""
         return presenters.span(self.took)
 
 
 def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
-    """Gaps between entries, merged by whoever was waited for; `until` adds the wait that still runs."""
+    """Return the gaps between entries, merged by stage; `until` adds the wait still in progress."""
     gaps: list[tuple[str, str, bool, timedelta]] = []
     for before, line in pairwise(lines):
         name = f"Waiting for {line.wait_for}" if line.wait else line.lane.name
@@ -51,7 +51,7 @@ def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str
 
 
 def totals(made: Sequence[Stretch]) -> list[Stretch]:
-    """The stretches by name, added up, in the order in which each name first had the flow."""
+    """Add up the stretches by name, in the order of first appearance."""
     added: dict[str, Stretch] = {}
     for stretch in made:
         before = added.get(stretch.name)

@@ -1,4 +1,4 @@
-"""Targets: where steps go, whether they are left alone for now, and what waits for them."""
+"""Targets: the systems that steps call, their circuits, and their pending calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A target, ready to show; `since` and `retry_at` are None where it has never failed or may be called."""
+    """A target, ready to show; `since` is None if it never failed, `retry_at` if it can be called."""
 
     name: str
     base_url: str
@@ -51,7 +51,7 @@ class Shown:
 @require_safe
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """Every target with its circuit; what has happened to them below."""
+    """List all targets with their circuits, and recent events."""
     tenant = tenant_of(request.user)
     roles = roles_of(request.user)
     rows = [_shown(found, may_close=bool(roles & CLOSERS)) for found in targets.list_targets(tenant=tenant)]
@@ -68,7 +68,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
 def check(request: HttpRequest, name: str) -> HttpResponse:
-    """Connect to a target and send nothing; what was found is told on the page."""
+    """Test the connection to a target without sending a request, and show the result."""
     if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
     found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
@@ -76,14 +76,14 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404
     tell = messages.success if found.is_good else messages.error
     can = "can be called" if found.is_good else "cannot be called"
-    tell(request, f"{name} {can}: {'; '.join(found.findings)}. Nothing was sent to it.")
+    tell(request, f"{name} {can}: {'; '.join(found.findings)}. No request was sent.")
     return redirect(PAGE)
 
 
 @require_POST
 @require(Role.SENIOR, Role.ADMIN)
 def close(request: HttpRequest, name: str) -> HttpResponse:
-    """Close a target's circuit by a person's word: calls go through again at once."""
+    """Close a target's circuit manually: calls resume immediately."""
     if targets.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
     reason = reading.words(request, "reason", longest=LONGEST)
@@ -95,21 +95,21 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
     if isinstance(answer, Problem):
         return refusing.page(request, answer, back=PAGE)
     if answer:
-        messages.success(request, f"The circuit of {name} is closed. What waited for it is called now.")
+        messages.success(request, f"The circuit of {name} is closed. Pending calls are made now.")
     else:
-        messages.info(request, f"The circuit of {name} was closed already.")
+        messages.info(request, f"The circuit of {name} was already closed.")
     return redirect(PAGE)
 
 
 def _says(place: Place) -> list[str]:
-    """What a target declares that changes what follows a call."""
+    """Return the declared behavior of a target that affects its calls."""
     keys = (
         "honours idempotency keys: a repeated call takes effect once"
         if place.honours_keys
-        else "honours no idempotency keys: a repeated call may take effect twice"
+        else "does not honour idempotency keys: a repeated call may take effect twice"
     )
-    refuses = f"{', '.join(map(str, sorted(place.refuses)))} means that nothing was done"
-    health = f"health is asked at {place.health}"
+    refuses = f"{', '.join(map(str, sorted(place.refuses)))} means the call had no effect"
+    health = f"health check at {place.health}"
     return [keys, *([refuses] if place.refuses else []), *([health] if place.health else [])]
 
 
@@ -126,7 +126,7 @@ def _shown(found: targets.Found, *, may_close: bool) -> Shown:
         says=_says(found.place) if found.is_whole else [],
         circuit=presenters.badge(presenters.CIRCUITS, state),
         since=None if row is None else row.changed_at,
-        # Past it, the next call tries; nobody waits for a moment that is over.
+        # After it, the next call is a trial; do not show a time in the past.
         retry_at=retry_at if retry_at is not None and retry_at > clock.now() else None,
         failures=0 if row is None else row.failures,
         waiting=[f"{number} {_WORDS[state]}" for state, number in found.waiting.items()],

@@ -1,4 +1,4 @@
-"""Ledger entries as a timeline: lane, title and one line of words for each kind of entry."""
+"""Ledger entries as a timeline: lane, title and one line of text per kind of entry."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class Line:
 
 
 def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
-    """The lane of an entry. A move of the flow belongs to whoever caused it."""
+    """Return the lane of an entry. A state change belongs to the stage that caused it."""
     if kind == Kind.FLOW_MOVED:
         return LANES[_lane_of_move(str(payload.get("from_state")), str(payload.get("to_state")))]
     if kind == Kind.BUDGET_SPENT:
@@ -132,14 +132,14 @@ def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
 
 
 def _lane_of_move(from_state: str, to_state: str) -> Lane:
-    """An end belongs where the flow was before it: only what a person had was ended by a decision."""
+    """Return the lane of a state change. An abort not made by a person belongs to the earlier state."""
     if to_state == states.FlowState.ABORTED and from_state != states.FlowState.ESCALATED:
         return _LANE_OF_STATE.get(from_state, Lane.CONTEXT)
     return _LANE_OF_STATE.get(to_state, Lane.CONTEXT)
 
 
 def tone_of(kind: str, payload: Mapping[str, Any]) -> str:
-    """A tone where the entry is good or bad news; otherwise empty, for the lane's own."""
+    """Return a tone if the entry is good or bad news; otherwise empty, to use the lane's tone."""
     if kind in _BAD:
         return "danger"
     said = (str(payload.get(name)) for name in ("verdict", "status", "result", "to_state"))
@@ -154,9 +154,9 @@ def lines(
     previous_at: datetime | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> list[Line]:
-    """The entries in the order given; with `begun_at`, offsets from it and waits between them.
+    """Return the entries in the order given; with `begun_at`, with offsets from it and waits between them.
 
-    `texts` are what stands behind commitments: the summaries of steps, which are claims.
+    `texts` maps commitments to their texts: the summaries of steps, which are unverified.
     """
     made = []
     for entry in entries:
@@ -195,20 +195,20 @@ def lines(
 
 
 def commitment_of(entry: LedgerEntry) -> str:
-    """The commitment to the summary of a step; empty where the entry has none."""
+    """Return the commitment to the summary of a step; empty if the entry has none."""
     is_step = entry.kind == Kind.STEP_REPORTED
     return str(entry.payload.get("summary_commitment") or "") if is_step else ""
 
 
 def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:
-    """Moments as time of day, since each line has its date; agents and people by their names."""
+    """Shorten timestamps to the time of day, since each line has its date; show actors by name."""
     if actor.startswith("user:") and sentence.startswith(f"{actor} "):
         sentence = presenters.actor_words(actor, names) + sentence[len(actor) :]
     return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
 
 
 def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]:
-    """Where an entry leads, and what the link says; empty where it leads nowhere."""
+    """Return the link of an entry and its label; empty if it has none."""
     match kind:
         case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
             return f"/escalations/{payload.get('escalation_id')}/", "Open the escalation"
@@ -217,7 +217,7 @@ def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]
         case Kind.CHILD_OPENED:
             return f"/flows/{payload.get('child_dfid')}/", "Open the child flow"
         case Kind.CONTEXT_COMPILED if _is_flow(stream):
-            return f"/flows/{stream}/contexts/{payload.get('context_ref')}/", "What the agent saw"
+            return f"/flows/{stream}/contexts/{payload.get('context_ref')}/", "Context the agent received"
         case _:
             return "", ""
 
@@ -228,7 +228,7 @@ def _is_flow(stream: str) -> bool:
 
 
 def _waited_for(entry: LedgerEntry) -> str:
-    """Who ended the wait is who was waited for; the runtime revises and expires what a person has."""
+    """Return who was waited for: the actor of the entry; a person, while one has the escalation."""
     if entry.kind in _WHILE_WITH_PERSON and entry.actor == "system":
         return "a person"
     match entry.actor.partition(":")[0]:

@@ -1,4 +1,4 @@
-"""The steps of an intent with several, as pages show them: from rows, or from frozen evidence."""
+"""The steps of an intent with several, as pages show them: from rows, or from stored evidence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from runtime.views.presenters import Badge
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step; `by` is empty where the runtime recorded it."""
+    """One step; `by` is empty if the runtime recorded it."""
 
     step: str
     target: str
@@ -26,7 +26,7 @@ class Row:
 
 
 def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[Row]:
-    """The steps as they stand now."""
+    """Return the current steps."""
     return [
         Row(
             step=step.step,
@@ -42,7 +42,7 @@ def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[R
 
 
 def of_evidence(operational: Mapping[str, Any]) -> list[Row]:
-    """The steps as they stood when a person was asked; none in the evidence of a single step."""
+    """Return the steps at the time of escalation; none in the evidence of a single step."""
     return [
         Row(
             step=item["step"],
@@ -58,10 +58,10 @@ def of_evidence(operational: Mapping[str, Any]) -> list[Row]:
 
 
 def aim(attempt: Mapping[str, Any]) -> str:
-    """What an attempt was for, where it did not simply do its step."""
+    """Return the purpose of an attempt, if it did not execute its step."""
     undoing = attempt.get("direction") == "COMPENSATE"
     if attempt.get("purpose") == "PROBE":
-        return "asks whether it was undone" if undoing else "asks whether it was done"
+        return "checks whether it was undone" if undoing else "checks whether it was done"
     return "undoes it" if undoing else ""
 
 

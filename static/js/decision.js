@@ -1,4 +1,4 @@
-/* The decision form: names its button, shows what MODIFY changes, and asks before it is left half done. */
+/* The decision form: labels its button, shows what MODIFY changes, and checks that required text is there. */
 (() => {
   "use strict";
   const form = document.querySelector("[data-decision]");
@@ -18,7 +18,7 @@
     STOP_AGENT: "Stop the agent",
   };
   const STOPS = ["ABORT", "STOP_AGENT"];
-  // Whoever says what became of a call in doubt does more than stop: that needs a reason.
+  // Stating the effect of a call in doubt is more than stopping: that needs a reason.
   const knows = () => ["HAPPENED", "NOT_HAPPENED"].includes(form.querySelector("[name=effect]:checked")?.value);
   const onlyStops = () => STOPS.includes(chosen()) && !knows();
   const chosen = () => form.querySelector("[name=action]:checked")?.value;
@@ -40,7 +40,7 @@
       return node;
     };
     const label = field.closest(".field").querySelector("label").textContent;
-    row.append(part(`${label}:`, "label"), part(field.dataset.proposed || "not given", "from"), part("→", "arrow"), part(field.value || "not given", "yours"));
+    row.append(part(`${label}:`, "label"), part(field.dataset.proposed || "not set", "from"), part("→", "arrow"), part(field.value || "not set", "yours"));
     return row;
   };
   const unchanged = (field) => {
@@ -49,13 +49,13 @@
     const ask = document.createElement("button");
     ask.type = "button";
     ask.className = "btn";
-    ask.textContent = "Work it out";
+    ask.textContent = "Recalculate";
     ask.dataset.workOut = "";
     row.className = "row";
-    row.append(`${label} stays ${field.value}. The gate works it out anew: ask it, or change it too.`, ask);
+    row.append(`${label} stays ${field.value}. The dry run recalculates it: run it, or change the value too.`, ask);
     return row;
   };
-  // Leaving a field says "changed" a second time: what is shown stays, or a click on it would find it gone.
+  // Leaving a field fires "change" again: keep what is shown, or a click on it would miss its button.
   let compared = "";
   const compare = () => {
     const now = fields.map((field) => field.value).join("\n");
@@ -63,7 +63,7 @@
     compared = now;
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
-    // An amount that follows from the others is named too when it alone stays as it was.
+    // A calculated amount is listed too if it alone did not change.
     const left = changed.length ? fields.filter((field) => "figure" in field.dataset && field.value && !changed.includes(field)) : [];
     diff.replaceChildren(...changed.map(line), ...left.map(unchanged));
     diff.hidden = changed.length === 0;
@@ -81,7 +81,7 @@
     said.scrollIntoView({ block: "nearest" });
     window.dirConsole?.announce(words);
   };
-  // An answer is about what was asked. Where something was typed since, it goes, and its offers with it.
+  // A dry-run result is valid for its input only: remove it, with its buttons, after any change.
   const answer = form.querySelector("#dry-run");
   const old = form.querySelector("[data-dry-run-old]");
   const json = form.elements.params;
@@ -110,7 +110,7 @@
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.target.matches("[data-dry-run]")) asked = state();
   });
-  // The answer of the gate opens inside a part that scrolls by itself, under a footer that stays.
+  // The result appears in a scrolling part, under a fixed footer.
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target !== answer) return;
     old.hidden = true;

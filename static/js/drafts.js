@@ -1,5 +1,5 @@
-/* What is typed into the decision form stays in this tab until it was accepted: over a new revision, a password
-   asked for in between, a server that is away. Actions, statements and what is typed again are never kept. */
+/* Input of the decision form stays in this tab until it is accepted: across a new revision, a password
+   confirmation or a lost connection. Actions, statements and retyped amounts are never kept. */
 (() => {
   "use strict";
   const page = document.querySelector("[data-escalation]");
@@ -11,7 +11,7 @@
       if (value) sessionStorage.setItem(key, JSON.stringify(value));
       else sessionStorage.removeItem(key);
     } catch {
-      /* no storage in this browser: the server still gives back what it was sent */
+      /* no storage in this browser: the server still returns what it was sent */
     }
   };
   const stored = () => {

@@ -1,4 +1,4 @@
-/* Single keys for lists. They move and open; no single key decides. They can be switched off (WCAG 2.1.4). */
+/* Single keys for lists. They move and open; none decides. They can be disabled (WCAG 2.1.4). */
 (() => {
   "use strict";
   const OFF = "dir-keys-off";

@@ -26,7 +26,7 @@
     banner.hidden = !on;
     banner.querySelector("[data-stale-since]").textContent = new Date(lastGood).toLocaleTimeString();
   };
-  /* The server cannot be reached: what is sent now would be lost, so what decides cannot be pressed meanwhile. */
+  /* The server cannot be reached: input sent now would be lost, so deciding buttons are disabled meanwhile. */
   const lost = (on) => {
     if (on) status("danger", "Not connected");
     else if (socket?.readyState !== WebSocket.OPEN) status("warn", "Polling");
@@ -156,7 +156,7 @@
   const connect = () => {
     socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
     socket.addEventListener("open", () => {
-      refreshAll(); // hints are told from now on, not from before
+      refreshAll(); // hints arrive from now on, not from before
       failures = 0;
       status("ok", "Live");
     });
@@ -172,7 +172,7 @@
     socket.addEventListener("close", () => {
       failures += 1;
       status("warn", "Polling");
-      refreshAll(); // says at once whether the server still answers
+      refreshAll(); // checks at once whether the server still responds
       setTimeout(connect, Math.min(LONGEST_WAIT_MS, 500 * 2 ** Math.min(failures, 6)) * (0.75 + Math.random() / 2));
     });
   };

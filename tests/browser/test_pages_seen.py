@@ -56,7 +56,7 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
     expect(closed).to_be_visible(timeout=30_000)
     flow = closed.get_attribute("href")
     page.goto(f"{console.url}{flow}")
-    seen = page.get_by_role("link", name="What the agent saw").first.get_attribute("href")
+    seen = page.get_by_role("link", name="Context the agent received").first.get_attribute("href")
     page.goto(f"{console.url}/reviews/")
     # The demo's confused agent explains what it does not propose, so a guard flags it before long.
     flagged = page.locator("a[href^='/reviews/'][href*='-']").first

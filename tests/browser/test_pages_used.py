@@ -134,8 +134,8 @@ def test_modify_runs_what_the_person_changed_and_the_receipt_appears(
     page.fill("[name='param:quantity']", "3")
     page.fill("[name='param:notional_cents']", str(3 * price))
     expect(page.locator("[data-param-diff]")).to_contain_text("3")
-    page.get_by_role("button", name="Ask the gate").click()
-    expect(page.locator("#dry-run")).to_contain_text("The gate would say ACCEPT")
+    page.get_by_role("button", name="Dry-run this change").click()
+    expect(page.locator("#dry-run")).to_contain_text("Dry-run verdict: ACCEPT")
     page.fill("[name=justification]", "Three shares are enough for today")
     page.get_by_role("button", name="Modify: run it as changed").click()
     page.wait_for_url(f"{console.url}/flows/{made.dfid}/")
@@ -187,7 +187,7 @@ def test_an_open_page_says_that_somebody_else_has_decided(
     other.get_by_role("radio", name="Abort").check()
     other.get_by_role("button", name="Abort: run nothing").click()
     other.wait_for_url(f"{console.url}/flows/{made.dfid}/")
-    expect(page.get_by_text("This was closed meanwhile")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("This has been closed")).to_be_visible(timeout=SLOW_MS)
 
 
 def test_the_queue_works_by_keyboard_and_no_key_decides(
@@ -210,7 +210,7 @@ def test_the_queue_works_by_keyboard_and_no_key_decides(
         page.keyboard.press(key)
     expect(page.get_by_role("heading", name="Your decision")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
 
 
 def test_a_decision_needs_no_script(browser: Browser, console: Console, agent: Client) -> None:
@@ -252,7 +252,7 @@ def test_stop_all_is_two_steps_from_any_page(page_of_operator: Page, console: Co
     expect(page.locator("#resume-all")).to_contain_text("Waiting intents:")
     page.locator("#resume-all").get_by_label("Reason").fill("The drill is over")
     page.get_by_role("button", name="Resume everything").click()
-    expect(page.get_by_text("Everything runs again.")).to_be_visible()
+    expect(page.get_by_text("Everything is resumed.")).to_be_visible()
 
 
 def test_old_data_is_said_to_be_old(page_of_operator: Page, console: Console) -> None:
@@ -265,7 +265,7 @@ def test_old_data_is_said_to_be_old(page_of_operator: Page, console: Console) ->
     page.evaluate("window.dispatchEvent(new Event('offline'))")
     for _ in range(6):
         page.clock.run_for(15_000)
-    expect(page.get_by_text("This data is old.")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Connection lost.")).to_be_visible(timeout=SLOW_MS)
 
 
 def test_what_was_typed_survives_a_detour_and_goes_with_the_decision(
@@ -310,9 +310,9 @@ def test_the_gates_answer_is_in_sight_and_names_the_amount_that_stayed(
     page.get_by_role("radio", name="Modify").check()
     page.fill("[name='param:quantity']", "2")
     expect(page.locator("[data-param-diff]")).to_contain_text("Amount in cents stays")
-    page.get_by_role("button", name="Ask the gate").click()
+    page.get_by_role("button", name="Dry-run this change").click()
     expect(page.locator("#dry-run .words")).to_be_in_viewport(ratio=1)
-    expect(page.locator("#dry-run")).to_contain_text("live facts give")
+    expect(page.locator("#dry-run")).to_contain_text("current facts give")
 
 
 def test_the_runtimes_figure_is_put_in_when_asked_and_an_old_answer_goes(
@@ -325,14 +325,14 @@ def test_the_runtimes_figure_is_put_in_when_asked_and_an_old_answer_goes(
     amount = page.locator("[name='param:notional_cents']")
     before = amount.input_value()
     page.fill("[name='param:quantity']", "2")
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Recalculate").click()
     offer = page.locator("[data-put-in]")
     expect(offer).to_be_visible()
     assert amount.input_value() == before
     page.fill("[name='param:quantity']", "1")
     expect(offer).to_have_count(0)
     expect(page.locator("[data-dry-run-old]")).to_be_visible()
-    page.get_by_role("button", name="Ask the gate").click()
+    page.get_by_role("button", name="Dry-run this change").click()
     value = str(offer.get_attribute("data-value"))
     offer.click()
     expect(amount).to_have_value(value)
@@ -351,7 +351,7 @@ def test_the_runtimes_figure_is_put_in_without_script(
     page.goto(f"{console.url}/escalations/{made.escalation_id}/")
     page.get_by_role("radio", name="Modify").check()
     page.fill("[name='param:quantity']", "2")
-    page.get_by_role("button", name="Ask the gate").click()
+    page.get_by_role("button", name="Dry-run this change").click()
     offer = page.locator("[data-put-in]")
     value = str(offer.get_attribute("data-value"))
     offer.click()

@@ -83,7 +83,7 @@ def test_the_page_shows_no_rewritten_evidence(desk: factories.Desk) -> None:
     assert BANNER in page
     assert "evidence.body" in page
     assert "The trend is clear." not in page
-    assert page.count("This case does not match the ledger") == 3  # every action but Abort
+    assert page.count("This evidence does not match the ledger") == 3  # every action but Abort
 
 
 def test_the_page_of_evidence_that_cannot_be_read_is_a_page(desk: factories.Desk) -> None:

@@ -287,6 +287,6 @@ def test_a_receipt_that_was_rewritten_is_not_shown(
     assert left.contradiction is not None
     assert (left.contradiction.receipt, left.contradiction.is_tampered) == (b"", True)
     page = text_of(sign_in(Role.SENIOR, name="mara"), PAGE)
-    assert "what is stored of it is not what the ledger recorded" in page
+    assert "the stored receipt does not match the ledger" in page
     assert "REJECTED" not in page
     assert "was erased" not in page

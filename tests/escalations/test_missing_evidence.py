@@ -70,7 +70,7 @@ def test_the_page_says_so_and_offers_abort_alone(revised: Escalation, change: An
     client = sign_in(Role.OPERATOR)
     page = text_of(client, f"/escalations/{revised.pk}/")
     assert BANNER in page
-    assert page.count("This case does not match the ledger") == 3  # every action but Abort
+    assert page.count("This evidence does not match the ledger") == 3  # every action but Abort
     assert post(client, revised, Action.OVERRIDE) == 409
     assert post(client, revised, Action.ABORT) == 302
 

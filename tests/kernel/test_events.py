@@ -100,15 +100,15 @@ def test_a_field_that_an_older_entry_lacks_reads_as_a_dash() -> None:
 
 def test_numbers_agree_with_their_nouns() -> None:
     usage = presenters.PRESENTERS[Kind.USAGE_REPORTED].sentence
-    assert usage({"tokens": 1, "cost_usd": None}) == "The agent reports 1 token."
-    assert usage({"tokens": 2, "cost_usd": "0.10"}) == "The agent reports 2 tokens and 0.10 USD."
+    assert usage({"tokens": 1, "cost_usd": None}) == "The agent reported 1 token."
+    assert usage({"tokens": 2, "cost_usd": "0.10"}) == "The agent reported 2 tokens and 0.10 USD."
 
 
 def test_a_verdict_names_each_code_once() -> None:
     sentence = presenters.PRESENTERS[Kind.VERDICT_GIVEN].sentence
     reasons = [{"check": "a", "code": "X"}, {"check": "b", "code": "Y"}, {"check": "c", "code": "X"}]
-    assert sentence({"verdict": "REJECT", "reasons": reasons}) == "The gate says REJECT: X, Y."
-    assert sentence({"verdict": "ACCEPT", "reasons": []}) == "The gate says ACCEPT."
+    assert sentence({"verdict": "REJECT", "reasons": reasons}) == "Verdict: REJECT: X, Y."
+    assert sentence({"verdict": "ACCEPT", "reasons": []}) == "Verdict: ACCEPT."
 
 
 def test_an_unremarkable_outcome_names_no_deviation() -> None:

@@ -20,7 +20,7 @@ def test_words_stand_last_and_cannot_act(desk: Console, olivia: Person) -> None:
     page = olivia.read(f"/escalations/{verdict['escalation_id']}/")
     assert "<script>alert" not in page
     assert (
-        page.index("Which bound was crossed")
+        page.index("Which limit was exceeded")
         < page.index("What the agent says")
         < page.index("&lt;script&gt;")
     )

@@ -37,7 +37,11 @@ def use(desk: factories.Desk, flow: factories.Opened, **asked: Any) -> wire.Usag
 
 def test_says_that_there_is_nothing_yet() -> None:
     page = text_of(sign_in(Role.AUDITOR), "/budgets/")
-    for words in ("No agent is registered yet", "Nothing can run out", "No open flow has a compute budget"):
+    for words in (
+        "No agent is registered yet",
+        "No resources are configured",
+        "No open flow has a compute budget",
+    ):
         assert words in page
 
 
@@ -84,7 +88,7 @@ def test_a_bucket_without_tokens_says_when_it_has_one(desk: factories.Desk) -> N
 
 
 def test_only_an_admin_is_offered_to_change_anything(desk: factories.Desk) -> None:
-    offers = ("Refill the bucket", "Set the capacity")
+    offers = ("Refill the bucket", "Set capacity")
     admin = text_of(sign_in(Role.ADMIN, name="admin"), "/budgets/")
     assert all(offer in admin for offer in offers)
     for role in (Role.OPERATOR, Role.SENIOR, Role.AUDITOR):
@@ -108,7 +112,7 @@ def test_an_admin_refills_a_bucket_and_restores_the_agent(desk: factories.Desk) 
     answer = admin.post("/budgets/agents/trader/refill/", {"reason": "Talked to its owner."})
     assert answer["Location"] == "/budgets/"
     assert desk.again().status == AgentStatus.ACTIVE
-    assert "trader has a full bucket again." in text_of(admin, "/budgets/")
+    assert "The bucket of trader is full." in text_of(admin, "/budgets/")
 
 
 def test_an_admin_sets_a_capacity_never_under_what_is_in_use(desk: factories.Desk) -> None:

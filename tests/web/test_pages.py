@@ -101,7 +101,7 @@ def test_tells_a_swapped_request_to_sign_in_as_a_whole_page() -> None:
 def test_refuses_people_without_a_role() -> None:
     answer = sign_in().get("/")
     assert answer.status_code == 403
-    assert b"Your roles do not include this" in answer.content
+    assert b"Your roles do not allow this" in answer.content
 
 
 def test_the_queue_names_every_open_id_and_decides_nothing(scene: scenes.Scene) -> None:
@@ -132,7 +132,7 @@ def test_near_identical_items_are_told_once_what_they_share(scene: scenes.Scene)
         )
     client = sign_in(Role.OPERATOR)
     page = text_of(client, "/escalations/?agent=unsure-analyst")
-    assert "5 alike, different in action, notional_cents, quantity, symbol" in page
+    assert "5 similar, differing in action, notional_cents, quantity, symbol" in page
     assert page.count("data-row=") == 5
 
 
@@ -142,7 +142,7 @@ def test_filters_live_in_the_address(scene: scenes.Scene) -> None:
     assert 'data-impact="HIGH_IMPACT"' not in low
     assert low.count("data-row=") == 3
     assert text_of(client, "/escalations/?q=reserve", **{"HX-Request": "true"}).count("data-row=") == 1
-    assert "Nothing matches" in text_of(client, "/escalations/?q=unheard-of")
+    assert "No results" in text_of(client, "/escalations/?q=unheard-of")
 
 
 def test_a_live_update_is_the_pages_own_fragment(scene: scenes.Scene) -> None:

@@ -54,7 +54,7 @@ def test_an_erased_summary_is_shown_no_more(reader: Client) -> None:
     assert payloads.erase(tenant=factories.TENANT, commitment=commitment, reason="asked", actor="system")
     page = text_of(reader, f"/flows/{flow.dfid}/")
     assert claims(page) == []
-    assert "The agent claims a step: reasoning" in page
+    assert "The agent reported a step: reasoning" in page
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_the_effects_that_an_agent_expects_are_its_claim(
     said = desk.propose(flow, params=factories.OVER_LIMIT, expected_effects=expected)
     for path in (f"/escalations/{said['escalation_id']}/", f"/flows/{flow.dfid}/"):
         page = text_of(reader, path)
-        part = page.split("Effects that the agent expects", 1)[1].split("</dl>", 1)[0]
-        assert "unverified, compared with nothing" in part
+        part = page.split("Effects the agent expects", 1)[1].split("</dl>", 1)[0]
+        assert "unverified, not compared with the result" in part
         for words in shown:
             assert words in part, (path, words)
 
@@ -82,7 +82,7 @@ def test_the_effects_that_an_agent_expects_are_its_claim(
 def test_without_expected_effects_nothing_is_said(reader: Client) -> None:
     desk = factories.desk()
     said = desk.propose(desk.open(), params=factories.OVER_LIMIT)
-    assert "Effects that the agent expects" not in text_of(reader, f"/escalations/{said['escalation_id']}/")
+    assert "Effects the agent expects" not in text_of(reader, f"/escalations/{said['escalation_id']}/")
 
 
 def test_what_an_agent_says_of_itself_is_in_the_entry_and_on_its_page(reader: Client) -> None:
@@ -95,6 +95,6 @@ def test_what_an_agent_says_of_itself_is_in_the_entry_and_on_its_page(reader: Cl
     page = text_of(reader, "/agents/trader/")
     assert 'instance <bdi class="mono">pod-7</bdi>' in page
     assert 'environment <bdi class="mono">staging</bdi>, unverified.' in page
-    assert "by its own words instance pod-7, environment staging" in text_of(reader, "/ledger/")
+    assert "self-reported: instance pod-7, environment staging" in text_of(reader, "/ledger/")
     ground.Caller(key).post("/handshake", ground.hello()).ok()
     assert "pod-7" not in text_of(reader, "/agents/trader/")

@@ -40,7 +40,7 @@ def test_shows_the_evidence_in_its_order_and_the_claim_last(case: Escalation) ->
         page.index(words)
         for words in (
             "What will happen",
-            "Which bound was crossed",
+            "Which limit was exceeded",
             "Facts and constraints",
             "This agent's history",
             "What the agent says",
@@ -61,7 +61,7 @@ def test_the_form_carries_what_was_seen(case: Escalation) -> None:
     assert f'action="/escalations/{case.pk}/decision/"' in page
     for name in ("justification", "conditions", "params", "typed_again", "param:quantity", "param:symbol"):
         assert f'name="{name}"' in page, name
-    assert "Type <code>485600</code> again" in page
+    assert "Type <code>485600</code> to confirm" in page
     assert "Confirm your password first" in page
 
 
@@ -70,12 +70,12 @@ def test_compares_the_value_with_the_limit(case: Escalation) -> None:
     assert "485,600" in page
     assert "100,000" in page
     assert "RISK_LIMIT_EXCEEDED" in page
-    assert "a person may lift this" in page
+    assert "can be overridden" in page
 
 
 def test_people_without_the_role_read_and_decide_nothing(case: Escalation) -> None:
     page = text_of(sign_in(Role.AUDITOR), f"/escalations/{case.pk}/")
-    assert "Deciding needs the role operator or senior" in page
+    assert "Deciding requires the operator or senior role" in page
     assert "evidence_hash" not in page.split('<section class="decide"')[1]
 
 
@@ -92,21 +92,21 @@ def test_a_forbidden_action_is_disabled_with_the_reason(case: Escalation) -> Non
 def test_a_price_within_its_bounds_is_told_from_one_that_moved(case: Escalation) -> None:
     client = sign_in(Role.OPERATOR)
     facts.write(tenant="default", path="price.NVDA", value=12141, writer="feed:test", expected_version=None)
-    assert "now 12,141, within bounds" in text_of(client, f"/escalations/{case.pk}/")
+    assert "now 12,141, within limits" in text_of(client, f"/escalations/{case.pk}/")
     facts.write(tenant="default", path="price.NVDA", value=15000, writer="feed:test", expected_version=None)
-    assert "moved to 15,000" in text_of(client, f"/escalations/{case.pk}/")
+    assert "changed to 15,000" in text_of(client, f"/escalations/{case.pk}/")
 
 
 def test_what_is_expected_to_change_has_its_source_and_tells_when_it_moved(case: Escalation) -> None:
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/"
-    head = text_of(client, path).split("Which bound was crossed")[0]
+    head = text_of(client, path).split("Which limit was exceeded")[0]
     for words in ("Expected change", "position.NVDA", "cash.operations", "Source", "v1"):
         assert words in head
     facts.write(tenant="default", path="position.NVDA", value=203, writer="feed:test", expected_version=None)
     facts.write(tenant="default", path="cash.operations", value=9, writer="feed:test", expected_version=None)
-    head = text_of(client, path).split("Which bound was crossed")[0]
-    assert "now 203, within bounds" in head
-    assert "moved to 9" in head
+    head = text_of(client, path).split("Which limit was exceeded")[0]
+    assert "now 203, within limits" in head
+    assert "changed to 9" in head
 
 
 def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands_beside() -> None:
@@ -119,12 +119,14 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
     assert drifting.revise_open() == 1
     page = text_of(client, path)
     assert "<code>3,000.00</code>" in page.split("facts-line")[0]
-    assert re.search(r"the agent says <b><bdi>2,079\.20</bdi></b>, live facts give <b><bdi>3,000\.00<", page)
-    assert "Rules that read the runtime's figure take the greater of the two." in page
+    assert re.search(
+        r"the agent states <b><bdi>2,079\.20</bdi></b>; current facts give <b><bdi>3,000\.00<", page
+    )
+    assert "Rules that use the calculated value take the greater of the two." in page
     assert 'name="impact" value="HIGH_IMPACT"' in page
     assert "Confirm your password first" in page
     queue = text_of(client, "/escalations/")
-    assert "<b>300,000</b> against 100,000" in queue
+    assert "<b>300,000</b> of 100,000 allowed" in queue
     assert "<code>3,000.00</code>" in queue
 
 
@@ -136,7 +138,7 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
     )
     page = answer.content.decode()
     assert "BUY 2 NVDA for 242.80" in page
-    assert "you say <b><bdi>568.41</bdi></b>, live facts give <b><bdi>242.80</bdi></b>" in page
+    assert "you state <b><bdi>568.41</bdi></b>; current facts give <b><bdi>242.80</bdi></b>" in page
 
 
 def changed(case: Escalation, **fields: str | int) -> dict[str, str | int]:
@@ -156,7 +158,7 @@ def test_a_dry_run_offers_the_runtimes_figure_and_puts_it_in_only_when_asked(cas
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
     page = client.post(path, changed(case, justification="Two will do")).content.decode()
     assert "Your decision" in page  # without script the whole page comes again
-    assert re.search(r"The runtime works out Amount in cents as <b><bdi>242\.80<", page)
+    assert re.search(r"The runtime calculates Amount in cents as <b><bdi>242\.80<", page)
     assert amount_in(page) == "485600"  # as it was typed
     assert re.search(r'value="MODIFY"[^>]* checked', page)
     assert "Two will do</textarea>" in page
@@ -166,7 +168,7 @@ def test_a_dry_run_offers_the_runtimes_figure_and_puts_it_in_only_when_asked(cas
     assert amount_in(page) == "24280"
     assert "BUY 2 NVDA for 242.80" in re.sub(r"<.*?>", "", page)
     assert "put_in" not in page
-    assert "you say" not in page
+    assert "you state" not in page
 
 
 def test_a_figure_is_put_into_the_text_where_the_parameters_are_given_as_json(case: Escalation) -> None:
@@ -231,7 +233,7 @@ def test_an_open_page_is_told_when_it_is_out_of_date(case: Escalation) -> None:
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/state/"
     assert text_of(client, f"{path}?version={case.version}&revision=1").strip() == ""
     assert "The evidence has changed" in text_of(client, f"{path}?version={case.version}&revision=0")
-    assert "Somebody changed this" in text_of(client, f"{path}?version=0&revision=1")
+    assert "Someone changed this" in text_of(client, f"{path}?version=0&revision=1")
 
 
 def test_a_closed_case_shows_its_end_and_no_form(case: Escalation) -> None:

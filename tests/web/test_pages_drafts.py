@@ -61,16 +61,16 @@ def test_only_the_newest_drafts_are_kept(case: Escalation) -> None:
 def test_a_claim_is_seen_by_others_and_deciding_over_it_asks_first(case: Escalation) -> None:
     olga, sam = sign_in(Role.OPERATOR, name="olga"), sign_in(Role.OPERATOR, name="sam")
     path = f"/escalations/{case.pk}/"
-    assert "is looking" not in text_of(sam, f"{path}questions/?part=claim")
+    assert "has claimed" not in text_of(sam, f"{path}questions/?part=claim")
     assert "over_claim" not in text_of(sam, f"{path}questions/?part=over")
     olga.post(f"{path}claim/")
-    assert "olga is looking" in text_of(sam, f"{path}questions/?part=claim")
-    assert "olga is looking at this. Decide anyway." in text_of(sam, f"{path}questions/?part=over")
+    assert "Claimed by olga" in text_of(sam, f"{path}questions/?part=claim")
+    assert "olga has claimed this. Decide anyway." in text_of(sam, f"{path}questions/?part=over")
     assert "over_claim" not in text_of(olga, f"{path}questions/?part=over")
     answer = send(sam, case, "OVERRIDE")
     page = answer.content.decode()
     assert answer.status_code == 409
-    assert "olga is looking at this. Tick that you decide anyway, or abort." in page
+    assert "olga has claimed this. Tick Decide anyway, or abort." in page
     assert re.search(r'value="OVERRIDE"[^>]* checked', page)
     assert not Decision.objects.exists()
     assert send(sam, case, "OVERRIDE", over_claim="on").status_code == 302
@@ -99,7 +99,7 @@ def test_a_late_decision_hears_who_was_first_with_what_and_when(case: Escalation
     assert answer.status_code == 409
     assert re.search(r"sam decided ABORT at \d\d:\d\d:\d\d UTC, before you.", answer.content.decode())
     state = text_of(olga, f"{path}state/?version=1&revision=1")
-    assert "This was closed meanwhile: aborted by sam" in state
+    assert "This has been closed: aborted by sam" in state
 
 
 def test_evidence_that_moved_keeps_the_text_in_the_answer_and_after_it(case: Escalation) -> None:

@@ -39,8 +39,8 @@ def test_says_how_to_begin_when_no_agent_is_registered() -> None:
 
 def test_empty_lists_say_so() -> None:
     client = sign_in(Role.OPERATOR)
-    assert "Nobody is waiting for you" in text_of(client, "/escalations/")
-    assert "No flow yet" in text_of(client, "/flows/")
+    assert "No open escalations" in text_of(client, "/escalations/")
+    assert "No flows yet" in text_of(client, "/flows/")
     assert "No agent is registered yet" in text_of(client, "/agents/")
     assert "No policy kind is registered" in text_of(client, "/kinds/")
-    assert "Nothing matches" in text_of(client, "/flows/?state=CLOSED")
+    assert "No results" in text_of(client, "/flows/?state=CLOSED")

@@ -74,10 +74,10 @@ def test_a_statement_settles_it_and_the_list_is_empty_again(left: Escalation) ->
     assert (taken.status_code, taken["Location"]) == (302, PAGE)
     page = text_of(client, PAGE)
     assert "Recorded and signed: the call did not take effect." in page
-    assert "No call was left in doubt" in page
+    assert "No calls in doubt" in page
     timeline = text_of(client, f"/flows/{left.flow_id}/")
     assert "Effect stated" in timeline
-    assert "The call in doubt of step order had no effect, a person states." in timeline
+    assert "A person stated that the call in doubt of step order had no effect." in timeline
 
 
 def test_of_two_people_the_second_is_told_that_it_is_stated(left: Escalation) -> None:

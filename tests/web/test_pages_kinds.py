@@ -64,11 +64,11 @@ def test_the_outline_of_a_new_kind_can_be_saved_as_it_is(ada: Client) -> None:
     outline = field(text_of(ada, "/kinds/new/"), "document").replace("&#x27;", "'").replace("&quot;", '"')
     outline = outline.replace("&gt;", ">")
     status, page = send(ada, "check", outline, "/kinds/new/")
-    assert (status, "It may be saved" in page) == (200, True)
+    assert (status, "Ready to save" in page) == (200, True)
     assert "No proposal of this kind is stored yet" in page
     status, location = send(ada, "save", outline, "/kinds/new/")
     assert (status, location) == (302, "/kinds/NAME_IN_CAPITALS/?version=1.0.0")
-    assert "there is nothing to compare it with" in text_of(ada, location)
+    assert "no active or earlier version to compare it with" in text_of(ada, location)
     # Nothing is in force, so the newest version is what to begin with.
     assert "version: 1.1.0" in text_of(ada, "/kinds/NAME_IN_CAPITALS/new/")
 
@@ -82,7 +82,7 @@ def test_a_check_says_everything_and_stores_nothing(desk: factories.Desk, ada: C
     status, page = send(ada, "check", draft)
     assert status == 200
     for words in (
-        "It may be saved",
+        "Ready to save",
         "recorded, not enforced",
         "rules.R_FEW",
         "2 tightened",
@@ -101,7 +101,7 @@ def test_a_text_that_is_wrong_comes_back_with_line_and_field(desk: factories.Des
     for action, status in (("check", 200), ("save", 422)):
         for wrong in ("kind: [", text(effect="{nobody}"), HOSTILE, text().replace("T1", "T7")):
             found, page = send(ada, action, wrong)
-            assert (found, "It cannot be saved yet" in page) == (status, True), wrong
+            assert (found, "Cannot be saved yet" in page) == (status, True), wrong
             assert "line " in page
             assert not code_in(page)
     broken = text().replace("type: object", "type: 5", 1)
@@ -117,7 +117,7 @@ def test_a_draft_is_shown_and_activated_by_another_admin(desk: factories.Desk, a
     assert location == f"{PAGE}?version=1.3.0"
     own = text_of(ada, location)
     # Alone, the author may; there is a second admin from here on.
-    assert "You are the only admin" in own
+    assert "As the only admin" in own
     alan = sign_in(Role.ADMIN, name="alan")
     assert "You wrote ADJUST_POSITION 1.3.0: another admin must activate it." in text_of(ada, location)
     form = {"seen_active": "1.2.0", "reason": "Agreed with the desk"}
@@ -130,17 +130,17 @@ def test_a_draft_is_shown_and_activated_by_another_admin(desk: factories.Desk, a
         "rules.R_MARKET_OPEN",
         "Would have changed 1 verdict of the last 2.",
         "Discard this draft",
-        "Put 1.3.0 in force",
+        "Activate 1.3.0",
     ):
         assert words in page, words
     assert not code_in(page)
     done = alan.post(f"{PAGE}1.3.0/activate/", form)
     assert (done.status_code, done["Location"]) == (302, location)
     page = text_of(alan, PAGE)
-    assert "ADJUST_POSITION 1.3.0 is in force." in page
+    assert "ADJUST_POSITION 1.3.0 is active." in page
     assert "Agreed with the desk" in page
     back = text_of(alan, f"{PAGE}?version=1.2.0")
-    assert "Back to this version" in back
+    assert "Roll back to this version" in back
     assert "Discard this draft" not in back
     moved = alan.post(f"{PAGE}1.2.0/activate/", form)
     assert (moved.status_code, "1.3.0 is in force now" in moved.content.decode()) == (409, True)
@@ -154,8 +154,8 @@ def test_a_draft_is_discarded_and_stays_to_be_read(desk: factories.Desk, ada: Cl
     page = text_of(ada, f"{PAGE}?version=1.3.0")
     assert "Discarded" in page
     assert "Not yet" in page
-    assert "Put 1.3.0 in force" not in page
-    assert "No draft waits" in text_of(ada, "/kinds/")
+    assert "Activate 1.3.0" not in page
+    assert "No drafts." in text_of(ada, "/kinds/")
     for action in ("activate", "discard"):
         assert ada.post(f"{PAGE}9.9.9/{action}/", {"reason": "x"}).status_code == 404
 
@@ -166,7 +166,7 @@ def test_everybody_reads_and_only_an_admin_changes(desk: factories.Desk, ada: Cl
         client = sign_in(role, name=f"{role.value}-only")
         assert "New kind" not in text_of(client, "/kinds/")
         page = text_of(client, f"{PAGE}?version=1.3.0&trial=1")
-        assert "An admin puts a version in force." in page
+        assert "Only an admin can activate a version." in page
         assert "<form" not in page.split("<main")[1].split("</main>")[0]
         for address in ("/kinds/new/", f"{PAGE}new/"):
             assert client.get(address).status_code == 403
@@ -191,5 +191,5 @@ def test_a_proposal_of_which_the_past_is_lost_shows_no_verdict(desk: factories.D
     desk.propose(desk.open())
     rule = {"id": "R_SELDOM", "require": "history.proposals_1h < 100"}
     _, page = send(ada, "check", text(rules=[rule]))
-    assert "Not told for 1: the counts over the agent&#x27;s past were not kept." in page
+    assert "1 could not be re-evaluated: the counts over the agent&#x27;s past were not kept." in page
     assert Proposal.objects.count() == 1

@@ -71,7 +71,7 @@ def test_the_editor_begins_with_what_is_in_force_under_the_next_number(author: C
     assert document.pop("version") == "1.1.0"
     stored = json.loads(bytes(active.body))
     assert document == {name: stored[name] for name in document}
-    assert "In force now" in page
+    assert "Active version" in page
     assert not code_in(page)
 
 
@@ -83,7 +83,7 @@ def test_a_check_shows_remarks_changes_and_a_dry_run_and_saves_nothing(author: C
     )
     page = answer.content.decode()
     assert answer.status_code == 200
-    assert "It may be saved" in page
+    assert "Ready to save" in page
     assert "no fact begins with nowhere. yet" in page
     assert "limits.max_notional_cents" in page
     assert page.index("Loosened") < page.index("Tightened")
@@ -103,7 +103,7 @@ def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(a
     draft = prefilled(author, policy_kinds=["ADJUST_POSITION", "NOPE"])
     text = draft.replace('"ADJUST_POSITION"', '\n"ADJUST_POSITION"').replace('"NOPE"', '\n"NOPE"')
     page = author.post(EDITOR, {"manifest": text, "action": "check"}).content.decode()
-    assert "It cannot be saved yet" in page
+    assert "Cannot be saved yet" in page
     assert re.search(r"line 3</span>.*policy_kinds\[1\].*no policy kind is called NOPE", page)
     said = of_changes(page)
     assert "1 unknown" in said
@@ -132,7 +132,7 @@ def test_a_draft_that_is_wrong_is_not_saved_and_says_line_and_field(author: Clie
     )
     page = answer.content.decode()
     assert answer.status_code == 422
-    assert "It cannot be saved yet" in page
+    assert "Cannot be saved yet" in page
     assert "line 2" in page
     assert "policy_kinds[0]" in page
     assert "&lt;b&gt;" in page
@@ -158,7 +158,7 @@ def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses
     assert in_force() == "1.1.0"
     done = text_of(other, DRAFT)
     assert "Agreed with the desk" in done
-    assert "Put it in force" not in done
+    assert "Activate this version" not in done
     history = text_of(other, PAGE)
     assert "Superseded" in history
     assert "2 loosened" in history
@@ -168,7 +168,7 @@ def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses
 
 def test_the_only_admin_is_told_that_the_ledger_says_so(author: Client) -> None:
     save(author)
-    assert "You are the only admin" in text_of(author, DRAFT)
+    assert "As the only admin" in text_of(author, DRAFT)
     assert author.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "alone"}).status_code == 302
     assert "Solo" in text_of(author, DRAFT)
     assert "Solo" in text_of(author, PAGE)
@@ -207,9 +207,9 @@ def test_a_first_manifest_begins_empty(author: Client) -> None:
     author.post("/register-agent/", new)
     page = text_of(author, "/agents/scout/manifests/new/")
     assert in_editor(page)["version"] == "1.0.0"
-    assert "No version is in force" in page
+    assert "No version is active" in page
     answer = author.post("/agents/scout/manifests/new/", {"manifest": json.dumps(in_editor(page))})
-    assert "No proposal is stored yet" in answer.content.decode()
+    assert "No proposals are stored yet" in answer.content.decode()
 
 
 def test_everybody_reads_a_version_and_only_an_admin_decides(author: Client) -> None:
@@ -217,7 +217,7 @@ def test_everybody_reads_a_version_and_only_an_admin_decides(author: Client) -> 
     for role in (Role.OPERATOR, Role.AUDITOR):
         client = sign_in(role, name=role.value)
         page = text_of(client, DRAFT)
-        assert "An admin puts a manifest in force." in page
+        assert "Only an admin can activate a manifest." in page
         assert "activate/" not in page
         for action in ("activate", "discard"):
             assert client.post(f"{DRAFT}{action}/", {"reason": "x"}).status_code == 403

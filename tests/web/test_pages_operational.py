@@ -38,7 +38,7 @@ def test_the_queue_puts_what_has_no_deadline_first_and_says_so(in_doubt: Escalat
     )
     page = text_of(sign_in(Role.OPERATOR), "/escalations/")
     assert page.index(str(in_doubt.pk)) < page.index("High impact</span>")
-    assert "never resolved by time" in page
+    assert "never closed automatically" in page
     assert (
         text_of(sign_in(Role.SENIOR, name="other"), "/escalations/?family=DECISION").count("data-row=") == 1
     )
@@ -63,7 +63,7 @@ def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had
     client, at = sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/decision/"
     page = text_of(client, f"/escalations/{in_doubt.pk}/")
     assert 'name="effect" value="UNKNOWN" checked' in page
-    assert "It did not take effect, and it will not: I have looked at broker" in page
+    assert "It did not and will not take effect: I verified this at broker" in page
     refused = client.post(at, form(in_doubt))
     assert refused.status_code == 400
     assert "STATEMENT_MISSING" in refused.content.decode()
@@ -72,7 +72,7 @@ def test_something_else_runs_in_its_place_once_a_person_states_that_the_call_had
     assert sorted(Intent.objects.values_list("state", flat=True)) == ["CANCELLED", "PENDING"]
     timeline = text_of(client, f"/flows/{in_doubt.flow_id}/")
     assert "Intent superseded" in timeline
-    assert "A person states that it had no effect." in timeline
+    assert "A person stated that it had no effect." in timeline
 
 
 def test_what_has_taken_effect_is_not_replaced_and_the_page_says_why(in_doubt: Escalation) -> None:

@@ -65,7 +65,7 @@ def test_the_owner_that_a_pack_names_can_be_chosen(case: Escalation) -> None:
     assert re.search(rf'<option value="{DESK}" selected>', text_of(ada, f"/agents/{AGENT}/edit/"))
     refused_form = ada.post("/register-agent/", {**sent, "agent_id": "other", "owner": "<b>nobody</b>"})
     assert refused_form.status_code == 422
-    assert "&lt;b&gt;nobody&lt;/b&gt; (no active user and no group)" in refused_form.content.decode()
+    assert "&lt;b&gt;nobody&lt;/b&gt; (not an active user or group)" in refused_form.content.decode()
 
 
 def test_who_is_put_into_the_owning_group_is_bound_and_the_ledger_says_by_whom(case: Escalation) -> None:

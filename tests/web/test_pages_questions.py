@@ -54,7 +54,7 @@ def test_the_page_offers_to_ask_in_a_field_of_its_own(case: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
     assert 'name="action" value="REQUEST_INFO"' in page
     assert 'name="question"' in page
-    assert "Put a question first. The clock stops while it is out" in page
+    assert "Ask a question first. The deadline pauses until the agent answers" in page
 
 
 @pytest.mark.parametrize("field", ["question", "justification"])
@@ -62,9 +62,9 @@ def test_a_plain_post_asks_by_either_field(case: Escalation, field: str) -> None
     client = sign_in(Role.OPERATOR)
     assert ask(client, case, **{field: " Why\r\ntwelve? "}).text == "Why\ntwelve?"
     page = text_of(client, f"/escalations/{case.pk}/")
-    assert "Asked. The clock stands still while the agent is waited for." in page
+    assert "Question sent. The deadline is paused until the agent answers." in page
     assert page.count("Waiting for the agent") >= 2
-    assert "clock stopped, runs on in" in page
+    assert "deadline paused, resumes in" in page
     assert "question 1 of 3" in page
     assert "A question is out already. Wait for the answer, or decide." in page
 
@@ -99,7 +99,7 @@ def test_the_queue_says_who_is_waited_for(case: Escalation) -> None:
     ask(client, case, question="Why twelve?")
     page = text_of(client, "/escalations/")
     assert "Waiting for the agent" in page
-    assert "clock stopped" in page
+    assert "deadline paused" in page
 
 
 def test_an_answer_is_an_unverified_claim_and_escaped(case: Escalation) -> None:
@@ -123,10 +123,10 @@ def test_live_parts_follow_the_question(case: Escalation) -> None:
     assert "aborted unless decided in" in text_of(client, f"{at}?part=clock")
     ask(client, case, question="Why twelve?")
     assert "Why twelve?" in text_of(client, at)
-    assert "clock stopped" in text_of(client, f"{at}?part=clock")
+    assert "deadline paused" in text_of(client, f"{at}?part=clock")
     reply(case, "Since ten were too few.")
     said = text_of(client, at)
-    assert "Answered, not checked" in said
+    assert "Answered, not verified" in said
     assert f"/escalations/{case.pk}/#answer-1" in said
     assert "ten were too few" not in said  # an answer is shown with the evidence that it belongs to
 
@@ -137,14 +137,14 @@ def test_the_page_says_that_the_wait_is_over(case: Escalation, monkeypatch: pyte
     late = until + (until - clock.now())
     monkeypatch.setattr(clock, "now", lambda: late)
     said = text_of(client, f"/escalations/{case.pk}/questions/")
-    assert "The wait is over and the clock runs on." in said
+    assert "No answer came in time, and the deadline is running again." in said
     assert "Waiting for the agent" not in said  # whether or not the sweeper has come by
     assert waiting.stop_all_overdue() == 1
     said = text_of(client, f"/escalations/{case.pk}/questions/")
     assert "No answer in time" in said
     page = text_of(client, f"/escalations/{case.pk}/")
     assert "<b>Question 1.</b> Why twelve?" in page
-    assert "Put a question first." in page
+    assert "Ask a question first." in page
 
 
 def test_an_auditor_sees_the_wait_and_asks_nothing(case: Escalation) -> None:

@@ -81,7 +81,7 @@ def test_a_run_of_similar_rows_leaves_out_the_one_that_does_not_match(desk: fact
     rewrite(rows[0], proposal={"params": {"forged": 1}})
     shown = text_of(sign_in(Role.OPERATOR), "/escalations/")
     assert shown.count(NOTICE) == 1
-    assert "3 alike, with the same parameters" in shown
+    assert "3 similar, with the same parameters" in shown
     assert "forged" not in shown
 
 

@@ -79,7 +79,7 @@ def test_a_kind_in_force_that_would_be_refused_today_stays_and_is_named(reader: 
     desk = factories.desk(kind=builders.kind(constraints_schema=UNREAD, constraints=[]))
     assert desk.propose(desk.open())["verdict"] == "ACCEPT"
     page = text_of(reader, "/kinds/ADJUST_POSITION/")
-    assert "This version would be refused today." in page
+    assert "This version would fail today's checks." in page
     assert "no expression reads constraints.requires_market_mood" in page
     said = StringIO()
     call_command("check", databases=["default"], stderr=said, stdout=said)
@@ -90,7 +90,7 @@ def test_a_kind_in_force_that_would_be_refused_today_stays_and_is_named(reader: 
 def test_a_sound_house_has_no_warning(reader: Client) -> None:
     factories.desk()
     assert PolicyKind.objects.filter(active=True).exists()
-    assert "would be refused today" not in text_of(reader, "/kinds/ADJUST_POSITION/")
+    assert "would fail today's checks" not in text_of(reader, "/kinds/ADJUST_POSITION/")
     said = StringIO()
     call_command("check", databases=["default"], stderr=said, stdout=said)
     assert "runtime.W001" not in said.getvalue()

@@ -53,7 +53,7 @@ def test_an_admin_registers_an_agent(admin: Client) -> None:
         ("owner", "nobody", "No active user and no group has this name"),
         ("mission", "", "Say in at most 2000"),
         ("role", "KING", "Choose one of the roles"),
-        ("review_on", "soon", "Write the date as YYYY-MM-DD"),
+        ("review_on", "soon", "Enter the date as YYYY-MM-DD"),
     ],
 )
 def test_a_form_says_beside_the_field_what_is_wrong_and_keeps_what_was_typed(
@@ -81,7 +81,7 @@ def test_an_admin_describes_an_agent_anew(admin: Client) -> None:
     assert admin.post(f"{PAGE}edit/", {**seen, **wanted})["Location"] == PAGE
     assert (agent().owner, agent().mission) == ("operator", "Trade.\nLess.")
     assert LedgerEntry.objects.get(kind="agent:edited").payload["owner_after"] == "operator"
-    assert "Agent described anew" in text_of(admin, "/ledger/")
+    assert "Agent profile updated" in text_of(admin, "/ledger/")
     late = admin.post(f"{PAGE}edit/", {**seen, **wanted, "mission": "Something else."})
     assert late.status_code == 409
     assert "Somebody else has changed this agent" in late.content.decode()
@@ -160,7 +160,7 @@ def test_a_key_is_shown_once_and_works(admin: Client) -> None:
     assert admin.post(f"/agents/unsure-analyst/keys/{key.key_id}/revoke/").status_code == 404
     assert admin.post(f"{PAGE}keys/{key.key_id}/revoke/").status_code == 302
     assert credentials.agent_key(text) is None
-    assert "0 in force" in text_of(admin, PAGE)
+    assert "0 active" in text_of(admin, PAGE)
 
 
 def test_nobody_but_an_admin_is_offered_a_form() -> None:

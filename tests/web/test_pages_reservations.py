@@ -35,7 +35,7 @@ def desk() -> factories.Desk:
 
 def test_says_that_nothing_is_reserved() -> None:
     page = text_of(sign_in(Role.AUDITOR), PAGE)
-    assert "Nothing is reserved" in page
+    assert "No reservations" in page
 
 
 def test_shows_what_stands_and_how_long(desk: factories.Desk) -> None:
@@ -48,7 +48,7 @@ def test_shows_what_stands_and_how_long(desk: factories.Desk) -> None:
     page = text_of(client, PAGE)
     for flow in (held, pinned):
         assert page.count(f'href="/flows/{flow.dfid}/"') == 2
-    for words in ("94,750", "Held", "Pinned", "until its outcome", "cash:&lt;b&gt;USD&lt;/b&gt;"):
+    for words in ("94,750", "Held", "Pinned", "until the call outcome", "cash:&lt;b&gt;USD&lt;/b&gt;"):
         assert words in page, words
     assert re.search(r'data-label="Lease left" class="nowrap">\d+ \w', page)
     assert not code_in(page)
@@ -64,17 +64,17 @@ def test_shows_why_those_that_ended_did(desk: factories.Desk) -> None:
     with transaction.atomic():
         reservations.release(flow=done.row(), reason=Reason.LEASE_ENDED, at=clock.now())
     client = sign_in(Role.OPERATOR)
-    assert "Nothing is reserved" in text_of(client, PAGE)
+    assert "No reservations" in text_of(client, PAGE)
     page = text_of(client, f"{PAGE}?show=ended")
     assert page.count("LEASE_ENDED") == 2
     assert "The flow waited longer than its lease on a resource lasts." in page
-    assert "Nothing matches" in text_of(client, f"{PAGE}?resource=gold")
+    assert "No results" in text_of(client, f"{PAGE}?resource=gold")
 
 
 def test_a_lease_that_is_over_but_not_yet_swept_says_so(desk: factories.Desk) -> None:
     desk.propose(desk.open())
     Reservation.objects.update(lease_until=clock.now())
-    assert text_of(sign_in(Role.OPERATOR), PAGE).count(">over<") == 2
+    assert text_of(sign_in(Role.OPERATOR), PAGE).count(">expired<") == 2
 
 
 def test_pages_are_cut_by_key(desk: factories.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,5 +116,5 @@ def test_the_budgets_page_shows_use_over_time_of_one_agent_or_one_flow(desk: fac
         assert summary in page, query
         assert '<span class="value">77</span>' in page
         assert not code_in(page)
-    assert "Use over time of other" in text_of(client, "/budgets/?agent=other")
+    assert "Usage over time of other" in text_of(client, "/budgets/?agent=other")
     assert "Figures as a table" in page

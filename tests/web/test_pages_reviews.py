@@ -71,7 +71,7 @@ def test_the_claim_stands_escaped_and_labelled_beside_the_parameters() -> None:
     assert "\u202e" not in page
     assert "94750" in page or "94,750" in page
     assert "ACTION_OPPOSED" in page
-    assert "An operator or a senior says" in page
+    assert "An operator or a senior records" in page
     assert code_in(page) == []
 
 
@@ -101,7 +101,7 @@ def test_an_answer_without_its_reason_is_not_taken(form: dict[str, str]) -> None
     review = flagged()
     answer = sign_in(Role.OPERATOR).post(f"{page_of(review)}close/", form)
     assert answer.status_code == 400
-    assert "Say whether the guard was right" in answer.content.decode()
+    assert "Choose whether the guard was right" in answer.content.decode()
     review.refresh_from_db()
     assert review.state == "OPEN"
 
@@ -123,7 +123,7 @@ def test_an_unknown_review_is_not_found() -> None:
 def test_an_admin_switches_a_guard_with_a_reason() -> None:
     watch.configure(emergency_stop=True)
     client = sign_in(Role.ADMIN)
-    assert "suspends from 0.99 on" in text_of(client, "/reviews/")
+    assert "suspends the agent at confidence 0.99 or higher" in text_of(client, "/reviews/")
     off, on = "/reviews/guards/explain-fits/off/", "/reviews/guards/explain-fits/on/"
     assert client.post(off).status_code == 400
     assert client.post(off, {"reason": "too noisy"}).status_code == 302
@@ -162,7 +162,7 @@ def test_a_flag_shows_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("HELD", "Nobody had claimed"), ("UNDER_WAY", "was claimed, or called")]
+    ("state", "words"), [("HELD", "had not been claimed"), ("UNDER_WAY", "was already claimed or called")]
 )
 def test_an_emergency_stop_says_what_it_met(state: str, words: str) -> None:
     review = flagged()
@@ -182,7 +182,7 @@ def test_what_a_target_says_is_shown_without_a_reason_of_ours(settings: Settings
         factories.configure_target("judge", base_url=judge.base_url)
         review = flagged(**watch.WEBHOOK)
     page = text_of(sign_in(Role.AUDITOR), page_of(review))
-    assert "The target says" in page
+    assert "Reported by the target" in page
     assert "&lt;b&gt;odd&lt;/b&gt;" in page
 
 

@@ -33,7 +33,7 @@ def test_the_page_says_who_is_silent_and_what_stands_open(escalation: Escalation
     assert "has not called for 20 min of its hours; it may be silent for 10 min" in page
     assert "every day, all day, UTC" in page
     assert "trading-desk" in page
-    assert "1 call under way or still to be made" in page
+    assert "1 call in progress or pending" in page
     assert "2 open flows" in page
     assert "Unverified claim" not in page
 
@@ -54,7 +54,7 @@ def test_the_queue_lists_it_among_what_has_no_deadline(escalation: Escalation) -
         page = text_of(client, address)
         assert f'data-row="{escalation.pk}"' in page
         assert "an agent is silent" in page
-        assert "1,200</b> against 600 s" in page
+        assert "1,200</b> of 600 s allowed" in page
     assert f'data-row="{escalation.pk}"' not in text_of(client, "/escalations/?family=OPERATIONAL")
 
 
@@ -69,7 +69,7 @@ def test_a_post_stops_the_agent_and_the_page_says_who_did(
         "impact": escalation.impact,
     }
     answer = client.post(f"/escalations/{escalation.pk}/decision/", sent, follow=True)
-    assert "Stopped. The agent&#x27;s calls are held until somebody resumes it." in answer.content.decode()
+    assert "Stopped. The agent&#x27;s calls are held until someone resumes it." in answer.content.decode()
     assert desk.again().stopped_at is not None
     page = text_of(client, f"/escalations/{escalation.pk}/")
     assert "Agent stopped" in page
@@ -107,8 +107,8 @@ def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
     bundle["silence"]["hours"] = {"days": ["MON", "TUE"], "opens": "09:00", "closes": "17:00", "zone": "UTC"}
     assert silent.read(bundle).hours == "Mon, Tue, 09:00 to 17:00, UTC"
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{found.pk}/")
-    assert "no open flow, and no call under way" in page
-    assert "It has proposed nothing so far." in page
+    assert "no open flows and no calls in progress" in page
+    assert "No proposals so far." in page
 
 
 def test_closed_silences_of_one_agent_are_not_told_as_alike(desk: factories.Desk) -> None:
@@ -118,4 +118,4 @@ def test_closed_silences_of_one_agent_are_not_told_as_alike(desk: factories.Desk
         sweeping.sweep()
     page = text_of(sign_in(Role.OPERATOR), "/escalations/?show=closed")
     assert page.count("data-row=") == 3
-    assert "alike" not in page
+    assert "similar" not in page

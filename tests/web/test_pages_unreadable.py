@@ -170,7 +170,7 @@ def test_what_was_changed_is_not_shown_as_if_it_were_recorded(
         "reviews": "/reviews/",
         "targets": "/targets/",
     }[page]
-    words = (TAMPERED, "Not what was recorded", "is not evaluated")
+    words = (TAMPERED, "Does not match the ledger", "is not evaluated")
     before = client.get(path)
     assert before.status_code == 200
     assert not any(word in before.content.decode() for word in words)

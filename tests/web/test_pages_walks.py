@@ -64,10 +64,10 @@ def test_each_state_of_a_step_has_a_word_and_an_icon() -> None:
 
 def test_a_walk_shows_what_is_done_and_what_waits(book: Book, reader: Client) -> None:
     intent_id = trade.open_desk(base_url=book.base_url).accept()
-    assert states(flow_page(reader, intent_id)) == ["Under way", "Waiting", "Waiting"]
+    assert states(flow_page(reader, intent_id)) == ["Running", "Waiting", "Waiting"]
     attempt(intent_id)
     page = flow_page(reader, intent_id)
-    assert states(page) == ["Done", "Under way", "Waiting"]
+    assert states(page) == ["Done", "Running", "Waiting"]
     assert "Step reserve is done; pay is next." in page
 
 
@@ -75,10 +75,10 @@ def test_a_half_done_flow_says_so_and_so_does_its_agent(book: Book, reader: Clie
     intent_id = half_way(book)
     page = flow_page(reader, intent_id)
     assert states(page) == ["Done", "Being undone", "Not done"]
-    assert "Half done" in page
-    assert "Step ship will not be done (TERMINAL_FAILURE): reserve, pay will be undone." in page
+    assert "Partially executed" in page
+    assert "Step ship will not be completed (TERMINAL_FAILURE): reserve, pay will be undone." in page
     of_agent = text_of(reader, f"/agents/{trade.AGENT}/")
-    assert "half done: what was done is being undone" in of_agent
+    assert "partially executed: completed steps are being undone" in of_agent
     assert f"/flows/{trade.flow_of(intent_id).dfid}/" in of_agent
 
     attempt(intent_id)
@@ -89,7 +89,7 @@ def test_a_half_done_flow_says_so_and_so_does_its_agent(book: Book, reader: Clie
     page = flow_page(reader, intent_id)
     assert states(page) == ["Undone", "Undone", "Not done"]
     assert "Compensated" in page
-    assert "half done" not in text_of(reader, f"/agents/{trade.AGENT}/")
+    assert "partially executed" not in text_of(reader, f"/agents/{trade.AGENT}/")
 
 
 def test_an_agent_that_a_person_locked_is_not_said_to_be_half_done(book: Book, reader: Client) -> None:
@@ -102,17 +102,17 @@ def test_an_agent_that_a_person_locked_is_not_said_to_be_half_done(book: Book, r
             reason="looked at",
             actor="user:1",
         )
-    assert "half done: what was" not in text_of(reader, f"/agents/{trade.AGENT}/")
+    assert "partially executed: completed steps" not in text_of(reader, f"/agents/{trade.AGENT}/")
 
 
 def test_a_person_sees_what_stands_and_what_each_action_does(book: Book, reader: Client) -> None:
     book.faults["/pay/undo"] = [REFUSE]
     intent_id = half_way(book)
     walk(intent_id)
-    assert "Half done" in flow_page(reader, intent_id)
+    assert "Partially executed" in flow_page(reader, intent_id)
     page = text_of(reader, f"/escalations/{Escalation.objects.get().pk}/")
     assert states(page) == ["Done", "Being undone", "Not done"]
-    assert "tries again to undo this step" in page
+    assert "retries undoing this step" in page
     assert "undoes it" in page
     assert "could not be undone" in page
 
@@ -123,18 +123,18 @@ def test_a_person_who_is_asked_on_the_way_forward_sees_what_would_be_undone(
     book.faults["/pay"] = [HANG_UP]
     intent_id = trade.open_desk(base_url=book.base_url).accept()
     walk(intent_id)
-    assert "Half done" not in flow_page(reader, intent_id)
+    assert "Partially executed" not in flow_page(reader, intent_id)
     page = text_of(reader, f"/escalations/{Escalation.objects.get().pk}/")
-    assert states(page) == ["Done", "Under way", "Waiting"]
-    assert "undoes what is done before it" in page
+    assert states(page) == ["Done", "Running", "Waiting"]
+    assert "undoes the steps completed before it" in page
 
 
 def test_an_attempt_says_what_it_was_for() -> None:
     assert walks.aim({}) == ""
     assert walks.aim({"direction": "FORWARD", "purpose": "CALL"}) == ""
-    assert walks.aim({"direction": "FORWARD", "purpose": "PROBE"}) == "asks whether it was done"
+    assert walks.aim({"direction": "FORWARD", "purpose": "PROBE"}) == "checks whether it was done"
     assert walks.aim({"direction": "COMPENSATE", "purpose": "CALL"}) == "undoes it"
-    assert walks.aim({"direction": "COMPENSATE", "purpose": "PROBE"}) == "asks whether it was undone"
+    assert walks.aim({"direction": "COMPENSATE", "purpose": "PROBE"}) == "checks whether it was undone"
 
 
 def test_the_timeline_tells_a_probe_from_a_call(
@@ -146,7 +146,7 @@ def test_the_timeline_tells_a_probe_from_a_call(
     attempt(intent_id)
     attempt(intent_id)
     assert Attempt.objects.filter(purpose="PROBE").count() == 1
-    assert "Attempt 2 asks what became of the call of step reserve." in flow_page(reader, intent_id)
+    assert "Attempt 2 checks the result of the call of step reserve." in flow_page(reader, intent_id)
 
 
 def test_requests_that_cannot_be_read_show_no_steps(book: Book, reader: Client) -> None:

@@ -139,8 +139,8 @@ def test_handing_the_agent_over_frees_nobody_for_seven_days(case: Escalation) ->
     assert refused(decide(ada, case))
     page = text_of(ada, f"/escalations/{case.pk}/")
     assert "You owned this agent less than 7 days ago" in page
-    assert "bob may decide this now." in page
-    assert "ada may from" in page
+    assert "bob can decide this now." in page
+    assert "ada can from" in page
 
     page = text_of(bob, f"/agents/{AGENT}/")
     assert "Owner changed from <b>ada</b> to <b>carl</b> by ada" in page
@@ -169,9 +169,9 @@ def test_another_admin_agrees_and_is_bound_too(case: Escalation) -> None:
     assert refused(decide(bob, case))
     assert refused(decide(carl, case))
     page = text_of(bob, f"/escalations/{case.pk}/")
-    assert "Nobody may decide this now" in page
-    assert "bob may from" in page
-    assert "carl may not as long as the agent is theirs." in page
+    assert "Nobody can decide this now" in page
+    assert "bob can from" in page
+    assert "carl cannot decide while they own the agent." in page
     assert decide(carl, case, "ABORT").status_code == 302
 
 
@@ -191,5 +191,5 @@ def test_the_page_says_from_when_the_last_one_may_decide_alone(case: Escalation)
     own("ada")
     call_command("deactivate_user", "bob", stderr=StringIO())
     page = text_of(ada, f"/escalations/{case.pk}/")
-    assert "Whoever else decided here is gone." in page
-    assert "on you may decide alone" in page
+    assert "No other deciders are left." in page
+    assert "you can decide alone" in page

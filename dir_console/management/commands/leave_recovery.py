@@ -1,4 +1,4 @@
-"""`leave_recovery`: show what a restored backup is missing; an admin ends recovery with a signed statement."""
+"""`leave_recovery`: show what a restored backup is missing; an admin ends recovery by a signed statement."""
 
 from argparse import ArgumentParser
 from typing import Any

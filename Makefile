@@ -1,4 +1,4 @@
-# Everything here runs from .venv, which `make install` makes from requirements.lock.
+# Everything here runs from .venv, which `make install` creates from requirements.lock.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -8,26 +8,26 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.installed
 MANAGE := $(BIN)/python manage.py
-# A folder of its own, so that no check or test opens the data of a running console.
+# A separate data folder, so that no check or test opens the data of a running console.
 APART := DIR_DATA=var/check
 
-# Bytecode is kept whatever the caller prefers: the tests start hundreds of processes.
+# Keep bytecode whatever the caller prefers: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 WORKERS ?= 2
 ARGS ?=
 PYTEST_ARGS ?=
-# A file's tests share a worker and what it has made; `make check` runs tests/architecture.
+# Tests of one file share a worker and its fixtures; `make check` runs tests/architecture.
 PYTEST = $(APART) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 \
   --ignore=tests/architecture $(PYTEST_ARGS)
 FAST := not slow and not browser
 
-# Where `make verify` finds PostgreSQL, by a role that may create databases, and a Redis database it may empty.
+# PostgreSQL for `make verify` (a role that may create databases) and a Redis database that it may empty.
 export DIR_TEST_POSTGRES ?= postgres://root@127.0.0.1:5432/postgres
 VERIFY_REDIS ?= redis://127.0.0.1:6379/15
 RANDOM_KEY := $(BIN)/python -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'
 
-# Arithmetic that decides or proves something: every branch is tested.
+# Code that decides or proves something: every branch must be tested.
 
 EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events/*
 
@@ -37,7 +37,7 @@ EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## Make .venv with every package, verified by hash
+install: $(STAMP) ## Create .venv with every package, verified by hash
 
 $(STAMP): requirements.lock
 	@python=""; \
@@ -58,10 +58,10 @@ $(STAMP): requirements.lock
 up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --no-demo")
 	$(MANAGE) up $(ARGS)
 
-test: $(STAMP) ## Run the tests but for real servers, faults, bursts and searches
+test: $(STAMP) ## Run the fast tests (no real servers, faults, bursts or searches; under 3 minutes)
 	$(PYTEST) -m "$(FAST)"
 
-verify: verify-sqlite verify-slow verify-postgres browser ## Run every test on both databases, and the coverage gates
+verify: verify-sqlite verify-slow verify-postgres browser ## Run every test on both databases, and the coverage gates (needs PostgreSQL, Redis, Chromium)
 
 verify-sqlite: $(STAMP)
 	$(PYTEST) -m "$(FAST)" --cov --cov-report=
@@ -95,16 +95,16 @@ check-system: $(STAMP)
 check-docs: $(STAMP)
 	$(APART) $(MANAGE) docs_fresh
 
-docs: $(STAMP) ## Write the generated pages of docs/ anew
+docs: $(STAMP) ## Regenerate the generated pages of docs/
 	$(APART) $(MANAGE) docs_fresh --write
 
 browser: $(STAMP) ## Run the tests that need Chromium
 	$(APART) $(BIN)/python -m pytest -m browser $(PYTEST_ARGS)
 
-bench: $(STAMP) ## Measure, and print the ratios of docs/performance
+bench: $(STAMP) ## Run the benchmarks and print the speed ratios
 	$(BIN)/python -m bench $(ARGS)
 
-lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
+lock: $(STAMP) ## Regenerate requirements.lock from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-unsafe --extra dev --generate-hashes \
 	  --no-emit-find-links --no-emit-index-url --no-emit-options --strip-extras --output-file requirements.lock pyproject.toml
 

@@ -1,4 +1,4 @@
-"""`add_user NAME --role operator --password-stdin`: a person who may sign in."""
+"""`add_user NAME --role operator --password-stdin`: add a user who may sign in."""
 
 from argparse import ArgumentParser
 from typing import Any

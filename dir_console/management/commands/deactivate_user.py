@@ -1,4 +1,4 @@
-"""`deactivate_user NAME`: out at once, in every browser."""
+"""`deactivate_user NAME`: lock a user out and end all of their browser sessions at once."""
 
 from argparse import ArgumentParser
 from typing import Any

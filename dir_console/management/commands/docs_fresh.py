@@ -1,4 +1,4 @@
-"""`manage.py docs_fresh [--write]`: the pages of docs/ that are drawn from code."""
+"""`manage.py docs_fresh [--write]`: check, or write, the pages of docs/ that are generated from code."""
 
 import re
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""`manage.py erase_payload COMMITMENT --reason TEXT`: erase a text that the ledger keeps beside its chain."""
+"""`manage.py erase_payload COMMITMENT --reason TEXT`: erase a text that is stored outside the hash chain."""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,4 +1,4 @@
-"""`issue_key AGENT_ID` and `issue_key --feed NAME --prefix P`: the key once, alone on stdout."""
+"""`issue_key AGENT_ID` and `issue_key --feed NAME --prefix P`: print a new key to stdout."""
 
 from argparse import ArgumentParser
 from typing import Any

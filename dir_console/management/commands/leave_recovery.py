@@ -1,4 +1,4 @@
-"""`leave_recovery`: what a restored backup does not know, and an admin's signed word on how to go on."""
+"""`leave_recovery`: show what a restored backup is missing; an admin ends recovery by a signed statement."""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,4 +1,4 @@
-"""`manage.py replay_verdicts [--dfid DFID]`: judge what is stored again, and compare byte for byte."""
+"""`manage.py replay_verdicts [--dfid DFID]`: judge stored verdicts again and compare byte for byte."""
 
 from argparse import ArgumentParser
 from typing import Any

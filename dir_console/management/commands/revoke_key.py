@@ -1,4 +1,4 @@
-"""`revoke_key KEY_ID`: the key and every session that it opened end at once."""
+"""`revoke_key KEY_ID`: revoke a key and end every session that it opened."""
 
 from argparse import ArgumentParser
 from typing import Any

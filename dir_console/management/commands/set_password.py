@@ -1,4 +1,4 @@
-"""`set_password NAME --password-stdin`."""
+"""`set_password NAME --password-stdin`: change a user's password and end their sessions."""
 
 from argparse import ArgumentParser
 from typing import Any

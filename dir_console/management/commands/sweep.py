@@ -1,4 +1,4 @@
-"""`manage.py sweep`: one round of the sweeper, for a cron job or a person who wants to see it work."""
+"""`manage.py sweep`: run the sweeper once, from a cron job or by hand."""
 
 from dataclasses import asdict
 from typing import Any

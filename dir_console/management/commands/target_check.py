@@ -1,4 +1,4 @@
-"""`manage.py target_check [NAME ...]`: could a call be made? Connects, and sends nothing."""
+"""`manage.py target_check [NAME ...]`: check that targets can be called. Connects, and sends nothing."""
 
 from argparse import ArgumentParser
 from typing import Any

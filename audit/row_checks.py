@@ -95,7 +95,7 @@ class Found:
     def same(self, entry: Entry, what: str, recorded: object, stored: object) -> None:
         """Note that a row's value is not the recorded one."""
         if recorded != stored:
-            detail = f"{what} is {_short(stored)}, recorded was {_short(recorded)}"
+            detail = f"{what} is {_short(stored)}, but the ledger recorded {_short(recorded)}"
             self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, detail))
 
     def then(self, entry: Entry | None, at: Entry, what: str, stored: object) -> None:
@@ -119,7 +119,7 @@ class Found:
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
         if not digest or digest_of(cell) != digest:
-            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} is not what was recorded"))
+            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} does not match the ledger"))
 
     def rows_of(
         self, entries: Iterable[Entry], rows: MutableMapping[Key, Cells], key: Callable[[Any], Key], what: str
@@ -137,7 +137,7 @@ class Found:
 
     def missing(self, entry: Entry, what: str) -> None:
         """Note that the row of an entry is gone."""
-        self.breaks.append(entry.wrong(Fault.ROW_MISSING, f"{what} is not there"))
+        self.breaks.append(entry.wrong(Fault.ROW_MISSING, f"{what} is missing"))
 
     def without_entry(self, tenant: str, stream: str, what: str) -> None:
         """Note a row that no entry records."""

@@ -225,7 +225,7 @@ def _check_head(
     catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
 ) -> Break | None:
     if not isinstance(seq, int) or not isinstance(head_hash, bytes | memoryview):
-        detail = "the stored head holds a value of another type"
+        detail = "the stored head has a value of the wrong type"
         return Break(str(tenant), str(stream), 0, Fault.UNREADABLE, detail)
     last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
     if seq > last_seq and catch_up is not None:
@@ -249,7 +249,7 @@ def _check_payloads() -> int | Break:
             "tenant", "commitment", "salt", "body"
         ).iterator(chunk_size=_CHUNK):
             if chain.commitment(bytes(salt or b""), bytes(body or b"")) != commitment:
-                detail = "the stored payload is not the one that was committed to"
+                detail = "the stored payload does not match its commitment"
                 return Break(tenant, f"payload {commitment}", 0, Fault.PAYLOAD_MISMATCH, detail)
             count += 1
     return count
@@ -283,7 +283,7 @@ def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> I
             else:
                 raise ValueError(record["type"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ExportError(f"line {number} is not a line of an export") from error
+            raise ExportError(f"line {number} is not a valid export line") from error
 
 
 def _exported_row(record: dict[str, Any]) -> Row:

@@ -86,7 +86,7 @@ def _load_pack() -> None:
     text = PACK.read_text(encoding="utf-8")
     result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
     if isinstance(result, packs.Refused):
-        raise CommandError("\n".join(("The demo's pack was refused.", *map(str, result.problems))))
+        raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
 
 
 def _keys(file: Path) -> dict[str, str]:

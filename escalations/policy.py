@@ -176,11 +176,12 @@ def statement_missing(action: Action, situation: Situation, *, stated: Effect | 
         return None
     if stated is Effect.HAPPENED:
         return (
-            "You state that the earlier call took effect: nothing runs in its place. Mark it done, or abort."
+            "You stated that the earlier call took effect, so nothing can run in its place. Mark "
+            "it done, or abort."
         )
     return (
-        "Nobody knows whether the earlier call took effect. Find out at its target, and state that it did "
-        "not take effect. If it did, mark it done; if nobody can say, abort."
+        "It is unknown whether the earlier call took effect. Check at its target, and state that it did "
+        "not take effect. If it did, mark it done; if nobody can tell, abort."
     )
 
 
@@ -196,7 +197,7 @@ def _closed(situation: Situation, now_ms: int) -> Denied | None:
     if situation.state is not State.OPEN:
         return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
-        return Denied("DEADLINE_PASSED", "The deadline has passed: the answer is no.", 409)
+        return Denied("DEADLINE_PASSED", "The deadline has passed; the proposal was aborted.", 409)
     return None
 
 
@@ -204,7 +205,7 @@ def _foreign(action: Action, situation: Situation) -> Denied | None:
     if action in ACTIONS[situation.family]:
         return None
     offered = ", ".join(ACTIONS[situation.family])
-    return Denied("ACTION_UNKNOWN", f"{action} is not offered here. Choose one of {offered}.", 400)
+    return Denied("ACTION_UNKNOWN", f"{action} is not available here. Choose one of {offered}.", 400)
 
 
 def role_missing(person: Person) -> Denied | None:
@@ -218,13 +219,13 @@ def _not_liftable(action: Action, situation: Situation) -> Denied | None:
     if action is not Action.OVERRIDE or not situation.failing:
         return None
     why = situation.failing[0].rstrip(".")
-    return Denied("NOT_LIFTABLE", f"No person can lift this: {why}. Modify or abort.", 409)
+    return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
 
 
 def _not_replaceable(action: Action, situation: Situation) -> Denied | None:
     if action is not Action.MODIFY or not situation.steps_done:
         return None
-    why = "A step of this has taken effect, so nothing else can run in its place. Resume, mark done or abort."
+    why = "A step has already taken effect, so nothing else can run in its place. Resume, mark done or abort."
     return Denied("STEPS_DONE", why, 409)
 
 
@@ -232,8 +233,8 @@ def _contradicted(action: Action, situation: Situation) -> Denied | None:
     if action not in FORWARD or not situation.is_contradicted:
         return None
     why = (
-        "A receipt shows that the earlier call took effect, although a person stated that it did not. State "
-        "again, on the list of calls in doubt, what became of it, or abort."
+        "A receipt shows that the earlier call took effect, although a person stated that it did not. "
+        "Correct the statement in the list of calls in doubt, or abort."
     )
     return Denied("EFFECT_CONTRADICTED", why, 409)
 
@@ -242,10 +243,10 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
     if action is not Action.REQUEST_INFO:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
-        return Denied("QUESTION_OPEN", "A question is out already. Wait for the answer, or decide.", 409)
+        return Denied("QUESTION_OPEN", "A question is already open. Wait for the answer, or decide.", 409)
     if situation.questions_asked >= MAX_QUESTIONS:
         return Denied(
-            "QUESTIONS_SPENT", f"{MAX_QUESTIONS} questions were asked, which is all. Decide, or abort.", 409
+            "QUESTIONS_SPENT", f"All {MAX_QUESTIONS} questions have been asked. Decide, or abort.", 409
         )
     if situation.agent_status in SILENCED:
         status = situation.agent_status.lower()
@@ -264,7 +265,7 @@ def _duty(
 
 def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | None:
     found = ties(person, situation, now_ms=now_ms)
-    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: somebody else must decide.", 403) if found else None
+    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403) if found else None
 
 
 def ties(person: Person, situation: Situation, *, now_ms: int) -> tuple[Tie, ...]:
@@ -284,7 +285,7 @@ def _authorship(person: Person, situation: Situation) -> Iterator[Tie]:
     if at_ms is None or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
         return
     did = "activated" if me == situation.manifest_activated_by else "wrote"
-    why = f"You {did} this agent's manifest, in force since less than {separation.DAYS} days"
+    why = f"You {did} this agent's manifest, active for less than {separation.DAYS} days"
     yield Tie(why, separation.ends_ms(at_ms))
 
 
@@ -304,4 +305,6 @@ def _step_up(
         return None
     if person.confirmed_at_ms is not None and now_ms - person.confirmed_at_ms <= STEP_UP_S * 1000:
         return None
-    return Denied("STEP_UP", "Confirm your password first: it was given more than five minutes ago.", 401)
+    return Denied(
+        "STEP_UP", "Confirm your password first: it was last confirmed more than 5 minutes ago.", 401
+    )

@@ -26,7 +26,7 @@ def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Ve
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     if held.escalation.proposal is None:
         return Problem(
-            status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed: there is nothing to judge."
+            status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed, so there is nothing to judge."
         )
     if comparing.compare_basis(held.escalation):
         return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)

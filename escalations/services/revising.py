@@ -123,14 +123,14 @@ def _look(
 
 def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Reconsidered) -> str:
     """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
-    reasons = [f"{fact} moved" for fact in _moved(shown, fresh)]
+    reasons = [f"{fact} changed" for fact in _moved(shown, fresh)]
     if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
-        reasons.append("the rules in force changed")
+        reasons.append("the active rules changed")
     is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
     if is_judged_again and evidence.findings_key(shown) != evidence.findings_key(body):
-        reasons.append("the gate finds something else")
+        reasons.append("the findings of the gate changed")
     if shown["impact"] != body["impact"]:
-        reasons.append("the impact is another")
+        reasons.append("the impact changed")
     return ", ".join(reasons)
 
 

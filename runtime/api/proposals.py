@@ -54,5 +54,5 @@ def _check_identity(envelope: ProposalEnvelope, session: Session, dfid: UUID) ->
 
 
 def _disagrees(field: str, other: str, dfid: UUID) -> Problem:
-    detail = f"The body's {field} is not that of the {other}. Leave it out or send the right one."
+    detail = f"The body's {field} does not match the {other}. Omit it or send the right one."
     return Problem(status=403, code="UNAUTHORIZED", detail=detail, dfid=str(dfid))

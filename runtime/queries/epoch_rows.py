@@ -20,7 +20,7 @@ class EpochRowCheck(row_checks.LastingRows):
 
     kinds = frozenset({Kind.EPOCH_RESTORED, Kind.EPOCH_BEGUN})
     not_proved = (
-        NotProved("runtime_epoch", ("database_id", "began_at"), "the first begins with the tables"),
+        NotProved("runtime_epoch", ("database_id", "began_at"), "the first epoch begins with the tables"),
     )
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class EpochRowCheck(row_checks.LastingRows):
             elif last is not None:
                 found.missing(last, f"the epoch {number}")
             else:
-                found.breaks.append(Break("", "system", 0, Fault.ROW_MISSING, "the first epoch is not there"))
+                found.breaks.append(Break("", "system", 0, Fault.ROW_MISSING, "the first epoch is missing"))
         for number in rows:
             found.without_entry("", "system", f"the epoch {number}")
 

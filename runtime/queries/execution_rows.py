@@ -35,12 +35,12 @@ class ExecutionRowCheck(row_checks.FlowRows):
         NotProved(
             "runtime_attempt",
             ("lease_owner", "sent_at", "detail"),
-            "which worker called, and the words of an error",
+            "which worker called, and error messages",
         ),
         NotProved(
             "runtime_reservation",
             ("flow", "proposal", "amount", "reason", "lease_until", "reserved_at", "ended_at"),
-            "compared by flow and resource, what is held and what is used up, and not row by row",
+            "compared by flow and resource (held and used amounts), not row by row",
         ),
     )
 

@@ -34,7 +34,7 @@ class Payloads:
         elif isinstance(salt, bytes | memoryview):
             body = bytes(cell) if isinstance(cell, bytes | memoryview) else None
             if body is None or chain.commitment(bytes(salt), body) != commitment:
-                found.same(entry, what, "what was committed to", "something else")
+                found.same(entry, what, "the committed content", "other content")
 
 
 def of_kind(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterable[tuple[UUID, Entry]]:

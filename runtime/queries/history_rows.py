@@ -34,7 +34,7 @@ class HistoryRowCheck(row_checks.LastingRows):
 
     kinds = _OF_PEOPLE | _OF_OWNERS
     not_proved = (
-        NotProved("runtime_failedsignin", (), "short-lived; what was counted becomes one entry a minute"),
+        NotProved("runtime_failedsignin", (), "short-lived; the counts become one entry per minute"),
     )
 
     def __init__(self) -> None:

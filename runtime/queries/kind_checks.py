@@ -28,9 +28,9 @@ def check_in_force(
 
 
 def _warning(row: PolicyKind, wrong: kinds.Wrong) -> Warning:
-    said = f"{row.kind} {row.version} in force: {wrong.field}: {wrong.message}."
+    said = f"{row.kind} {row.version} (active): {wrong.field}: {wrong.message}."
     if wrong.gravity is Gravity.UNSAFE:
         hint = "Its proposals are refused with KIND_UNSAFE. Draft a new version and activate it."
         return Warning(said, hint=hint, id="runtime.W002")
-    hint = "It stays in force as it is. Draft a new version and activate it."
+    hint = "It stays active unchanged. Draft a new version and activate it."
     return Warning(said, hint=hint, id="runtime.W001")

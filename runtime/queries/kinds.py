@@ -54,7 +54,7 @@ def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
 def list_forgetting(kind: KindContract, *, targets: Mapping[str, bool]) -> Sequence[str]:
     """What is wrong with sending a call in doubt again; `targets` says of each whether it honours keys."""
     return [
-        f"resend is a second effect at {name}: {HONOURS_NOT}"
+        f"resend can cause a second effect at {name}: {HONOURS_NOT}"
         for name in sorted(kind.resends_to)
         if not targets.get(name, True)
     ]

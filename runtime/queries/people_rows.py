@@ -27,7 +27,7 @@ class PeopleRowCheck(row_checks.LastingRows):
     """Who may sign in, and with which roles: nobody whom no entry has added."""
 
     kinds = _KINDS
-    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are no roles"),)
+    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are not roles"),)
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}

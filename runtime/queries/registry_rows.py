@@ -40,8 +40,8 @@ class RegistryRowCheck(LastEntryRows):
     kinds = frozenset(_SUBJECTS)
     kept_by = _SUBJECTS
     not_proved = (
-        NotProved("runtime_agent", ("mission", "review_on"), "as they were said at the registration"),
-        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "what it was before it was locked"),
+        NotProved("runtime_agent", ("mission", "review_on"), "as given at registration"),
+        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "its state before it was locked"),
         NotProved("runtime_agent", ("bucket_at",), "a later time only leaves the agent fewer tokens"),
         NotProved("runtime_agent", ("last_seen_at", "watched_from"), "written with every call"),
         NotProved("runtime_key", ("last_used_at",), "written with every call"),

@@ -207,9 +207,9 @@ class _Past:
         held = {item.name for item in known.resources or ()}
         for claim in new.kind.claims:
             if claim.resource not in held:
-                return f"what was free of {claim.resource} was not kept"
+                return f"the free amount of {claim.resource} was not stored"
         if known.history is None and facts.reads_history(new.kind):
-            return "the counts over the agent's past were not kept"
+            return "the counts over the agent's history were not stored"
         added = self._missing(asked, then=then, new=new, at=at)
         if isinstance(added, str):
             return added
@@ -233,7 +233,7 @@ class _Past:
         found = dict[str, object]()
         for path in sorted(wanted - asked.facts.world.keys()):
             if self.lookups == MOST_LOOKUPS:
-                return "the draft reads too many facts that were not kept with the proposal"
+                return "the draft reads too many facts that were not stored with the proposal"
             self.lookups += 1
             versions_of = FactVersion.objects.of(tenant).filter(path=path, written_at__lte=at)
             value = versions_of.order_by("-version").values_list("value", flat=True).first()

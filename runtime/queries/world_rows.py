@@ -49,9 +49,7 @@ class WorldRowCheck(LastEntryRows):
     kinds = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED})
     kept_by = _SUBJECTS
     not_proved = (
-        NotProved(
-            "runtime_memoryitem", ("expires_at", "current"), "which version of an item agents are given"
-        ),
+        NotProved("runtime_memoryitem", ("expires_at", "current"), "which version of an item agents receive"),
         NotProved(
             "runtime_stop",
             (),

@@ -50,7 +50,7 @@ def set_status(
         if before is status:
             return agent
         if seen is not None and before is not seen:
-            detail = f"The agent has become {before} meanwhile. Look at it again before you change it."
+            detail = f"The agent is now {before}. Review it again before you change it."
             return Problem(status=409, code="STATUS_MOVED", detail=detail)
         if status not in MOVES[before]:
             detail = f"An agent that is {before} cannot become {status}."

@@ -114,7 +114,9 @@ def close(*, tenant: str) -> None:
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) != _LOCK_TIMED_OUT:
             raise
-        _log.warning("a call was about to begin for more than %s s; the stop does not wait for it", WAIT_S)
+        _log.warning(
+            "a call has been about to start for more than %s s; the stop does not wait for it", WAIT_S
+        )
 
 
 def _share(tenant: str) -> None:

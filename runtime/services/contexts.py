@@ -31,7 +31,7 @@ def compile_context(*, agent: Agent, dfid: UUID) -> wire.ContextAnswer | Problem
             return Problem(
                 status=409,
                 code="FLOW_NOT_OPEN",
-                detail=f"The flow is {flow.state} and gives no more context. Open a new flow.",
+                detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
                 dfid=str(dfid),
             )
         return _freeze(flow, agent)

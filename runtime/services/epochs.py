@@ -33,7 +33,7 @@ EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
     status=503,
     code=queries.RECOVERY,
-    detail="The database was restored from a backup. Nothing is taken until an admin has said how to go on.",
+    detail="The database was restored from a backup. New work is refused until an admin starts a new epoch.",
     retriable=True,
 )
 
@@ -114,7 +114,7 @@ def refuse_proposal(flow: Flow) -> Problem | None:
         return Problem(
             status=409,
             code=EPOCH_ENDED,
-            detail="A backup was restored since this flow began. Ask what became of it and open a new flow.",
+            detail="A backup was restored since this flow began. Find out its outcome and open a new flow.",
             dfid=str(flow.dfid),
         )
     return None
@@ -134,7 +134,7 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
             return Problem(
                 status=409,
                 code="RECOVERY_UNDER_WAY",
-                detail="Live intents are still being put in doubt. Try again in some seconds.",
+                detail="Live intents are still being marked as in doubt. Try again in a few seconds.",
                 retriable=True,
             )
         at = clock.now()

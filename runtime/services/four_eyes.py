@@ -37,8 +37,8 @@ def refuse_tampered(mismatch: Mismatch | None) -> Problem | None:
     if mismatch is None:
         return None
     detail = (
-        f"{mismatch.row} of {mismatch.row_id} is not what the ledger recorded, so it cannot be activated. "
-        "Run manage.py verify_ledger, and draft a new version."
+        f"{mismatch.row} of {mismatch.row_id} does not match the ledger, so it cannot be activated. Run "
+        "manage.py verify_ledger, and draft a new version."
     )
     return Problem(status=409, code=Reason.TAMPERED, detail=detail)
 
@@ -56,7 +56,10 @@ class Alone:
         if self.from_at is None:
             return ""
         from_when = f"{self.from_at:%Y-%m-%d %H:%M} UTC"
-        return f" The last one left within {separation.DAYS} days: you may from {from_when} on."
+        return (
+            f" The last other admin left less than {separation.DAYS} days ago: you may do it "
+            f"from {from_when} on."
+        )
 
 
 def others(*, actor: str, at: datetime) -> Alone:

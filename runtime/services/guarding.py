@@ -30,9 +30,9 @@ from runtime.services.journal import Journal
 MAX_TRIES = 3
 _PAUSE_S = 5
 _LEASE_MARGIN_S = 15
-_NO_REPORT = "whoever asked it did not report"
-_TAMPERED = "its row, or that of its target, is not what was recorded"
-_SWITCHED_OFF = "it was switched off before it looked"
+_NO_REPORT = "the worker that called it did not report"
+_TAMPERED = "its row, or that of its target, does not match the ledger"
+_SWITCHED_OFF = "it was switched off before it ran"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ def shake(*, key: Key, agent: Agent, request: wire.HandshakeRequest) -> wire.Han
 def _negotiate(agent: Agent, request: wire.HandshakeRequest) -> Agreed | Problem:
     if request.agent_id != agent.agent_id:
         return _refused(
-            "The agent_id is not the one that this key was issued to. Send the key's own agent_id."
+            "The agent_id is not the one that this key was issued for. Send the agent_id of the key."
         )
     if agent.status == AgentStatus.RETIRED:
         return Problem(
@@ -88,11 +88,15 @@ def _kinds(
             return Problem(
                 status=404,
                 code="CAPABILITY_NOT_FOUND",
-                detail=f"No active policy kind is called {_shown(unknown[0])}. Leave it out.",
+                detail=(
+                    f"No active policy kind has the name {_shown(unknown[0])}. Remove it from the request."
+                ),
             )
         foreign = sorted(wanted - granted)
         if foreign:
-            return _refused(f"The active manifest does not grant {_shown(foreign[0])}. Leave it out.")
+            return _refused(
+                f"The active manifest does not grant {_shown(foreign[0])}. Remove it from the request."
+            )
     return tuple(active)
 
 

@@ -71,7 +71,7 @@ class Journal:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
         if self.flow.state in ENDED and not self.had_ended:
             if not self.actor.startswith("user:") and doubts.needs_person(flow=self.flow):
-                raise ValueError("a flow with a call in doubt ends by a person's word only")
+                raise ValueError("a flow with a call in doubt can only be ended by a person")
             # Whatever the way out, a flow that ends holds nothing any more, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))

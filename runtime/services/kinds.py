@@ -144,7 +144,7 @@ def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
     name = f"{row.kind} {row.version}"
     match queries.state_of(row):
         case KindState.ACTIVE:
-            return _conflict("KIND_ACTIVE", f"{name} is in force already.")
+            return _conflict("KIND_ACTIVE", f"{name} is already active.")
         case KindState.DISCARDED:
             return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
         case KindState.DRAFT | KindState.SUPERSEDED:
@@ -167,7 +167,7 @@ def activate(
         before = queries.get_active(tenant=tenant, kind=kind)
         in_force = "" if before is None else before.version
         if in_force != seen_active and not row.active:
-            said = f"{in_force or 'No version'} is in force now. Look again at what {version} changes."
+            said = f"{in_force or 'No version'} is active now. Review again what {version} changes."
             return _conflict("KIND_MOVED", said)
         agreed = may_activate(row=row, actor=actor)
         if isinstance(agreed, Problem):

@@ -103,7 +103,7 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
         if isinstance(agent, Problem):
             return agent
         if agent.status == AgentStatus.RETIRED:
-            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and gets no new manifest.")
+            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and cannot get a new manifest.")
         checked = _among_rows(read, agent=agent)
         if checked.contract is None or not checked.is_sound:
             return checked.refusal(code="MANIFEST_UNSOUND")
@@ -119,9 +119,9 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed
     """Whether `actor` may put a version in force now: one answer for the button and for the write."""
     match queries.state_of(row, active_id=agent.active_manifest_id):
         case ManifestState.ACTIVE:
-            return _conflict("MANIFEST_ACTIVE", f"{row.version} is in force already.")
+            return _conflict("MANIFEST_ACTIVE", f"{row.version} is already active.")
         case ManifestState.SUPERSEDED:
-            said = f"{row.version} was in force before. Draft a new version with what it said."
+            said = f"{row.version} was active before. Draft a new version with the same content."
             return _conflict("MANIFEST_SUPERSEDED", said)
         case ManifestState.DISCARDED:
             return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
@@ -148,7 +148,7 @@ def activate(
         agreed = may_activate(agent=agent, row=row, actor=actor)
         if in_force != seen_active and row.pk != agent.active_manifest_id:
             now = in_force or "No version"
-            said = f"{now} is in force now. Look at what this draft changes of it and decide again."
+            said = f"{now} is active now. Review what this draft changes and decide again."
             return _conflict("MANIFEST_MOVED", said)
         if isinstance(agreed, Problem):
             return agreed
@@ -201,10 +201,10 @@ def _on_version(
 def _unfit(agent: Agent, row: Manifest) -> Problem | None:
     """What has come between a draft and its activation since it was saved."""
     if agent.status == AgentStatus.RETIRED:
-        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and gets no new manifest.")
+        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and cannot get a new manifest.")
     active = agent.active_manifest
     if active is not None and not versions.is_later(row.version, active.version):
-        said = f"{active.version} is in force, which is later. Draft a new version with what this one says."
+        said = f"{active.version} is active and is later. Draft a new version with the content of this one."
         return _conflict("MANIFEST_OVERTAKEN", said)
     contract = queries.contract_of(row)
     against = queries.registry_for(agent=agent, draft=contract, besides=row.version)

@@ -119,9 +119,9 @@ def set_aside() -> None:
     place = Path(settings.DIR_MARK)
     try:
         place.replace(place.with_name(f"{place.name}.before"))
-        _log.warning("the mark %s was of another database; it is kept as %s.before", place, place.name)
+        _log.warning("the mark %s belonged to another database; it is kept as %s.before", place, place.name)
     except OSError as error:
-        _log.warning("the mark %s is of another database and cannot be moved: %s", place, error.strerror)
+        _log.warning("the mark %s belongs to another database and cannot be moved: %s", place, error.strerror)
 
 
 def write(mark: Mark) -> None:

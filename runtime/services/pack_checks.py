@@ -68,7 +68,7 @@ def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Pr
 def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
     for at, guard in enumerate(pack.guards):
         if guard.target is not None and guard.target not in targets:
-            yield Problem(("guards", at, "target"), f"no target is called {guard.target}")
+            yield Problem(("guards", at, "target"), f"there is no target named {guard.target}")
         for number, name in enumerate(guard.policy_kinds):
             if name not in kinds:
                 place = ("guards", at, "policy_kinds", number)
@@ -95,13 +95,13 @@ def kind_problems(
     for number, step in enumerate(kind.steps):
         if step.target is not None and step.target not in targets:
             place = ("steps", number, "target")
-            yield Problem(place, f"no target is called {step.target}")
+            yield Problem(place, f"there is no target named {step.target}")
     for message in kind_queries.list_forgetting(kind, targets=targets):
         yield Problem(("on_unknown",), message)
     for number, claim in enumerate(kind.claims):
         if claim.resource not in resources:
             place = ("claims", number, "resource")
-            yield Problem(place, f"no resource is called {claim.resource}")
+            yield Problem(place, f"there is no resource named {claim.resource}")
 
 
 def not_enforced(pack: Pack) -> Iterator[str]:
@@ -119,7 +119,7 @@ def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[Problem]:
     """The targets of a pack that do not honour keys, although a kind that stays in force relies on it."""
     for name in sorted(kind.resends_to & pack.targets.keys()):
         if not pack.targets[name].honours_keys:
-            said = f"{kind.kind} {kind.version}, which is in force, resends unknown results to it"
+            said = f"{kind.kind} {kind.version}, which is active, resends unknown results to it"
             yield Problem(("targets", name, "honours_keys"), f"{said}: {kind_queries.HONOURS_NOT}")
 
 
@@ -130,8 +130,8 @@ def warnings(pack: Pack) -> Iterator[str]:
     for guard in pack.guards:
         is_lexical = guard.guard is GuardKind.LEXICAL
         if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > weights.MOST_BPS:
-            most = f"a lexical guard is never surer than {text(weights.MOST_BPS)}"
-            yield f"{guard.id}: {most}, so it stops nobody at {guard.stop_confidence}"
+            most = f"the confidence of a lexical guard is at most {text(weights.MOST_BPS)}"
+            yield f"{guard.id}: {most}, so it never stops an agent at {guard.stop_confidence}"
 
 
 def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:

@@ -196,7 +196,7 @@ def _scalar(node: yaml.ScalarNode, otherwise: Problem) -> Any:
     try:
         canonical.encode(value)
     except canonical.CanonicalError:
-        said = "this number or text has no place in JSON (integers end at 2^53-1)"
+        said = "this number or text cannot be represented in JSON (integers up to 2^53-1)"
         raise _NotReadableError(Problem(otherwise.place, said, otherwise.line)) from None
     return value
 

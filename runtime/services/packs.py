@@ -323,7 +323,7 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
 
 
 def _superseded(name: str) -> str:
-    return f"{name} was in force before and has been superseded: left as it is; give it a new version"
+    return f"{name} was active before and has been superseded: left as it is; give it a new version"
 
 
 def _discarded(name: str) -> str:

@@ -94,7 +94,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
             return Problem(
                 status=409,
                 code="REVIEW_CLOSED",
-                detail=f"Somebody has closed this review as {review.result}. Look at it again.",
+                detail=f"This review was already closed as {review.result}. Review it again.",
             )
         journal = Journal(flow=flow, actor=actor, at=clock.now())
         review.state, review.result, review.note = ReviewState.REVIEWED, result, note[:MAX_NOTE_CHARS]

@@ -213,6 +213,6 @@ def _each(items: Iterable[Item], mend: Callable[[Item], bool]) -> tuple[int, int
         try:
             mended += races.run(lambda item=item: mend(item))  # type: ignore[misc]
         except Exception:
-            _log.exception("the sweeper could not mend %s", item)
+            _log.exception("the sweeper could not repair %s", item)
             failed += 1
     return mended, failed

@@ -116,7 +116,7 @@ class Drain:
             return True
         if not self._superseded.is_set():
             self._superseded.set()
-            _log.error("another server was started on this database: this one executes nothing any more")
+            _log.error("another server was started on this database: this one no longer executes anything")
         return False
 
     def _hand_out(self) -> float:
@@ -194,7 +194,7 @@ def _connect() -> None:
     try:
         connection.ensure_connection()
     except DatabaseError:
-        _log.warning("a thread begins without a connection to the database")
+        _log.warning("a thread starts without a database connection")
 
 
 def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:

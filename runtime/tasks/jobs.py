@@ -81,7 +81,7 @@ class Ringer:
             for item in ids:
                 self._ids.put_nowait((task, item))
         except queue.Full:
-            _log.warning("the bell's queue is full; the sweeper will ring for the rest")
+            _log.warning("the wake-up queue is full; the sweeper will queue the rest")
             self._quiet_until = time.monotonic() + FULL_PAUSE_S
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -94,7 +94,7 @@ class Ringer:
             try:
                 task.apply_async((str(item),), retry=False)
             except Exception as error:
-                _log.warning("the broker cannot be rung (%s); pausing %s s", type(error).__name__, PAUSE_S)
+                _log.warning("the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S)
                 self._quiet_until = time.monotonic() + PAUSE_S
                 self._empty()
 

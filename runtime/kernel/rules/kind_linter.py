@@ -144,7 +144,8 @@ def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
 def _unread_constraints(kind: PolicyKind) -> Iterator[Problem]:
     for name in unread.constraints(kind):
         said = (
-            f"no expression reads constraints.{name}: agents would set this bound and nothing would keep it"
+            f"no expression reads constraints.{name}: agents could set this constraint and "
+            "nothing would enforce it"
         )
         yield Problem(("constraints_schema", "properties", name), said)
 
@@ -159,7 +160,10 @@ def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     except ExpressionError:
         yield Problem(
             standing.place,
-            "a fact has two segments, namespace.name; only the second may hold ${...}, and no more dots",
+            (
+                "a fact has two segments, namespace.name; only the second may contain ${...}, and "
+                "further dots are not allowed"
+            ),
         )
 
 
@@ -182,7 +186,7 @@ def _in_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     try:
         found = templates.expressions(standing.text)
     except ExpressionError:
-        yield Problem(standing.place, "a ${ is empty or does not end")
+        yield Problem(standing.place, "a ${ is empty or not closed")
         return
     for source in found:
         yield from _in_expression(lint, standing, source)
@@ -212,7 +216,7 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
             if counts[one] > 1:
                 yield Problem((group, at, "id"), f"the id {one} is used twice")
             if group == "rules" and one in _OWN_CODES:
-                yield Problem((group, at, "id"), f"{one} is a reason code of the runtime's own")
+                yield Problem((group, at, "id"), f"{one} is a reserved reason code of the runtime")
 
 
 def _figure_problems(kind: PolicyKind) -> Iterator[Problem]:
@@ -251,7 +255,8 @@ def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
             yield Problem(("steps", at), "with on_unknown probe an http step needs a probe")
         if step.probe is not None and not _reads_key(step.probe.path):
             yield Problem(
-                ("steps", at, "probe", "path"), "a probe asks by the key: its path must hold ${key}"
+                ("steps", at, "probe", "path"),
+                "a probe looks a call up by its key: its path must contain ${key}",
             )
 
 
@@ -261,15 +266,17 @@ def _route_problems(kind: PolicyKind) -> Iterator[Problem]:
     for at, route in enumerate(kind.routes):
         is_fall_back = route.action is RouteAction.FALL_BACK
         if is_fall_back and route.step is None:
-            yield Problem(("routes", at), "FALL_BACK names the step that runs instead")
+            yield Problem(("routes", at), "FALL_BACK must name the step that runs instead")
         elif not is_fall_back and route.step is not None:
-            yield Problem(("routes", at, "step"), "only FALL_BACK names a step")
+            yield Problem(("routes", at, "step"), "only FALL_BACK can name a step")
         elif route.step is not None and route.step not in ids:
             yield Problem(("routes", at, "step"), f"the kind has no step {route.step}")
         if route.action is RouteAction.RE_ENGAGE and route.advice is None:
-            yield Problem(("routes", at), "RE_ENGAGE gives the agent an advice")
+            yield Problem(("routes", at), "RE_ENGAGE must give the agent an advice")
     if ids and ids[0] in kind.fallbacks:
-        yield Problem(("steps", 0), "the first step runs always; a step to fall back to stands after another")
+        yield Problem(
+            ("steps", 0), "the first step always runs; a fallback step must come after another step"
+        )
 
 
 def _reads_key(template: str) -> bool:

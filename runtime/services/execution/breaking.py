@@ -160,7 +160,7 @@ def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | 
 
     def work() -> bool | Problem:
         if not Target.objects.of(tenant).filter(name=name).exists():
-            return Problem(status=404, code="NOT_FOUND", detail="There is no target of this name.")
+            return Problem(status=404, code="NOT_FOUND", detail="No target has this name.")
         row = Circuit.objects.select_for_update().filter(tenant=tenant, target=name).first()
         if row is None or row.state == CircuitState.CLOSED:
             return False

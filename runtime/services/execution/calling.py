@@ -36,13 +36,13 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return Failure(
             category=FailureCategory.LEASE_ENDED,
             failure_class=FailureClass.TRANSIENT,
-            detail="the lease was nearly over before the call; nothing was sent",
+            detail="the lease was about to expire before the call; nothing was sent",
         )
     execute = registry.EXECUTORS.get(step.executor)
     if execute is None:
-        return _unknown_target(f"no executor is called {step.executor}")
+        return _unknown_target(f"there is no executor named {step.executor}")
     if step.executor in registry.REMOTE and claim.place is None:
-        return _unknown_target(f"no target is called {step.target}")
+        return _unknown_target(f"there is no target named {step.target}")
     place = claim.place or NOWHERE
     call = Call(
         base_url=place.base_url,
@@ -102,7 +102,7 @@ def _answer_of(result: CallResult) -> CallResult:
         return Failure(
             category=FailureCategory.NOT_HAPPENED,
             failure_class=FailureClass.TERMINAL,
-            detail="the target knows no call under this key; nothing has happened",
+            detail="the target has no call with this key; it did not take effect",
             status_code=result.status_code,
         )
     return result

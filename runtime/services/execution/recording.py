@@ -70,7 +70,7 @@ def lose(
     lost = Failure(
         category=FailureCategory.LEASE_ENDED,
         failure_class=FailureClass.UNKNOWN,
-        detail="the worker did not report before its lease ended; the call may have taken effect",
+        detail="the worker did not report before its lease expired; the call may have taken effect",
     )
     follows = on_unknown or repeating.on_unknown_of(intent)
     _follow(journal, intent, attempt, lost, on_unknown=follows, jitter=jitter)
@@ -176,7 +176,7 @@ def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
     failure = Failure(
         category=FailureCategory.TARGET_BUSY,
         failure_class=FailureClass.TRANSIENT,
-        detail="the target says at its health path that it cannot work; nothing was sent",
+        detail="the target's health path reports that it is unavailable; nothing was sent",
     )
     tried = _tried(intent, failure, key=claim.step.key, on_unknown=claim.on_unknown, at=journal.at)
     follows = execution.decide(tried, at=journal.at, jitter=jitter)

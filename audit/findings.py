@@ -94,7 +94,7 @@ def _verify_all() -> Result:
     result.note(heads.breaks)
     for check in checks:
         result.note(_guarded(check, check.finish))
-    # Last, since they name no entry; and past the bound, since they say how entries could be changed.
+    # Last, since they name no entry; and past the bound, since they show how entries could be changed.
     result.findings += [
         Break("", "system", 0, Fault.TRIGGER_MISSING, f"the append-only trigger {name} is missing or changed")
         for name in triggers.missing()

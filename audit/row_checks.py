@@ -1,7 +1,7 @@
-"""How rows are compared with entries, told to the apps that own the rows (`settings.DIR_ROW_CHECKS`).
+"""How rows are compared with entries, published to the apps that own the rows (`settings.DIR_ROW_CHECKS`).
 
 The ledger knows entries and nothing of the rows of other apps: each app gives a check that sees the entries
-pass, stream by stream, and says which of its rows are not as they were recorded.
+pass, stream by stream, and reports which of its rows differ from what was recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -101,7 +101,7 @@ class Found:
     def then(self, entry: Entry | None, at: Entry, what: str, stored: object) -> None:
         """Note that a row's time is not that of the entry that made it; None: nothing has made it yet.
 
-        `at` is where the finding stands.
+        `at` is the place of the finding.
         """
         if entry is None:
             self.same(at, what, None, stored)
@@ -190,7 +190,7 @@ class FlowRows:
 
 
 class LastingRows:
-    """The base of checks on rows of no flow: what entries say is held, and compared at the end."""
+    """The base of checks on rows of no flow: what entries record is collected and compared at the end."""
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[NotProved] = ()
@@ -217,7 +217,7 @@ class LastingRows:
             yield from found.breaks
 
     def take(self, entry: Entry) -> None:
-        """Hold what the entry says."""
+        """Collect what the entry records."""
         raise NotImplementedError
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:

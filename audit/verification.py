@@ -1,6 +1,6 @@
 """The check of the whole ledger: stored bytes, chains, the ends of the chains, and payloads.
 
-What it shows: no entry was changed, moved, put in or taken out, and no stream was cut, unless its stored
+What it shows: no entry was changed, moved, inserted or removed, and no stream was cut, unless its stored
 head was cut with it. What it cannot show: a rewrite of everything by the owner of the database.
 """
 
@@ -121,7 +121,7 @@ def check_all_heads(walk: Walk) -> Heads:
             found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=_entries_since)
             breaks += [] if found is None else [found]
     except UNREADABLE as error:
-        # The heads after this one were not looked at, so none of them is said to be missing.
+        # The heads after this one were not checked, so none of them is reported as missing.
         detail = f"a stored head cannot be read ({type(error).__name__})"
         return Heads(len(seen), (*breaks, Break("", "system", 0, Fault.UNREADABLE, detail)))
     for tenant, stream in sorted(walk.heads.keys() - seen if providers else ()):
@@ -270,7 +270,7 @@ def _as_json(row: Row) -> dict[str, Any]:
 
 
 def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[Row]:
-    """The entries of an export; its heads are put into `heads` on the way."""
+    """The entries of an export; its heads are added to `heads` on the way."""
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)

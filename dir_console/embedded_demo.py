@@ -90,7 +90,7 @@ def _load_pack() -> None:
 
 
 def _keys(file: Path) -> dict[str, str]:
-    """The demo's keys from their file; those that are missing or were revoked are issued anew."""
+    """The demo's keys from their file; those that are missing or revoked are reissued."""
     known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
     keys = {agent: text for agent in agents.CAST if credentials.agent_key(text := known.get(agent, ""))}
     keys |= {name: text for name in FEED_PREFIXES if credentials.feed_key(text := known.get(name, ""))}

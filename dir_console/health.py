@@ -1,4 +1,4 @@
-"""Whether this installation does its work, told without hoping: what `/readyz` and `/metrics` say.
+"""Whether this installation works, from evidence only: what `/readyz` and `/metrics` report.
 
 The heartbeat is a write: the sweeper commits one every few seconds. So a database that is full, locked or
 gone, a beat that has died and a worker that is stuck all show in its age, wherever the sweeper runs.

@@ -28,7 +28,7 @@ STATING = frozenset({Action.MODIFY, Action.ABORT})
 class Person:
     """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds.
 
-    `groups` are those of now and those left within the last days. `is_solo`: nobody else has held a role that
+    `groups` are the current ones and those left lately. `is_solo`: nobody else has held a role that
     decides in those days.
     """
 
@@ -42,7 +42,7 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerLeft:
-    """An owner that the agent has no more: who it was, who changed it (`user:7`), and when."""
+    """A former owner of the agent: who it was, who changed it (`user:7`), and when."""
 
     owner: str
     changed_by: tuple[str, ...]
@@ -51,12 +51,12 @@ class OwnerLeft:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is decided on. `failing` holds the words of findings that no person can lift.
+    """What is decided on. `failing` holds the messages of findings that no person can override.
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
     `is_known_done` that it is the one at hand; `is_contradicted` that a call which it replaces has taken
     effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
-    since, so that RESUME lifts it.
+    since, so that RESUME overrides it.
     """
 
     family: Family
@@ -111,7 +111,7 @@ def may(
 ) -> Answer:
     """Whether `person` may take `action`. The first reason that speaks against it is the answer.
 
-    `effect` is what `effect_of` says: to know what became of a call weighs more than to stop.
+    `effect` is what `effect_of` says: stating the effect of a call weighs more than stopping.
     """
     denied = (
         _closed(situation, now_ms)
@@ -130,15 +130,15 @@ def may(
 
 
 def effect_of(action: Action, situation: Situation, *, stated: Effect | None) -> Effect | None:
-    """What the record says became of the call in doubt; None where nothing is in doubt, or nothing ends.
+    """The recorded effect of the call in doubt; None where nothing is in doubt, or nothing ends.
 
-    An ABORT that says nothing of it leaves it unknown, so that stopping needs no knowledge.
+    An ABORT without a statement leaves it unknown, so that stopping needs no knowledge.
     """
     return (stated or Effect.UNKNOWN) if situation.in_doubt and action in STATING else None
 
 
 def is_stopping(action: Action, effect: Effect | None = None) -> bool:
-    """Whether it only stops: whoever says what became of a call does more, since that frees or uses up."""
+    """Whether it only stops: a statement about a call does more, since it frees or uses up capacity."""
     return action in STOPPING and effect in {None, Effect.UNKNOWN}
 
 
@@ -164,7 +164,7 @@ def reason_missing(
 
 
 def is_typed_again(action: Action, situation: Situation) -> bool:
-    """Whether the amount or target is typed again: where the action says what is to run, or lifts a limit."""
+    """Whether the amount or target is typed again: where the action sets what runs, or overrides a limit."""
     says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
     lifts = action is Action.RESUME and situation.crosses_limit
     return is_weighty(action, situation.impact) and (says_what_runs or lifts)
@@ -188,7 +188,7 @@ def statement_missing(action: Action, situation: Situation, *, stated: Effect | 
 def wait_ms(*, term_ms: int, longest_ms: int) -> int:
     """For how long one question stops the clock, in milliseconds; `term_ms` is the escalation's own term.
 
-    A third of the term at most, so that all questions together can no more than double it.
+    A third of the term at most, so that all questions together can at most double it.
     """
     return max(0, min(longest_ms, term_ms // MAX_QUESTIONS))
 
@@ -257,7 +257,7 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
 def _duty(
     action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
 ) -> Denied | None:
-    # Who owns a silent agent may stop it; that its silence is in order is for somebody else to say.
+    # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
     if is_stopping(action, effect) or person.is_solo:
         return None
     return _conflict(person, situation, now_ms)

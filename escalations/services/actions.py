@@ -48,7 +48,7 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
 def person_claim(order: Order) -> judging.Claim:
     """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
 
-    The evidence revision stands in place of the agent's older context; its Refer findings, and those that an
+    The evidence revision replaces the agent's older context; its Refer findings, and those that an
     earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
     agent's and starts now.
     """
@@ -95,7 +95,7 @@ def faults(order: Order, agent: Agent) -> Problem | None:
 
 
 def of_ended_epoch(flow: Flow) -> Problem | None:
-    """Nothing is proposed any more in a flow from before a restore: somebody may have decided it already."""
+    """Refuse proposals in a flow from before a restore: it may have been decided already."""
     refused = epochs.refuse_proposal(flow)
     if refused is None or refused.code != epochs.EPOCH_ENDED:
         return refused

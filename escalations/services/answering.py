@@ -72,7 +72,7 @@ def _take(held: Held, journal: Journal, question: Question, asked: wire.AnswerRe
         )
     )
     if untrusted:
-        # Nothing is made of evidence that is not what was recorded: the answer is kept, and the case stands.
+        # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
         journal.add(*(mismatch.event() for mismatch in untrusted))
         return
     revising.revise_with_answer(

@@ -15,7 +15,7 @@ LEASE = timedelta(minutes=10)
 
 
 def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    """Take or renew the claim; None when it is held now. A live claim of somebody else is a 409."""
+    """Take or renew the claim; None when it is held now. A live claim of someone else is a 409."""
     return races.run(lambda: _claim(tenant, escalation_id, user))
 
 

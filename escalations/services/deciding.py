@@ -54,7 +54,7 @@ RECEIPT_CAME = (
 
 @dataclass(frozen=True)
 class Decided:
-    """The action was taken: the decision stands, or the question is out."""
+    """The action was taken: the decision is recorded, or the question was sent."""
 
     action: Action
     dfid: UUID
@@ -91,7 +91,7 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
 def _barred(
     held: Held, journal: Journal, person: Person, wish: Wish, untrusted: Sequence[Mismatch]
 ) -> Problem | None:
-    """What is refused before anything is looked at anew: who may not decide, and what is no evidence."""
+    """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
@@ -160,7 +160,7 @@ def _outcome(
 
 
 def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
-    """What you saw is what you signed: hash, version and impact must be those in force."""
+    """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
@@ -176,7 +176,7 @@ def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
 def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
-    Where rows were rewritten, the page may have shown the impact that the row says: that must not keep
+    Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
     row = held.escalation

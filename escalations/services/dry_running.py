@@ -1,4 +1,4 @@
-"""What the gate would say to a person's change, before the person submits it. Only the answer is recorded."""
+"""The gate's verdict on a person's change, before it is submitted. Only the answer is recorded."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from runtime.services import judging, races
 
 
 def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Verdict | Problem:
-    """The verdict on `wish`, judged like the decision itself on the evidence in force."""
+    """The verdict on `wish`, judged like the decision itself on the current evidence."""
     return races.run(lambda: _dry_run(tenant, escalation_id, person, wish))
 
 

@@ -37,14 +37,14 @@ TAMPERED = (
 
 @dataclass(frozen=True)
 class Stated:
-    """It stands: what was known to nobody is known."""
+    """The statement was recorded: the effect of the call is known."""
 
     effect: Effect
     dfid: UUID
 
 
 def state(*, tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
-    """State what became of a call; of two people at once one wins, and the other is told so.
+    """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
     """

@@ -20,7 +20,7 @@ class Found:
 
 
 def reach(base_url: str) -> Found:
-    """Whether a connection (with TLS where the address says so) can be made; nothing is sent over it."""
+    """Whether a connection (with TLS for https) can be made; nothing is sent over it."""
     try:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL:

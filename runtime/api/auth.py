@@ -84,7 +84,7 @@ def feed_key_of(request: HttpRequest) -> Key:
 
 
 def caller_of(request: HttpRequest) -> Caller | None:
-    """Who calls, as far as a valid credential says; also where that credential may not make this call."""
+    """The caller, as far as a valid credential shows; also where that credential may not make this call."""
     found: Any = getattr(request, _CALLER, None)
     return found if isinstance(found, Caller) else None
 

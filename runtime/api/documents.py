@@ -1,4 +1,4 @@
-"""What OpenAPI has to say beyond the signatures: bodies, headers and problem documents."""
+"""What OpenAPI states beyond the signatures: bodies, headers and problem documents."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts import wire
 from runtime.kernel import ijson
 
-# What no schema can say of the values that an agent makes up is said in words.
+# What no schema can express about the values that an agent chooses is stated in words.
 I_JSON = (
     "I-JSON (RFC 7493), also where the schema allows any value: numbers within +-(2^53-1), no duplicate "
     f"keys, no NUL, lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} "
@@ -70,7 +70,7 @@ def describe(
 
 
 def inlined(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a model without references, to stand inside an operation."""
+    """The JSON Schema of a model without references, to be placed inside an operation."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     whole: dict[str, Any] = _inline(schema, definitions)

@@ -41,7 +41,7 @@ def write_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
 
 @router.get("/memory/{scope}/{key}", response=wire.MemoryView, openapi_extra=documents.describe())
 def read_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
-    """What is in force under a key, with its source and writer."""
+    """The active value of a key, with its source and writer."""
     agent = auth.session_of(request).agent
     if scope not in queries.readable(agent):
         detail = "The active manifest does not grant this agent read access to this scope."

@@ -36,7 +36,7 @@ def list_schemas(request: HttpRequest) -> HttpResponse:
 
 @router.get("/schema/policy/{kind}/latest", response=wire.SchemaDocument, openapi_extra=TAGGED)
 def get_latest_schema(request: HttpRequest, kind: str) -> HttpResponse:
-    """The schemas of the version in force."""
+    """The schemas of the active version."""
     return _document(request, kind, None)
 
 

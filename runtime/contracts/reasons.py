@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why the gate, or the claim that follows it, said no or asked for a person."""
+    """Why the gate, or the claim that follows it, refused or escalated."""
 
     INVALID_SCHEMA = "INVALID_SCHEMA"
     CAPABILITY_NOT_FOUND = "CAPABILITY_NOT_FOUND"

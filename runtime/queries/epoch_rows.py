@@ -1,6 +1,6 @@
 """The lives of the database against the entries that ended and began them, for `verify_ledger`.
 
-A row that says that nothing was restored would let an old backup run on without anybody's signature.
+A row that claims that nothing was restored would let an old backup run without a signature.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,7 @@ def _follow(entries: Sequence[Entry]) -> dict[int, Columns]:
 
 
 def _database(entry: Entry) -> Columns:
-    """Which database it is; entries of old do not say it."""
+    """Which database it is; older entries do not record it."""
     database_id = entry.payload.get("database_id")
     return {} if database_id is None else {"database_id": (entry, database_id)}
 

@@ -184,7 +184,7 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
 
 
 def _is_given_back(entry: Entry, *, used: int) -> bool:
-    """Whether a release is of what was used up: somebody has stated that the call did not happen."""
+    """Whether a release is of what was used up: someone has stated that the call did not happen."""
     # A constraint may have the same word for its id; its flow ends with nothing used up.
     payload = entry.payload
     return bool(payload["reason"] == Effect.NOT_HAPPENED and used >= payload["amount"])

@@ -26,7 +26,7 @@ class Payloads:
         self._salts = dict(rows)
 
     def compare(self, found: Found, entry: Entry, what: str, name: str, cell: object) -> None:
-        """Compare a cell with a commitment of an entry; an erased one can be compared no more."""
+        """Compare a cell with a commitment of an entry; an erased one can no longer be compared."""
         commitment = entry.payload.get(name)
         salt = self._salts.get(commitment or "")
         if not commitment:

@@ -144,7 +144,7 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) 
             found.same(opened, "flow.agent", opened.payload["agent_id"], agent_id)
             parent = None if parent_id is None else str(parent_id)
             found.same(opened, "flow.parent", opened.payload.get("parent_dfid"), parent)
-            if "traceparent" in opened.payload:  # entries of older versions do not say it
+            if "traceparent" in opened.payload:  # entries of older versions do not record it
                 found.same(opened, "flow.traceparent", opened.payload["traceparent"] or "", trace)
             kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
 

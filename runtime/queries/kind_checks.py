@@ -1,4 +1,4 @@
-"""What today's linter would refuse of the kinds in force, for `manage.py check --database default`."""
+"""What today's linter would refuse of the active kinds, for `manage.py check --database default`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from runtime.queries import kinds
 def check_in_force(
     *, app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **_: Any
 ) -> list[CheckMessage]:
-    """A warning for each finding about a kind in force; none before the first migrate."""
+    """A warning for each finding about an active kind; none before the first migrate."""
     found: list[CheckMessage] = []
     for using in databases or ():
         connection = connections[using]

@@ -16,7 +16,7 @@ _ROLES = frozenset(role.value for role in Role)
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What a person's entries say: roles, whether they may sign in, and the last entry."""
+    """What a person's entries record: roles, whether they may sign in, and the last entry."""
 
     last: Entry
     roles: frozenset[str]

@@ -194,7 +194,7 @@ def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
 
 
 def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:
-    """Whether a version was ever put in force, or discarded, when, by whom and why."""
+    """Whether a version was ever activated or discarded, when, by whom and why."""
     is_discarded = end is not None and end.kind in (Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED)
     activated_by = "" if end is None or is_discarded else end.actor
     found.same(end or entry, f"{table}.activated_by", activated_by, row["activated_by"])

@@ -1,4 +1,4 @@
-"""The rows of the world against the entries about them, for `verify_ledger`.
+"""The rows of facts, memory and targets against the entries about them, for `verify_ledger`.
 
 Facts, memory, artifacts and packs are compared by their digests; what may change (targets, guards, stops,
 capacities) with the last entry about it.

@@ -38,7 +38,7 @@ def set_status(
 ) -> Agent | Problem:
     """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409).
 
-    With `seen`, the status that the page showed, 409 where it has become another one meanwhile. An agent
+    With `seen`, the status that the page showed, 409 where it has changed since. An agent
     that comes back from SUSPENDED while one of its flows is half done is LOCKED until that has converged.
     """
 

@@ -109,7 +109,7 @@ def close(*, tenant: str) -> None:
             (before,) = cursor.fetchone()
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{WAIT_S}s"])
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCKS, tenant])
-            # The stop goes on to wait for rows, as long as any other transaction and no longer.
+            # The stop continues to wait for rows, as long as any other transaction and no longer.
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) != _LOCK_TIMED_OUT:

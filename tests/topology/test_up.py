@@ -197,8 +197,8 @@ def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(
     port = free_port()
     second = up("--no-demo", port=port, folder="other")
     wait_ready(second, port)
-    until(lambda: "this one executes nothing any more" in first.log.read_text(), timeout_s=30)
-    assert "this one executes nothing any more" not in second.log.read_text()
+    until(lambda: "this one no longer executes anything" in first.log.read_text(), timeout_s=30)
+    assert "this one no longer executes anything" not in second.log.read_text()
 
 
 def test_nobody_else_of_the_machine_can_read_the_folder(up: Up, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from runtime.services import sweeping
 
 
 class Command(BaseCommand):
-    """Exit 1 when an item could not be mended; the log names it."""
+    """Exit 1 when an item could not be repaired; the log names it."""
 
     help = (
         "Run the sweeper once: recover crashed attempts, queue due intents, expire "

@@ -77,7 +77,7 @@ class Command(BaseCommand):
         _migrate()
         is_new = not get_user_model().objects.exists()
         wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
-        # Its agents would need keys, which nobody gets before an admin has looked.
+        # Its agents would need keys, which nobody gets before an admin has ended the recovery.
         if epochs.look():
             self._say_what_is_missing()
             wants_demo = False

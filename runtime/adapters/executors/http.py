@@ -144,7 +144,7 @@ def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, in either of its forms; None where it says nothing sensible."""
+    """Seconds of a Retry-After header, in either of its forms; None where it is unusable."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after[:9])
     try:

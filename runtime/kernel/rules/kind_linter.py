@@ -17,20 +17,20 @@ from runtime.kernel.rules.sources import Place, Standing
 # Each step of an intent has its receipt, and all of them are one outcome.
 MAX_STEPS = 10
 # Nanoseconds that all expressions of a kind may take together at worst; above the second, a stored kind
-# judges nothing any more.
+# no longer judges anything.
 MAX_WORK = 250_000_000
 STOPPING_WORK = 1_000_000_000
-# What the linter says of one source of the kind, which may use these names; each is read once.
+# The lint result of one source of the kind, which may use these names; each is read once.
 _Lint = Callable[[str, frozenset[str]], linter.Linted]
 _OWN_CODES = frozenset(reason.value for reason in reasons.Reason)
 
 
 class Gravity(StrEnum):
-    """What a problem means for a version that is in force already; a new version is refused by either."""
+    """What a problem means for a version that is already active; a new version is refused for either."""
 
-    # It can stop the house.
+    # It can block all other work.
     UNSAFE = "UNSAFE"
-    # It says less than it seems to: people are told, and it goes on as it was.
+    # It does less than it seems to: people are warned, and it stays active.
     UNSOUND = "UNSOUND"
 
 
@@ -47,7 +47,7 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
     """Everything that is wrong with a kind, in the order of its fields; empty when it may be stored."""
     broken = tuple(_schema_problems(kind))
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
-        # Every expression that reads a field would be reported too, to nobody's use.
+        # Every expression that reads a field would be reported too, which helps nobody.
         return broken
     lint: _Lint = cache(partial(_lint, kind))
     return (
@@ -89,7 +89,7 @@ def _schema_problems(kind: PolicyKind) -> Iterator[Problem]:
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
-            # Nobody can say what it would do.
+            # Its behaviour is unknown.
             yield Problem((name,), sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
             yield Problem((name,), "the schema must have type object")
@@ -114,7 +114,7 @@ def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[Pro
 
 
 def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
-    """What all expressions cost together; one that is too dear alone has been named already."""
+    """What all expressions cost together; one that is too expensive alone has been reported already."""
     works = [
         (lint(source, standing.names).work, standing.place)
         for standing, source in sources.list_every_source(kind)

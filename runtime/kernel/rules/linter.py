@@ -1,7 +1,7 @@
 """What an expression may be, checked at save: known names and fields, bounded size and cost.
 
 The library shows no tree, so this reads tokens. It errs on the strict side: what it cannot follow it
-refuses, in a sentence that says what to write instead.
+refuses, in a sentence that tells what to write instead.
 """
 
 import re
@@ -22,9 +22,9 @@ MAX_LIST_ITEMS = 200
 # The library builds lists by copying: a `map` inside another macro costs items of the outer one times
 # the square of its own (200 and 200 items took five seconds).
 MAX_INNER_BUILT_ITEMS = 50
-# Nanoseconds that one expression of a kind may take at worst, told from its tree and the schemas: see `cost`.
+# Nanoseconds that an expression of a kind may take at worst, from its tree and the schemas: see `cost`.
 MAX_WORK = 50_000_000
-# A stored expression above this is not evaluated any more: it could keep everybody else waiting.
+# A stored expression above this is no longer evaluated: it could block all other work.
 STOPPING_WORK = 500_000_000
 
 FUNCTIONS = frozenset({"has", "size", "int", "double", "string", "type", "dyn", "timestamp", "duration"})
@@ -67,7 +67,7 @@ class _Walk:
 class Linted:
     """What is wrong with an expression, as plain sentences; and nanoseconds that it takes at worst.
 
-    `stops` are those of the sentences that must keep it from being evaluated at all: nobody can say how long
+    `stops` are those of the sentences that must keep it from being evaluated at all: it is unknown how long
     it would take, or it takes too long, and meanwhile nothing else runs.
     """
 
@@ -221,11 +221,9 @@ def _frame(walk: _Walk, at: int) -> tuple[str, ranges.Range] | None:
         walk.say(f"the macro {macro} binds the name {name}, which is already in use")
     limit = MAX_INNER_BUILT_ITEMS if depth > 1 and macro in {"map", "filter"} else MAX_LIST_ITEMS
     if found.max_items is None:
-        walk.say(
-            f"the macro {macro} iterates over {found.text}, which is not a list with maxItems in a schema"
-        )
+        walk.say(f"macro {macro} iterates over {found.text}, which is not a list with maxItems in a schema")
     elif found.max_items > limit:
-        walk.say(f"the macro {macro} iterates over {found.text}, whose maxItems is above {limit}")
+        walk.say(f"macro {macro} iterates over {found.text}, whose maxItems is above {limit}")
     return name, found
 
 
@@ -292,7 +290,7 @@ def _read_namespace(walk: _Walk, at: int) -> None:
 def _dotted(walk: _Walk, at: int) -> str | None:
     """The name in `.name` directly after `tokens[at]`, without spaces; None for anything else.
 
-    What is loaded for a case is told from the text of the expressions, so the text must be plain.
+    What is loaded for a case is derived from the text of the expressions, so the text must be plain.
     """
     if at + 2 >= len(walk.tokens) or walk.text(at + 3) == "(":
         return None

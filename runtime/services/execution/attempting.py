@@ -57,7 +57,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptResult:
-    """`called` says whether the target was called; `detail` is a reason code, or empty.
+    """`called` tells whether the target was called; `detail` is a reason code, or empty.
 
     `outcome` and `receipt` (canonical JSON) are the stored ones of an intent that had ended before.
     """

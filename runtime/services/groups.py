@@ -1,7 +1,7 @@
 """Groups that own agents: an admin makes one and puts people into it. Roles are given from a shell alone.
 
 Whoever is in a group that owns an agent does not decide on what it asks for, so that to leave is to gain a
-right: nobody is taken out of a group while it owns one. Another owner is what two admins agree to.
+right: no one is removed from a group while it owns one. Another owner is what two admins agree to.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
 
 
 def join(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Problem:
-    """Put somebody who may sign in into a group; nothing happens where they are in it already."""
+    """Add a user who may sign in to a group; nothing happens where they are in it already."""
 
     def work(group: Group, user: User) -> Problem | None:
         user.groups.add(group)
@@ -61,7 +61,7 @@ def join(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Pro
 
 
 def leave(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Problem:
-    """Take somebody out of a group; 409 while it owns an agent, or is about to. It binds them for days."""
+    """Remove a user from a group; 409 while it owns an agent, or is about to. It binds them for days."""
 
     def work(group: Group, user: User) -> Problem | None:
         owned = ownership.list_owned(tenant=tenant, owner=group.name)

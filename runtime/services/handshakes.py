@@ -27,7 +27,7 @@ class Agreed:
 
 
 def shake(*, key: Key, agent: Agent, request: wire.HandshakeRequest) -> wire.HandshakeAnswer | Problem:
-    """Open a session for the key's agent (just read with it), or say what stands against it.
+    """Open a session for the key's agent (just read with it), or return why not.
 
     Refusals: 403 UNAUTHORIZED (another agent's id, no active manifest, a kind not granted), 403
     AGENT_RETIRED, 404 CAPABILITY_NOT_FOUND, 406 VERSION_UNSUPPORTED with what is supported.

@@ -1,4 +1,4 @@
-"""Manifests: the one place that registers versions and puts them in force (04, Agents).
+"""Manifests: the one place that registers versions and activates them (04, Agents).
 
 A version is immutable. A draft grants nothing until another admin than its author activates it; nothing but
 the agent's active manifest changes then: sessions, budgets and status stay as they are.
@@ -56,7 +56,7 @@ def put_in_force(
 
 
 def check(*, agent: Agent, text: str) -> Checked[ManifestContract]:
-    """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
+    """Read a draft's text (JSON, or YAML as in a pack) and report its problems. Writes nothing."""
     return _among_rows(_read(text), agent=agent)
 
 
@@ -95,7 +95,7 @@ def _among_rows(read: _Read, *, agent: Agent) -> Checked[ManifestContract]:
 
 def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Problem:
     """Register the next version of an agent's manifest; 422 with a violation for each field that is wrong."""
-    # Reading a long text takes a while, in which nobody else could write.
+    # Reading a long text takes a while, in which no one else could write.
     read = _read(text)
 
     def work() -> Manifest | Problem:
@@ -116,7 +116,7 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
 
 
 def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed | Problem:
-    """Whether `actor` may put a version in force now: one answer for the button and for the write."""
+    """Whether `actor` may activate a version now: one answer for the button and for the write."""
     match queries.state_of(row, active_id=agent.active_manifest_id):
         case ManifestState.ACTIVE:
             return _conflict("MANIFEST_ACTIVE", f"{row.version} is already active.")
@@ -136,9 +136,9 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed
 def activate(
     *, tenant: str, agent_id: str, version: str, seen_active: str, reason: str, actor: str
 ) -> Manifest | Problem:
-    """Put a draft in force in place of `seen_active`, the version that was shown as in force ("" for none).
+    """Activate a draft in place of `seen_active`, the version that was shown as active ("" for none).
 
-    409 where another one came into force meanwhile: what the draft changes is no longer what was shown.
+    409 where another one was activated since: what the draft changes is no longer what was shown.
     """
     if (missing := _reason_missing(reason)) is not None:
         return missing

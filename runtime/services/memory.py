@@ -47,7 +47,7 @@ def write(
 
 
 def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
-    """Let an item out of quarantine: it becomes what is in force, unless a later version already is."""
+    """Release an item from quarantine: it becomes active, unless a later version already is."""
 
     def work() -> MemoryItem | Problem:
         row = _quarantined(tenant, pk)

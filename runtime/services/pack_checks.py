@@ -23,7 +23,7 @@ def problems(
 ) -> Iterator[Problem]:
     """Everything that does not hold together. `targets` and `kinds` are those that exist already.
 
-    `targets` says of each whether it honours keys; `linted` is what `lint` says of each kind of the pack.
+    `targets` tells of each whether it honours keys; `linted` is the result of `lint` by kind of the pack.
     """
     honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
     resources = {resource.name for resource in pack.resources}
@@ -49,7 +49,7 @@ def role_problems(
 ) -> Iterator[Problem]:
     """What the roles of the pack's agents do not allow; an agent that exists keeps the role that it has.
 
-    `kinds` are those that are registered; the pack's own stand in their place.
+    `kinds` are those that are registered; the pack's own replace them.
     """
     known = {**kinds, **{kind.kind: kind for kind in pack.policy_kinds}}
     for at, agent in enumerate(pack.agents):
@@ -59,7 +59,7 @@ def role_problems(
 
 
 def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Problem]:
-    """Steps of a kind that `monitors` may propose by their manifests in force."""
+    """Steps of a kind that `monitors` may propose by their active manifests."""
     if kind.steps and monitors:
         said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
         yield Problem(("steps",), said)
@@ -79,7 +79,7 @@ def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[s
 def lint(kind: PolicyKind) -> Linted:
     """What is wrong with one kind in itself; places begin at the kind.
 
-    It may take seconds and reads no row: so it is asked before a transaction, while nobody waits.
+    It may take seconds and reads no row: so it runs before a transaction, while no one waits.
     """
     return tuple(Problem(problem.place, problem.message) for problem in kind_linter.lint_kind(kind))
 
@@ -89,7 +89,7 @@ def kind_problems(
 ) -> Iterator[Problem]:
     """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
 
-    `targets` says of each whether it honours keys.
+    `targets` tells of each whether it honours keys.
     """
     yield from linted
     for number, step in enumerate(kind.steps):
@@ -116,7 +116,7 @@ def not_enforced(pack: Pack) -> Iterator[str]:
 
 
 def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[Problem]:
-    """The targets of a pack that do not honour keys, although a kind that stays in force relies on it."""
+    """The targets of a pack that do not honour keys, although a kind that stays active relies on it."""
     for name in sorted(kind.resends_to & pack.targets.keys()):
         if not pack.targets[name].honours_keys:
             said = f"{kind.kind} {kind.version}, which is active, resends unknown results to it"
@@ -124,7 +124,7 @@ def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[Problem]:
 
 
 def warnings(pack: Pack) -> Iterator[str]:
-    """What cannot work as written, once it is in force."""
+    """What cannot work as written, once it is active."""
     for agent in pack.agents:
         yield from _missing_limits(pack, agent.agent_id, agent.manifest)
     for guard in pack.guards:

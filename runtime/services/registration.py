@@ -1,4 +1,4 @@
-"""Agents in the registry: registered without rights, described anew; every change with who made it."""
+"""Agents in the registry: registered without rights, updated later; every change with who made it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What people say of an agent: who answers for it, what it is for, and when somebody looks again."""
+    """The profile of an agent: who is responsible for it, what it is for, and when it is reviewed next."""
 
     owner: str
     mission: str
@@ -76,7 +76,7 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
 
 
 def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: str) -> Agent | Problem:
-    """Describe an agent anew. `seen` is what the editor saw: 409 where somebody else has changed it since.
+    """Update an agent's profile. `seen` is what the editor saw: 409 where someone else has changed it since.
 
     Another owner waits for another admin where there is one; everything else is changed at once.
     """

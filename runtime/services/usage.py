@@ -123,7 +123,7 @@ def _spend(call: Report, journal: Journal) -> ComputeFacts:
 
 
 def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
-    """The bounds that are passed. Time is the agent's own: it stands still while others have the flow."""
+    """The limits that are exceeded. Time is the agent's own: it is paused while others have the flow."""
     found = budgets.overspent(compute, opened_at_ms=moments.to_ms(flow.opened_at), now_ms=moments.to_ms(at))
     own_turn = flow.state in OPEN_TO_PROPOSALS
     return tuple(item for item in found if own_turn or item.what is not Spent.TIME)

@@ -64,7 +64,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
 
 
 def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
-    """Whether the target says at its `health` path that it cannot work; asked before a trial's call only."""
+    """Whether the target reports at its `health` path that it is unavailable; only before trial calls."""
     limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
     if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
         return False
@@ -96,7 +96,7 @@ def gate(claim: Claimed) -> AbstractContextManager[None]:
 
 
 def _answer_of(result: CallResult) -> CallResult:
-    """What a probe found: 404 says that the target has done nothing under the key."""
+    """What a probe found: 404 means that the target has done nothing under the key."""
     is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
     if is_settled and result.status_code == NOT_FOUND:
         return Failure(

@@ -33,7 +33,7 @@ from runtime.services.journal import Journal
 
 @dataclass(frozen=True)
 class Late:
-    """The claim had ended before the answer came: what it says is noted, and changes nothing."""
+    """The claim had ended before the answer came: the answer is noted, and changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ def lose(
     jitter: float,
     on_unknown: OnUnknown | None = None,
 ) -> None:
-    """A worker has died between the claim and the record: nobody knows whether its call was made.
+    """A worker has died between the claim and the record: it is unknown whether its call was made.
 
-    `on_unknown` is what follows where that is not for the kind to say.
+    `on_unknown` is what follows where the kind does not decide it.
     """
     lost = Failure(
         category=FailureCategory.LEASE_ENDED,
@@ -147,7 +147,7 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     over_at = since + timedelta(seconds=settings.DIR_LEASE_S)
     if boots.this_boot() is None:
         return over_at
-    # A server that is alone made the call itself, and knows it by a clock that nobody can move.
+    # A server that is alone made the call itself, and knows it by a monotonic clock.
     return max(over_at, at + timedelta(seconds=holding.call_left_s(key)))
 
 
@@ -161,7 +161,7 @@ def hold(claim: Claimed, *, why: str) -> None:
 
 
 def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
-    """Give a claim back uncalled, since its target says that it cannot work; why a person is asked, if any.
+    """Give a claim back uncalled, since its target is unavailable; returns why a person is asked, if any.
 
     Only a window brings an end to that by itself. What has none counts it as a failure, and the fourth asks a
     person: what asks about a call, or undoes a step, keeps others waiting.

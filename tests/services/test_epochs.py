@@ -258,5 +258,5 @@ def test_the_command_tells_and_asks_for_an_admin(place: Path, monkeypatch: pytes
         call_command("leave_recovery", "ada", stderr=said)
     monkeypatch.setattr("sys.stdin", StringIO(f"{scenes.PASSWORD}\n"))
     call_command("leave_recovery", "ada", "--reason", "drill", "--password-stdin", stderr=said)
-    assert "Epoch 2 has begun" in said.getvalue()
+    assert "Epoch 2 has started" in said.getvalue()
     assert not queries.is_recovering()

@@ -94,7 +94,7 @@ def _verify_all() -> Result:
     result.note(heads.breaks)
     for check in checks:
         result.note(_guarded(check, check.finish))
-    # Last, since they name no entry; and past the bound, since they say how entries could be changed.
+    # Last, since they name no entry; and past the bound, since they show how entries could be changed.
     result.findings += [
         Break("", "system", 0, Fault.TRIGGER_MISSING, f"the append-only trigger {name} is missing or changed")
         for name in triggers.missing()
@@ -117,7 +117,7 @@ def _seen(row: Row, walk: Walk, checks: Iterable[row_checks.RowCheck]) -> Iterat
     try:
         EVENTS[Kind(row.kind)].model_validate_json(canonical.encode(payload), extra="ignore")
     except ValueError:
-        yield entry.wrong(Fault.UNREADABLE, f"the payload is not one of the kind {row.kind}")
+        yield entry.wrong(Fault.UNREADABLE, f"the payload is not valid for the kind {row.kind}")
         return
     for check in checks:
         yield from _guarded(check, partial(check.see, entry))
@@ -161,7 +161,7 @@ def _raw(cells: tuple[Any, ...]) -> Row | Unreadable:
     if moment is None:
         wrong.append("at")
     if wrong or moment is None:
-        detail = f"the column {wrong[0]} holds a value of another type"
+        detail = f"the column {wrong[0]} has a value of the wrong type"
         found = Break(str(tenant), str(stream), seq, Fault.UNREADABLE, detail)
         return Unreadable(found, entry_hash if isinstance(entry_hash, bytes) else b"")
     return Row(tenant, stream, seq, kind, moment, actor, body, prev_hash, entry_hash)
@@ -224,13 +224,13 @@ class _Payloads:
         if body is None and salt is None:
             if commitment in self.erased:
                 return None
-            return Fault.PAYLOAD_MISSING, "the payload was erased, and no entry says so"
+            return Fault.PAYLOAD_MISSING, "the payload was erased without an erasure entry"
         if not isinstance(salt, bytes | memoryview) or not isinstance(body, bytes | memoryview):
-            return Fault.UNREADABLE, "the payload holds a value of another type"
+            return Fault.UNREADABLE, "the payload has a value of the wrong type"
         if commitment in self.erased:
-            return Fault.PAYLOAD_MISMATCH, "the payload was erased, and is there again"
+            return Fault.PAYLOAD_MISMATCH, "the payload was erased but is present again"
         if chain.commitment(bytes(salt), bytes(body)) != commitment:
-            return Fault.PAYLOAD_MISMATCH, "the stored payload is not the one that was committed to"
+            return Fault.PAYLOAD_MISMATCH, "the stored payload does not match its commitment"
         return None
 
     def _compare(self) -> list[Break]:
@@ -238,7 +238,7 @@ class _Payloads:
         there = set(Payload.objects.filter(commitment__in=list(waiting)).values_list("commitment", flat=True))
         self._seen += len(there)
         return [
-            entry.wrong(Fault.PAYLOAD_MISSING, f"no payload is kept for the commitment {commitment}")
+            entry.wrong(Fault.PAYLOAD_MISSING, f"no payload is stored for the commitment {commitment}")
             for commitment, entry in waiting.items()
             if commitment not in there
         ]
@@ -255,5 +255,9 @@ class _Payloads:
                 left.pop(value if isinstance(value, str) else "", None)
         for commitment, tenant in left.items():
             yield Break(
-                tenant, f"payload {commitment}", 0, Fault.ROW_WITHOUT_ENTRY, "no entry names this payload"
+                tenant,
+                f"payload {commitment}",
+                0,
+                Fault.ROW_WITHOUT_ENTRY,
+                "no entry refers to this payload",
             )

@@ -1,7 +1,7 @@
-"""How rows are compared with entries, told to the apps that own the rows (`settings.DIR_ROW_CHECKS`).
+"""How rows are compared with entries, published to the apps that own the rows (`settings.DIR_ROW_CHECKS`).
 
 The ledger knows entries and nothing of the rows of other apps: each app gives a check that sees the entries
-pass, stream by stream, and says which of its rows are not as they were recorded.
+pass, stream by stream, and reports which of its rows differ from what was recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -95,13 +95,13 @@ class Found:
     def same(self, entry: Entry, what: str, recorded: object, stored: object) -> None:
         """Note that a row's value is not the recorded one."""
         if recorded != stored:
-            detail = f"{what} is {_short(stored)}, recorded was {_short(recorded)}"
+            detail = f"{what} is {_short(stored)}, but the ledger recorded {_short(recorded)}"
             self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, detail))
 
     def then(self, entry: Entry | None, at: Entry, what: str, stored: object) -> None:
         """Note that a row's time is not that of the entry that made it; None: nothing has made it yet.
 
-        `at` is where the finding stands.
+        `at` is the place of the finding.
         """
         if entry is None:
             self.same(at, what, None, stored)
@@ -119,7 +119,7 @@ class Found:
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
         if not digest or digest_of(cell) != digest:
-            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} is not what was recorded"))
+            self.breaks.append(entry.wrong(Fault.ROW_MISMATCH, f"{what} does not match the ledger"))
 
     def rows_of(
         self, entries: Iterable[Entry], rows: MutableMapping[Key, Cells], key: Callable[[Any], Key], what: str
@@ -137,7 +137,7 @@ class Found:
 
     def missing(self, entry: Entry, what: str) -> None:
         """Note that the row of an entry is gone."""
-        self.breaks.append(entry.wrong(Fault.ROW_MISSING, f"{what} is not there"))
+        self.breaks.append(entry.wrong(Fault.ROW_MISSING, f"{what} is missing"))
 
     def without_entry(self, tenant: str, stream: str, what: str) -> None:
         """Note a row that no entry records."""
@@ -190,7 +190,7 @@ class FlowRows:
 
 
 class LastingRows:
-    """The base of checks on rows of no flow: what entries say is held, and compared at the end."""
+    """The base of checks on rows of no flow: what entries record is collected and compared at the end."""
 
     kinds: frozenset[Kind] = frozenset()
     not_proved: Sequence[NotProved] = ()
@@ -217,7 +217,7 @@ class LastingRows:
             yield from found.breaks
 
     def take(self, entry: Entry) -> None:
-        """Hold what the entry says."""
+        """Collect what the entry records."""
         raise NotImplementedError
 
     def comparisons(self) -> Mapping[str, Callable[[Found], None]]:

@@ -1,6 +1,6 @@
 """The check of the whole ledger: stored bytes, chains, the ends of the chains, and payloads.
 
-What it shows: no entry was changed, moved, put in or taken out, and no stream was cut, unless its stored
+What it shows: no entry was changed, moved, inserted or removed, and no stream was cut, unless its stored
 head was cut with it. What it cannot show: a rewrite of everything by the owner of the database.
 """
 
@@ -121,7 +121,7 @@ def check_all_heads(walk: Walk) -> Heads:
             found = _check_head(walk, tenant, stream, seq, head_hash, catch_up=_entries_since)
             breaks += [] if found is None else [found]
     except UNREADABLE as error:
-        # The heads after this one were not looked at, so none of them is said to be missing.
+        # The heads after this one were not checked, so none of them is reported as missing.
         detail = f"a stored head cannot be read ({type(error).__name__})"
         return Heads(len(seen), (*breaks, Break("", "system", 0, Fault.UNREADABLE, detail)))
     for tenant, stream in sorted(walk.heads.keys() - seen if providers else ()):
@@ -225,7 +225,7 @@ def _check_head(
     catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
 ) -> Break | None:
     if not isinstance(seq, int) or not isinstance(head_hash, bytes | memoryview):
-        detail = "the stored head holds a value of another type"
+        detail = "the stored head has a value of the wrong type"
         return Break(str(tenant), str(stream), 0, Fault.UNREADABLE, detail)
     last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
     if seq > last_seq and catch_up is not None:
@@ -249,7 +249,7 @@ def _check_payloads() -> int | Break:
             "tenant", "commitment", "salt", "body"
         ).iterator(chunk_size=_CHUNK):
             if chain.commitment(bytes(salt or b""), bytes(body or b"")) != commitment:
-                detail = "the stored payload is not the one that was committed to"
+                detail = "the stored payload does not match its commitment"
                 return Break(tenant, f"payload {commitment}", 0, Fault.PAYLOAD_MISMATCH, detail)
             count += 1
     return count
@@ -270,7 +270,7 @@ def _as_json(row: Row) -> dict[str, Any]:
 
 
 def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[Row]:
-    """The entries of an export; its heads are put into `heads` on the way."""
+    """The entries of an export; its heads are added to `heads` on the way."""
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
@@ -283,7 +283,7 @@ def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> I
             else:
                 raise ValueError(record["type"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ExportError(f"line {number} is not a line of an export") from error
+            raise ExportError(f"line {number} is not a valid export line") from error
 
 
 def _exported_row(record: dict[str, Any]) -> Row:

@@ -49,7 +49,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, so that a taken port is told before anything else happens.
+    """A listening socket, so that a port in use is reported before anything else happens.
 
     Whoever calls before the server is ready waits for it. Raises `PortTakenError`.
     """

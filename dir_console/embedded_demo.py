@@ -86,11 +86,11 @@ def _load_pack() -> None:
     text = PACK.read_text(encoding="utf-8")
     result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
     if isinstance(result, packs.Refused):
-        raise CommandError("\n".join(("The demo's pack was refused.", *map(str, result.problems))))
+        raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
 
 
 def _keys(file: Path) -> dict[str, str]:
-    """The demo's keys from their file; those that are missing or were revoked are issued anew."""
+    """The demo's keys from their file; those that are missing or revoked are reissued."""
     known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
     keys = {agent: text for agent in agents.CAST if credentials.agent_key(text := known.get(agent, ""))}
     keys |= {name: text for name in FEED_PREFIXES if credentials.feed_key(text := known.get(name, ""))}

@@ -1,4 +1,4 @@
-"""Whether this installation does its work, told without hoping: what `/readyz` and `/metrics` say.
+"""Whether this installation works, from evidence only: what `/readyz` and `/metrics` report.
 
 The heartbeat is a write: the sweeper commits one every few seconds. So a database that is full, locked or
 gone, a beat that has died and a worker that is stuck all show in its age, wherever the sweeper runs.
@@ -73,26 +73,26 @@ def _why_late(beaten_at: datetime | None, *, now: datetime) -> str:
     late = abs(now - beaten_at)
     if late <= timedelta(seconds=LATE_S):
         return ""
-    return f"the sweeper has written nothing for {late.total_seconds():.0f} s"
+    return f"the sweeper has sent no heartbeat for {late.total_seconds():.0f} s"
 
 
 def _why_failing(since: datetime | None, *, now: datetime) -> str:
     """One failure may pass; what fails in each round needs a person."""
     if since is None or abs(now - since) <= timedelta(seconds=LATE_S):
         return ""
-    return "the sweeper fails on something in every round: its log says what"
+    return "the sweeper fails in every round: see its log"
 
 
 def _why_full() -> str:
     free = free_bytes()
     if free is None or free >= LEAST_FREE_BYTES:
         return ""
-    return f"{free // 1_000_000} MB are left on the disk of the data folder"
+    return f"{free // 1_000_000} MB are free on the disk of the data folder"
 
 
 def _why_dead() -> str:
     dead = drain.list_dead_threads()
-    return f"a thread has died: {', '.join(dead)}" if dead else ""
+    return f"a thread has stopped: {', '.join(dead)}" if dead else ""
 
 
 def _why_unreachable() -> str:

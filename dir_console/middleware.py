@@ -56,7 +56,9 @@ class ReadableRequestMiddleware:
         if (request.content_params or {}).get("charset", "utf-8").lower() != "utf-8":
             return _unreadable(request, "Send the form in UTF-8. Nothing was changed.")
         if any(NUL in text for _, texts in request.POST.lists() for text in texts):
-            detail = "A text holds the character NUL, which cannot be stored. Remove it. Nothing was changed."
+            detail = (
+                "A field contains the NUL character, which cannot be stored. Remove it. Nothing was changed."
+            )
             return _unreadable(request, detail)
         if any(NUL in text for _, texts in request.GET.lists() for text in texts):
             asked = request.GET.copy()

@@ -30,20 +30,20 @@ Next = Callable[[HttpRequest], HttpResponse]
 
 PLAIN: dict[int, tuple[str, str]] = {
     400: ("BAD_REQUEST", "The request could not be read. Check it against /api/v1/openapi.json."),
-    401: ("UNAUTHENTICATED", "Give a valid Authorization: Bearer header."),
-    403: ("FORBIDDEN", "This identity may not make this call."),
-    404: ("NOT_FOUND", "Nothing is at this address. The calls are listed at /api/v1/openapi.json."),
-    405: ("METHOD_NOT_ALLOWED", "This address does not answer this method. See /api/v1/openapi.json."),
-    408: ("TIMEOUT", "The request did not arrive in time. Send it again."),
-    413: ("BODY_TOO_LARGE", "The body is larger than 1,000,000 bytes. Send less."),
-    500: ("INTERNAL_ERROR", "The runtime failed. Repeat the call with the same Idempotency-Key."),
-    503: ("TEMPORARILY_UNAVAILABLE", "The runtime is busy. Repeat the call with the same Idempotency-Key."),
+    401: ("UNAUTHENTICATED", "Send a valid Authorization: Bearer header."),
+    403: ("FORBIDDEN", "These credentials do not allow this call."),
+    404: ("NOT_FOUND", "This address does not exist. See /api/v1/openapi.json for all calls."),
+    405: ("METHOD_NOT_ALLOWED", "This address does not support this method. See /api/v1/openapi.json."),
+    408: ("TIMEOUT", "The request timed out. Send it again."),
+    413: ("BODY_TOO_LARGE", "The body is larger than 1,000,000 bytes. Send a smaller one."),
+    500: ("INTERNAL_ERROR", "Internal error. Retry with the same Idempotency-Key."),
+    503: ("TEMPORARILY_UNAVAILABLE", "The runtime is busy. Retry with the same Idempotency-Key."),
 }
 
 BUSY = Problem(
     status=409,
     code="BUSY",
-    detail="Others were faster three times. Repeat the call with the same Idempotency-Key.",
+    detail="Too many concurrent updates. Retry with the same Idempotency-Key.",
     retriable=True,
 )
 
@@ -97,11 +97,11 @@ def for_exception(error: BaseException) -> Problem:
         case NinjaValidationError(errors=errors):
             return _invalid(errors)
         case OperationalError() | InterfaceError():
-            log.warning("the database did not answer: %s", error)
+            log.warning("the database did not respond: %s", error)
             return plain(503)
     status = _framework_status(error)
     if status is None:
-        log.error("a call failed", exc_info=error)
+        log.error("an API call failed", exc_info=error)
     return plain(status or 500)
 
 
@@ -127,7 +127,7 @@ def _invalid(errors: list[dict[str, Any]]) -> Problem:
         Violation(pointer="/" + "/".join(map(str, item["loc"])), message=envelopes.words_of(item))
         for item in errors
     )
-    detail = "Correct the parameters named."
+    detail = "The parameters are invalid. See `violations`."
     return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=violations)
 
 
@@ -178,14 +178,14 @@ class ProblemMiddleware:
             context = {"status": 503, "title": "Too many sign-ins at once", "detail": str(error)}
             return _soon(render(request, "error.html", context, status=HTTPStatus.SERVICE_UNAVAILABLE))
         if isinstance(error, TamperedError):
-            log.error("a page was to show rows that are not what was recorded: %s", error)
+            log.error("a page was refused because its rows do not match the ledger: %s", error)
             return render(request, "tampered.html", {"found": error.found}, status=HTTPStatus.CONFLICT)
         return None
 
 
 def busy_page(request: HttpRequest, error: Exception) -> HttpResponse:
     """The page for a database that does not answer, or that another process keeps."""
-    log.warning("the database did not answer a page: %s", error)
+    log.warning("the database did not respond to a page: %s", error)
     return _soon(render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE))
 
 

@@ -34,7 +34,7 @@ class Action(Choice):
 
 
 class Closing(Choice):
-    """Why nobody waits for the answer to a question any more."""
+    """Why a question is closed."""
 
     ANSWERED = "ANSWERED"
     WAIT_ENDED = "WAIT_ENDED"

@@ -28,7 +28,7 @@ STATING = frozenset({Action.MODIFY, Action.ABORT})
 class Person:
     """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds.
 
-    `groups` are those of now and those left within the last days. `is_solo`: nobody else has held a role that
+    `groups` are the current ones and those left lately. `is_solo`: nobody else has held a role that
     decides in those days.
     """
 
@@ -42,7 +42,7 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerLeft:
-    """An owner that the agent has no more: who it was, who changed it (`user:7`), and when."""
+    """A former owner of the agent: who it was, who changed it (`user:7`), and when."""
 
     owner: str
     changed_by: tuple[str, ...]
@@ -51,12 +51,12 @@ class OwnerLeft:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is decided on. `failing` holds the words of findings that no person can lift.
+    """What is decided on. `failing` holds the messages of findings that no person can override.
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
     `is_known_done` that it is the one at hand; `is_contradicted` that a call which it replaces has taken
     effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
-    since, so that RESUME lifts it.
+    since, so that RESUME overrides it.
     """
 
     family: Family
@@ -111,7 +111,7 @@ def may(
 ) -> Answer:
     """Whether `person` may take `action`. The first reason that speaks against it is the answer.
 
-    `effect` is what `effect_of` says: to know what became of a call weighs more than to stop.
+    `effect` is what `effect_of` says: stating the effect of a call weighs more than stopping.
     """
     denied = (
         _closed(situation, now_ms)
@@ -130,15 +130,15 @@ def may(
 
 
 def effect_of(action: Action, situation: Situation, *, stated: Effect | None) -> Effect | None:
-    """What the record says became of the call in doubt; None where nothing is in doubt, or nothing ends.
+    """The recorded effect of the call in doubt; None where nothing is in doubt, or nothing ends.
 
-    An ABORT that says nothing of it leaves it unknown, so that stopping needs no knowledge.
+    An ABORT without a statement leaves it unknown, so that stopping needs no knowledge.
     """
     return (stated or Effect.UNKNOWN) if situation.in_doubt and action in STATING else None
 
 
 def is_stopping(action: Action, effect: Effect | None = None) -> bool:
-    """Whether it only stops: whoever says what became of a call does more, since that frees or uses up."""
+    """Whether it only stops: a statement about a call does more, since it frees or uses up capacity."""
     return action in STOPPING and effect in {None, Effect.UNKNOWN}
 
 
@@ -164,7 +164,7 @@ def reason_missing(
 
 
 def is_typed_again(action: Action, situation: Situation) -> bool:
-    """Whether the amount or target is typed again: where the action says what is to run, or lifts a limit."""
+    """Whether the amount or target is typed again: where the action sets what runs, or overrides a limit."""
     says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
     lifts = action is Action.RESUME and situation.crosses_limit
     return is_weighty(action, situation.impact) and (says_what_runs or lifts)
@@ -176,18 +176,19 @@ def statement_missing(action: Action, situation: Situation, *, stated: Effect | 
         return None
     if stated is Effect.HAPPENED:
         return (
-            "You state that the earlier call took effect: nothing runs in its place. Mark it done, or abort."
+            "You stated that the earlier call took effect, so nothing can run in its place. Mark "
+            "it done, or abort."
         )
     return (
-        "Nobody knows whether the earlier call took effect. Find out at its target, and state that it did "
-        "not take effect. If it did, mark it done; if nobody can say, abort."
+        "It is unknown whether the earlier call took effect. Check at its target, and state that it did "
+        "not take effect. If it did, mark it done; if nobody can tell, abort."
     )
 
 
 def wait_ms(*, term_ms: int, longest_ms: int) -> int:
     """For how long one question stops the clock, in milliseconds; `term_ms` is the escalation's own term.
 
-    A third of the term at most, so that all questions together can no more than double it.
+    A third of the term at most, so that all questions together can at most double it.
     """
     return max(0, min(longest_ms, term_ms // MAX_QUESTIONS))
 
@@ -196,7 +197,7 @@ def _closed(situation: Situation, now_ms: int) -> Denied | None:
     if situation.state is not State.OPEN:
         return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
-        return Denied("DEADLINE_PASSED", "The deadline has passed: the answer is no.", 409)
+        return Denied("DEADLINE_PASSED", "The deadline has passed; the proposal was aborted.", 409)
     return None
 
 
@@ -204,7 +205,7 @@ def _foreign(action: Action, situation: Situation) -> Denied | None:
     if action in ACTIONS[situation.family]:
         return None
     offered = ", ".join(ACTIONS[situation.family])
-    return Denied("ACTION_UNKNOWN", f"{action} is not offered here. Choose one of {offered}.", 400)
+    return Denied("ACTION_UNKNOWN", f"{action} is not available here. Choose one of {offered}.", 400)
 
 
 def role_missing(person: Person) -> Denied | None:
@@ -218,13 +219,13 @@ def _not_liftable(action: Action, situation: Situation) -> Denied | None:
     if action is not Action.OVERRIDE or not situation.failing:
         return None
     why = situation.failing[0].rstrip(".")
-    return Denied("NOT_LIFTABLE", f"No person can lift this: {why}. Modify or abort.", 409)
+    return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
 
 
 def _not_replaceable(action: Action, situation: Situation) -> Denied | None:
     if action is not Action.MODIFY or not situation.steps_done:
         return None
-    why = "A step of this has taken effect, so nothing else can run in its place. Resume, mark done or abort."
+    why = "A step has already taken effect, so nothing else can run in its place. Resume, mark done or abort."
     return Denied("STEPS_DONE", why, 409)
 
 
@@ -232,8 +233,8 @@ def _contradicted(action: Action, situation: Situation) -> Denied | None:
     if action not in FORWARD or not situation.is_contradicted:
         return None
     why = (
-        "A receipt shows that the earlier call took effect, although a person stated that it did not. State "
-        "again, on the list of calls in doubt, what became of it, or abort."
+        "A receipt shows that the earlier call took effect, although a person stated that it did not. "
+        "Correct the statement in the list of calls in doubt, or abort."
     )
     return Denied("EFFECT_CONTRADICTED", why, 409)
 
@@ -242,10 +243,10 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
     if action is not Action.REQUEST_INFO:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
-        return Denied("QUESTION_OPEN", "A question is out already. Wait for the answer, or decide.", 409)
+        return Denied("QUESTION_OPEN", "A question is already open. Wait for the answer, or decide.", 409)
     if situation.questions_asked >= MAX_QUESTIONS:
         return Denied(
-            "QUESTIONS_SPENT", f"{MAX_QUESTIONS} questions were asked, which is all. Decide, or abort.", 409
+            "QUESTIONS_SPENT", f"All {MAX_QUESTIONS} questions have been asked. Decide, or abort.", 409
         )
     if situation.agent_status in SILENCED:
         status = situation.agent_status.lower()
@@ -256,7 +257,7 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
 def _duty(
     action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
 ) -> Denied | None:
-    # Who owns a silent agent may stop it; that its silence is in order is for somebody else to say.
+    # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
     if is_stopping(action, effect) or person.is_solo:
         return None
     return _conflict(person, situation, now_ms)
@@ -264,7 +265,7 @@ def _duty(
 
 def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | None:
     found = ties(person, situation, now_ms=now_ms)
-    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: somebody else must decide.", 403) if found else None
+    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403) if found else None
 
 
 def ties(person: Person, situation: Situation, *, now_ms: int) -> tuple[Tie, ...]:
@@ -284,7 +285,7 @@ def _authorship(person: Person, situation: Situation) -> Iterator[Tie]:
     if at_ms is None or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
         return
     did = "activated" if me == situation.manifest_activated_by else "wrote"
-    why = f"You {did} this agent's manifest, in force since less than {separation.DAYS} days"
+    why = f"You {did} this agent's manifest, active for less than {separation.DAYS} days"
     yield Tie(why, separation.ends_ms(at_ms))
 
 
@@ -304,4 +305,6 @@ def _step_up(
         return None
     if person.confirmed_at_ms is not None and now_ms - person.confirmed_at_ms <= STEP_UP_S * 1000:
         return None
-    return Denied("STEP_UP", "Confirm your password first: it was given more than five minutes ago.", 401)
+    return Denied(
+        "STEP_UP", "Confirm your password first: it was last confirmed more than 5 minutes ago.", 401
+    )

@@ -9,5 +9,7 @@ def from_stdin() -> str:
     """The first line of stdin without its end."""
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise CommandError('No password came on stdin. Pipe it in: printf %s "$PASSWORD" | manage.py ...')
+        raise CommandError(
+            'No password was given on stdin. Pipe it in: printf %s "$PASSWORD" | manage.py ...'
+        )
     return password

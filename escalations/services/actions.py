@@ -48,7 +48,7 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
 def person_claim(order: Order) -> judging.Claim:
     """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
 
-    The evidence revision stands in place of the agent's older context; its Refer findings, and those that an
+    The evidence revision replaces the agent's older context; its Refer findings, and those that an
     earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
     agent's and starts now.
     """
@@ -86,7 +86,7 @@ def person_claim(order: Order) -> judging.Claim:
 def faults(order: Order, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
     if order.wish.action is Action.MODIFY and order.wish.params is None:
-        return _bad(order, "PARAMS_MISSING", "MODIFY needs the parameters to run instead, as a JSON object.")
+        return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
     if not order.wish.conditions:
         return None
     rules = fact_queries.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
@@ -95,14 +95,15 @@ def faults(order: Order, agent: Agent) -> Problem | None:
 
 
 def of_ended_epoch(flow: Flow) -> Problem | None:
-    """Nothing is proposed any more in a flow from before a restore: somebody may have decided it already."""
+    """Refuse proposals in a flow from before a restore: it may have been decided already."""
     refused = epochs.refuse_proposal(flow)
     if refused is None or refused.code != epochs.EPOCH_ENDED:
         return refused
     return replace(
         refused,
-        detail="A backup was restored since this flow began, so this may have been decided and carried out "
-        "in the lost time. Find out, then abort: the agent may propose it anew in another flow.",
+        detail="A backup was restored since this flow began, so this may already have been decided and "
+        "executed in the lost time. Check what happened, then abort: the agent can propose it "
+        "again in another flow.",
     )
 
 
@@ -116,7 +117,7 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
         return Problem(
             status=409,
             code="GATE_REFUSED",
-            detail="The gate does not accept this. Change it, or abort.",
+            detail="The gate rejects this. Change it, or abort.",
             dfid=str(flow.dfid),
             violations=tuple(
                 Violation(pointer=f"/{finding.check}", message=f"{finding.code}: {finding.message}")
@@ -127,8 +128,8 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
         return Problem(
             status=409,
             code="IMPACT_RAISED",
-            detail=f"This would be {judged.verdict.impact}, and you were shown {order.escalation.impact}. "
-            "Change less, or abort.",
+            detail=f"The impact would be {judged.verdict.impact}, but you were shown "
+            f"{order.escalation.impact}. Change less, or abort.",
             dfid=str(flow.dfid),
         )
     journal.add(*judging.store(judged))
@@ -194,7 +195,7 @@ def _mark_done(order: Order, journal: Journal) -> Taken | Problem:
 
 def _stop_agent(order: Order, agent: Agent, journal: Journal) -> Taken:
     """The stop button of the agent's page, from here: what it has under way is left to its outcome."""
-    reason = order.wish.justification or "It fell silent."
+    reason = order.wish.justification or "The agent stopped calling."
     stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
     watchdog.watch_again(agent=agent, journal=journal)
     return Taken()

@@ -33,7 +33,7 @@ def _answer(agent: Agent, dfid: UUID, asked: wire.AnswerRequest) -> wire.AnswerV
     if held is None:
         return _nothing_asked(dfid)
     if held.agent.status in policy.SILENCED:
-        detail = f"The agent is {held.agent.status}: it is not heard until an admin restores it."
+        detail = f"The agent is {held.agent.status}: its answers are refused until an admin restores it."
         return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
     journal = Journal(flow=held.flow, actor=f"agent:{agent.agent_id}", at=held.at)
     overdue = waiting.stop_overdue(escalation=held.escalation, at=journal.at)
@@ -72,7 +72,7 @@ def _take(held: Held, journal: Journal, question: Question, asked: wire.AnswerRe
         )
     )
     if untrusted:
-        # Nothing is made of evidence that is not what was recorded: the answer is kept, and the case stands.
+        # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
         journal.add(*(mismatch.event() for mismatch in untrusted))
         return
     revising.revise_with_answer(
@@ -85,14 +85,14 @@ def _repeated(question: Question, asked: wire.AnswerRequest, dfid: UUID) -> wire
         return Problem(
             status=409,
             code="QUESTION_CLOSED",
-            detail="Nobody waits for this answer any more. Read the feedback for what became of the flow.",
+            detail="This question is closed. Read the feedback for the outcome of the flow.",
             dfid=str(dfid),
         )
     if (question.answer, question.payload_ref) != (asked.text, asked.payload_ref or ""):
         return Problem(
             status=409,
             code="ALREADY_ANSWERED",
-            detail="The question was answered in other words, and an answer stands. Wait to be asked again.",
+            detail="The question already has a different answer; answers cannot be changed.",
             dfid=str(dfid),
         )
     return _view(question)
@@ -102,14 +102,14 @@ def _nothing_asked(dfid: UUID) -> Problem:
     return Problem(
         status=409,
         code="NOTHING_ASKED",
-        detail="Nobody has asked this. Answer after INFORMATION_REQUESTED came in the feedback.",
+        detail="There is no such question. Answer only after INFORMATION_REQUESTED in the feedback.",
         dfid=str(dfid),
     )
 
 
 def _view(question: Question) -> wire.AnswerView:
     if question.answered_at is None:
-        raise ValueError("an answer has its time")
+        raise ValueError("an answered question has no answered_at")
     return wire.AnswerView(
         escalation_id=str(question.escalation_id), number=question.number, answered_at=question.answered_at
     )

@@ -15,7 +15,7 @@ LEASE = timedelta(minutes=10)
 
 
 def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    """Take or renew the claim; None when it is held now. A live claim of somebody else is a 409."""
+    """Take or renew the claim; None when it is held now. A live claim of someone else is a 409."""
     return races.run(lambda: _claim(tenant, escalation_id, user))
 
 
@@ -34,7 +34,7 @@ def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     is_live = row.claimed_until is not None and row.claimed_until > held.at
     if is_live and row.claimed_by_id != user.pk:
         return Problem(
-            status=409, code="CLAIMED", detail=f"{row.claimed_by} is looking at this. You may still decide."
+            status=409, code="CLAIMED", detail=f"Claimed by {row.claimed_by}. You can still decide."
         )
     row.claimed_by, row.claimed_until = user, held.at + LEASE
     row.save(update_fields=["claimed_by", "claimed_until"])

@@ -32,7 +32,7 @@ _KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What a flow's entries say of an escalation: evidence by revision, decision, proposal, verdict, intents.
+    """What entries record of an escalation: evidence by revision, decision, proposal, verdict, intents.
 
     `deadline` is None where the entry that opened it has not been read, or gave it none.
     """
@@ -93,7 +93,7 @@ def compare_evidence(known: Recorded, rows: Iterable[Evidence]) -> list[Mismatch
 
 
 def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list[Mismatch]:
-    """What does not match of the evidence in force and the proposal: with any of it, nothing may be run."""
+    """What does not match of the current evidence and the proposal: any mismatch blocks execution."""
     known = known or of(escalation)
     newest = max(known.evidence, default=0)
     hash_in_force = known.evidence.get(newest, "")
@@ -125,7 +125,7 @@ def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list
 
 
 def _compare_stored(newest: int, hash_in_force: str, rows: Sequence[Evidence]) -> list[Mismatch]:
-    """Whether the revision in force is there, under its own hash: one that was deleted matches nothing."""
+    """Whether the current revision exists under its own hash: one that was deleted matches nothing."""
     where = f"revision {newest}"
     if not rows:
         return [Mismatch(row="evidence.body", row_id=where, recorded=hash_in_force, found="")]
@@ -151,7 +151,7 @@ def impact_shown(escalation: Escalation, known: Recorded, revision: int) -> str 
 
 
 def _compare_impact(escalation: Escalation, row: Evidence) -> list[Mismatch]:
-    """How much is asked of a person follows from the impact, so it is that of the evidence in force."""
+    """How much is asked of a person follows from the impact, so it is that of the current evidence."""
     shown = canonical.decode(bytes(row.body))["impact"]
     if escalation.impact == shown:
         return []
@@ -219,7 +219,7 @@ def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
 
 
 def _is_signed(decision: Decision, said: Mapping[str, Any]) -> bool:
-    """Whether the signature is the recorded one; by a key that is not held here, that is all to be said."""
+    """Whether the signature is the recorded one; for a key that is not held here, no more can be checked."""
     signature: object = decision.signature
     # SQLite lets anybody write a text where bytes belong.
     if not isinstance(signature, bytes | bytearray | memoryview):

@@ -20,7 +20,7 @@ BATCH = 200
 
 
 def expire() -> int:
-    """Abort what nobody decided in time, then look for drifted evidence; returns how many were aborted.
+    """Abort what was not decided in time, then check for drifted evidence; returns how many were aborted.
 
     Questions that were waited for long enough are closed before it.
     Ids are chosen without a lock; each escalation is then its own transaction, so that one poisoned row

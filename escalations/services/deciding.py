@@ -37,24 +37,24 @@ from runtime.services import epochs, races
 from runtime.services.journal import Journal
 
 HASH_CHARS = 64
-HASH_UNREADABLE = "evidence_hash must be the 64 lower-case digits shown."
+HASH_UNREADABLE = "evidence_hash must be the 64-character lowercase hex hash shown on the page."
 TAMPERED = (
-    "What is stored of this case is not what the ledger recorded, so it is no ground for a decision. "
-    "Abort, or have the database examined."
+    "The stored data of this case does not match the ledger, so no decision can be based on it. Abort, "
+    "or have the database examined."
 )
 
 RESTORED = (
-    "The database was restored from a backup, so what is shown may have happened long ago. Only ABORT is "
-    "taken, without a statement of what became of a call, until an admin has said how to go on."
+    "The database was restored from a backup, so what is shown may already have happened. Until an admin "
+    "starts a new epoch, only ABORT is allowed, without a statement about the effect of a call."
 )
 RECEIPT_CAME = (
-    "A receipt has come since: the call took effect. Mark it done, or abort and say that it took effect."
+    "A receipt has arrived since: the call took effect. Mark it done, or abort and state that it took effect."
 )
 
 
 @dataclass(frozen=True)
 class Decided:
-    """The action was taken: the decision stands, or the question is out."""
+    """The action was taken: the decision is recorded, or the question was sent."""
 
     action: Action
     dfid: UUID
@@ -91,7 +91,7 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
 def _barred(
     held: Held, journal: Journal, person: Person, wish: Wish, untrusted: Sequence[Mismatch]
 ) -> Problem | None:
-    """What is refused before anything is looked at anew: who may not decide, and what is no evidence."""
+    """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
@@ -111,7 +111,7 @@ def _outcome(
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and silences.withdraw_if_over(held=held, journal=journal):
-        return _refuse(held, 409, "SILENCE_OVER", "The agent has spoken again, or nobody watches it now.")
+        return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
     elif row.state == State.OPEN and wish.action not in policy.STOPPING:
         journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
         revised = revising.revise_if_drifted(
@@ -123,7 +123,7 @@ def _outcome(
         )
         if revised is not None:
             return _refuse(
-                held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Look again."
+                held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
             )
     shown = revising.get_shown(row) if is_trusted else {}
     situation = situations.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
@@ -160,23 +160,23 @@ def _outcome(
 
 
 def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
-    """What you saw is what you signed: hash, version and impact must be those in force."""
+    """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
     if wish.evidence_hash != row.evidence_hash:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", "This is not the evidence in force. Look again.")
+        return _refuse(held, 409, "EVIDENCE_CHANGED", "This evidence is not current. Review it again.")
     if wish.version != row.version:
-        return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Look again.")
+        return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Review it again.")
     if wish.impact != row.impact:
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is {row.impact} now. Look again.")
+        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is now {row.impact}. Review it again.")
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
 def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
-    Where rows were rewritten, the page may have shown the impact that the row says: that must not keep
+    Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
     row = held.escalation
@@ -190,12 +190,16 @@ def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Pro
         recorded_hash = known.evidence.get(newest, row.evidence_hash)
         return Seen(revision=newest, evidence_hash=recorded_hash, impact=row.impact)
     if revision is None:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Look again.")
+        return _refuse(
+            held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Review it again."
+        )
     if wish.version > row.version:
-        return _refuse(held, 409, "VERSION_CHANGED", "The escalation never had this version. Look again.")
+        return _refuse(
+            held, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
+        )
     impact = comparing.impact_shown(row, known, revision) or row.impact
     if wish.impact != impact and (is_trusted or wish.impact != row.impact):
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Look again.")
+        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
     return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
 
 

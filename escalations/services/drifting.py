@@ -36,7 +36,7 @@ def revise_open() -> int:
 
 
 def _suspects() -> Sequence[Escalation]:
-    """Open escalations of which the rules, or a fact they stand on, have another digest than the one shown.
+    """Open escalations of which the rules, or a fact they depend on, have another digest than the one shown.
 
     A few queries for all of them: most ticks of a feed touch nothing that anybody waits for.
     """
@@ -68,7 +68,7 @@ def _suspects() -> Sequence[Escalation]:
 
 
 def _list_stands(rows: Sequence[Escalation]) -> dict[UUID, tuple[str, dict[str, str]]]:
-    """What the evidence in force stands on, by escalation: the digests of its rules and of its facts by path.
+    """What the current evidence depends on, by escalation: the digests of its rules and of its facts by path.
 
     Left out is what cannot be read, and evidence that is not what the ledger recorded: that is for those
     who decide, and no row may keep the others from their revisions.

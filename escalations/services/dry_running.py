@@ -1,4 +1,4 @@
-"""What the gate would say to a person's change, before the person submits it. Only the answer is recorded."""
+"""The gate's verdict on a person's change, before it is submitted. Only the answer is recorded."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from runtime.services import judging, races
 
 
 def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Verdict | Problem:
-    """The verdict on `wish`, judged like the decision itself on the evidence in force."""
+    """The verdict on `wish`, judged like the decision itself on the current evidence."""
     return races.run(lambda: _dry_run(tenant, escalation_id, person, wish))
 
 
@@ -26,7 +26,7 @@ def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Ve
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     if held.escalation.proposal is None:
         return Problem(
-            status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed: there is nothing to judge."
+            status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed, so there is nothing to judge."
         )
     if comparing.compare_basis(held.escalation):
         return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)

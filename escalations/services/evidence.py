@@ -116,9 +116,9 @@ def from_bytes(judged: bytes, bundle: bytes, answer: bytes) -> tuple[Judgement, 
 def under(
     withdrawn: Withdrawn, *, judgement: Judgement, rules: Rules, verdict: VerdictContract
 ) -> tuple[Judgement, Rules, VerdictContract]:
-    """An accepted proposal as the rules in force see it: what it was found to be, and what they withdraw.
+    """An accepted proposal under the active rules: its original findings, and what the rules withdraw.
 
-    The kind stays the one whose calls were made. Where another version of it is in force, so does the digest:
+    The kind stays the one whose calls were made. Where another version of it is active, so does the digest:
     whoever proposes something else is shown that version first.
     """
     in_force = withdrawn.rules
@@ -136,7 +136,7 @@ def under(
 
 
 def referred(bundle: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """The findings of a bundle that a person may lift, as they were shown."""
+    """The findings of a bundle that a person may override, as they were shown."""
     found = (Finding.model_validate_json(canonical.encode(item)) for item in bundle.get("findings", ()))
     return tuple(item for item in found if item.outcome is FindingOutcome.REFER)
 
@@ -170,7 +170,7 @@ def predicted_paths(bundle: Mapping[str, Any]) -> frozenset[str]:
 
 
 def digests(bundle: Mapping[str, Any]) -> dict[str, str]:
-    """The facts that the evidence stands on, path to digest; empty where there was no such fact."""
+    """The facts that the evidence depends on, path to digest; empty where there was no such fact."""
     predicted = predicted_paths(bundle)
     known = {
         item["path"]: item["digest"]
@@ -211,7 +211,7 @@ def _kind(kind: PolicyKind) -> dict[str, Any]:
 
 
 def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
-    """The facts with their source, so that the page can show age and hash without asking the live world.
+    """The facts with their source, so that the page can show age and hash without reading live facts.
 
     Source, age and digest are those of the version that was judged, which need not be the current one.
     """

@@ -47,7 +47,7 @@ def open_escalation(
 ) -> Opened:
     """Open an escalation with revision 1 of its evidence. The caller holds the flow and writes the entry.
 
-    With `withdrawn` the person is shown the rules in force and what they no longer grant.
+    With `withdrawn` the person is shown the active rules and what they no longer grant.
     """
     kind_of = Family(family)
     judgement, rules, answer = _basis(flow, verdict, intent, at)

@@ -19,7 +19,7 @@ from runtime.services.journal import Journal
 
 @dataclass(frozen=True)
 class Revised:
-    """The evidence moved: why, in a sentence, and what is in force now."""
+    """The evidence was revised: why, in a sentence, and what is current now."""
 
     why: str
     revision: int
@@ -27,7 +27,7 @@ class Revised:
 
 
 def get_shown(escalation: Escalation) -> dict[str, Any]:
-    """The bundle in force, decoded."""
+    """The current bundle, decoded."""
     row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
     shown: dict[str, Any] = canonical.decode(bytes(row.body))
     return shown
@@ -79,7 +79,7 @@ def revise_with_answer(
 
 
 def get_next(*, escalation: Escalation, flow: Flow, agent: Agent, at: datetime) -> Mapping[str, Any]:
-    """The bundle that a decision at `at` would be bound to: the one in force, or the next if it drifted."""
+    """The bundle that a decision at `at` would be bound to: the current one, or the next if it drifted."""
     _, body, why = _look(escalation, flow, agent, at)
     return body if why else get_shown(escalation)
 
@@ -92,7 +92,7 @@ def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
 def _look(
     escalation: Escalation, flow: Flow, agent: Agent, at: datetime
 ) -> tuple[judging.Reconsidered, dict[str, Any], str]:
-    """The proposal judged anew, the next bundle, and why it differs materially (empty when it does not)."""
+    """The proposal judged again, the next bundle, and why it differs materially (empty when it does not)."""
     shown = get_shown(escalation)
     proposal = proposal_of(escalation)
     fresh = judging.reconsider(flow=flow, agent=agent, proposal=proposal, at=at)
@@ -123,14 +123,14 @@ def _look(
 
 def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Reconsidered) -> str:
     """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
-    reasons = [f"{fact} moved" for fact in _moved(shown, fresh)]
+    reasons = [f"{fact} changed" for fact in _moved(shown, fresh)]
     if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
-        reasons.append("the rules in force changed")
+        reasons.append("the active rules changed")
     is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
     if is_judged_again and evidence.findings_key(shown) != evidence.findings_key(body):
-        reasons.append("the gate finds something else")
+        reasons.append("the findings of the gate changed")
     if shown["impact"] != body["impact"]:
-        reasons.append("the impact is another")
+        reasons.append("the impact changed")
     return ", ".join(reasons)
 
 
@@ -158,7 +158,7 @@ def _store(
         "impact": impact,
         "impact_rank": IMPACT_RANK[impact],
     }
-    # The queue shows the figures in force; of what has run, and without rules, they stay as they were.
+    # The queue shows the current figures; of what has run, and without rules, they stay as they were.
     if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
         moved |= figures(fresh.verdict, escalation.reason)
     for name, value in moved.items():

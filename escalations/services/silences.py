@@ -1,6 +1,6 @@
 """The escalation of a silent agent: no proposal, no verdict, no deadline; its evidence has a form of its own.
 
-The bundle says who is silent, whose agent it is, since when, and what stands open in its name.
+The bundle says who is silent, whose agent it is, since when, and its open work.
 """
 
 from datetime import datetime
@@ -70,7 +70,7 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> Opened:
 
 
 def withdraw_if_over(*, held: Held, journal: Journal) -> bool:
-    """Withdraw the escalation where the agent spoke meanwhile; the caller writes the journal."""
+    """Withdraw the escalation where the agent has called since; the caller writes the journal."""
     if held.escalation.family != Family.AGENT:
         return False
     return watchdog.end_if_over(flow=held.flow, agent=held.agent, journal=journal)
@@ -172,7 +172,7 @@ def _intents(rows: QuerySet[Intent]) -> list[dict[str, Any]]:
 
 
 def _verdicts(agent: Agent) -> list[dict[str, Any]]:
-    """What the gate last said to it, newest first; people's own proposals on its flows are not its words."""
+    """Its latest verdicts, newest first; people's own proposals on its flows are left out."""
     rows = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}").order_by("-received_at")
     named = rows.values_list("verdict__decision", "policy_kind", "flow_id", "received_at")
     return [

@@ -16,7 +16,7 @@ from runtime.queries import doubts, intents, ownership
 
 
 def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: datetime) -> Situation:
-    """The situation of one escalation at `at`; `shown` is the decoded bundle in force."""
+    """The situation of one escalation at `at`; `shown` is the decoded current bundle."""
     manifest, intent = agent.active_manifest, escalation.intent
     return Situation(
         family=Family(escalation.family),

@@ -28,8 +28,8 @@ class Seen:
 class Order:
     """A decision that policy allows, with everything its statement names.
 
-    `shown` is the decoded bundle of the revision in force, `seen` the revision that the person signs.
-    `effect` is what the person says became of a call in doubt; None where nothing is, or nothing is said.
+    `shown` is the decoded bundle of the current revision, `seen` the revision that the person signs.
+    `effect` is what the person states about a call in doubt; None where nothing is in doubt or stated.
     """
 
     escalation: Escalation

@@ -30,21 +30,21 @@ from runtime.services.journal import Journal
 # The word for it in `escalation:refused`; no button of an open escalation has it.
 STATE_EFFECT = "STATE_EFFECT"
 TAMPERED = (
-    "What is stored of this case is not what the ledger recorded, so nobody can state anything from it. "
-    "Have the database examined."
+    "The stored data of this case does not match the ledger, so no statement can be based on it. Have "
+    "the database examined."
 )
 
 
 @dataclass(frozen=True)
 class Stated:
-    """It stands: what was known to nobody is known."""
+    """The statement was recorded: the effect of the call is known."""
 
     effect: Effect
     dfid: UUID
 
 
 def state(*, tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
-    """State what became of a call; of two people at once one wins, and the other is told so.
+    """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
     """
@@ -85,7 +85,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
             held,
             409,
             "ALREADY_STATED",
-            "This call is not in doubt any more, or somebody is still asked of it.",
+            "This call is no longer in doubt, or its escalation is still open.",
         )
     untrusted = comparing.compare_basis(held.escalation)
     if untrusted:
@@ -102,7 +102,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
     if said.effect is None or said.effect is Effect.UNKNOWN:
-        words = "Say whether the call took effect. As long as nobody knows, it stays on this list."
+        words = "State whether the call took effect. While that is unknown, the call stays on this list."
         return _refuse(held, 400, "STATEMENT_MISSING", words)
     stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
     settling.settle_left(

@@ -1,7 +1,7 @@
-"""The clock of an escalation while the agent is asked: it stands still, and never for longer than agreed.
+"""The clock of an escalation while the agent is asked: it is paused, and never for longer than agreed.
 
 A question moves the deadline by its whole wait at once, and back by what was not needed when it closes. So
-one column always says when the answer becomes no, whether or not a sweeper is alive.
+one column always holds the moment of expiry, whether or not a sweeper is alive.
 """
 
 import logging
@@ -40,7 +40,7 @@ def start(*, escalation: Escalation, at: datetime) -> datetime:
 
 
 def close(*, question: Question, escalation: Escalation, at: datetime, why: Closing) -> None:
-    """Nobody waits any more: the clock runs on from where it stood. Saves what `question` holds."""
+    """End the wait: the clock resumes where it was paused. Saves what `question` holds."""
     question.closed_at, question.closed_why = min(at, question.wait_until), why
     question.save(update_fields=["answer", "payload_ref", "answered_at", "closed_at", "closed_why"])
     if escalation.deadline_at is not None:
@@ -59,7 +59,7 @@ def stop(*, escalation: Escalation, at: datetime, why: Closing) -> list[events.E
 
 
 def stop_overdue(*, escalation: Escalation, at: datetime) -> list[events.Event]:
-    """`stop`, where the wait has ended. The version stays: nobody's form is spoilt by silence."""
+    """`stop`, where the wait has ended. The version stays, so that open forms remain valid."""
     if escalation.waiting_until is None or at <= escalation.waiting_until:
         return []
     return stop(escalation=escalation, at=at, why=Closing.WAIT_ENDED)

@@ -1,4 +1,4 @@
-"""What a person asks for, or states, as the form said it."""
+"""What a person asks for, or states, as given in the form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from runtime.contracts.states import Effect
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What the form said. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
+    """What the form contains. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
 
-    `effect` states what became of an earlier call in doubt; None: the form says nothing of it.
+    `effect` states what became of an earlier call in doubt; None: the form does not state it.
     """
 
     action: Action
@@ -30,7 +30,7 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What the form says of one call: the attempt it was shown as, what became of it, and why."""
+    """What the form states about one call: the attempt it was shown as, what became of it, and why."""
 
     intent_id: UUID
     number: int

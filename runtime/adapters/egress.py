@@ -31,7 +31,7 @@ _IPV6_PUBLIC = ipaddress.ip_network("2000::/3")
 
 
 class EgressRefusedError(Exception):
-    """The host, or the address that it stands for, may not be called."""
+    """The host, or the address that it resolves to, may not be called."""
 
 
 class UnresolvedError(Exception):
@@ -58,13 +58,13 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Egress:
-    """The rule in force: `allow` holds `host` (any port) and `host:port` words."""
+    """The active rule: `allow` holds `host` (any port) and `host:port` words."""
 
     allow: frozenset[str]
     resolver: Resolve = resolve
 
     def addresses(self, *, host: str, port: int) -> tuple[str, ...]:
-        """The vetted addresses of `host`, resolved once: the caller connects to these and asks no more.
+        """The vetted addresses of `host`, resolved once: the caller connects to these alone.
 
         One bad address among several refuses them all, since the answer then was meant to mislead.
 

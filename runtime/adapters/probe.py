@@ -20,13 +20,13 @@ class Found:
 
 
 def reach(base_url: str) -> Found:
-    """Whether a connection (with TLS where the address says so) can be made; nothing is sent over it."""
+    """Whether a connection (with TLS for https) can be made; nothing is sent over it."""
     try:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL:
-        return Found(is_good=False, words="this is not an address")
+        return Found(is_good=False, words="this is not a URL")
     if url.scheme not in {"http", "https"} or not url.host:
-        return Found(is_good=False, words="this is not an http or https address")
+        return Found(is_good=False, words="this is not an http or https URL")
     secure = url.scheme == "https"
     network = transport.GuardedNetwork(
         egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=transport.Trip(timeout_s=PROBE_S)
@@ -38,9 +38,9 @@ def reach(base_url: str) -> Found:
     except egress.EgressRefusedError:
         return Found(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
     except egress.UnresolvedError:
-        return Found(is_good=False, words="the name has no address now")
+        return Found(is_good=False, words="the host name does not resolve")
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-        return Found(is_good=False, words="nobody answers there, or the certificate is not good")
+        return Found(is_good=False, words="no server responds there, or its certificate is not valid")
     stream.close()
     return Found(is_good=True, words="reachable")
 

@@ -7,7 +7,7 @@ from standardwebhooks.webhooks import Webhook
 
 
 class SecretError(Exception):
-    """The secret is not there or cannot be used; the text says which variable, and never what it holds."""
+    """The secret is not there or cannot be used; the text names the variable, and never its value."""
 
 
 def headers(*, secret_env: str, message_id: str, at: datetime, body: bytes) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Trip:
         """Seconds left of the call; raises `error` when there are none."""
         left = self.ends_at - time.monotonic()
         if left <= 0:
-            raise error("the call's time is over")
+            raise error("the call timed out")
         return left
 
 
@@ -89,7 +89,7 @@ class GuardedNetwork(httpcore2.NetworkBackend):
     ) -> httpcore2.NetworkStream:
         addresses = self._egress.addresses(host=host, port=port)
         ends_at = time.monotonic() + CONNECT_S
-        failure: Exception = httpcore2.ConnectTimeout("no address answered in time")
+        failure: Exception = httpcore2.ConnectTimeout("no address responded in time")
         for address in addresses:
             left_s = min(ends_at - time.monotonic(), self._trip.left_s(httpcore2.ConnectTimeout))
             if left_s <= 0:

@@ -27,7 +27,7 @@ class AgentKey(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Key | None:
         key = credentials.agent_key(token)
         if key is None:
-            _forbid_other(request, token, "Make the handshake with the agent key.")
+            _forbid_other(request, token, "Open the session (handshake) with the agent key.")
             return None
         _remember(request, _of_key(key))
         return key
@@ -39,7 +39,7 @@ class SessionToken(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Session | None:
         session = credentials.session(token)
         if session is None:
-            _forbid_other(request, token, "Send the session token that the handshake gave.")
+            _forbid_other(request, token, "Send the session token that the handshake returned.")
             return None
         _remember(request, Caller(tenant=session.agent.tenant, stream=f"agent:{session.agent.agent_id}"))
         return session
@@ -52,7 +52,7 @@ class FeedKey(HttpBearer):
         key = credentials.feed_key(token)
         if key is None:
             _forbid_other(
-                request, token, "State is written with a feed key: issue_key --feed NAME --prefix P."
+                request, token, "Writing state requires a feed key: issue_key --feed NAME --prefix P."
             )
             return None
         _remember(request, _of_key(key))
@@ -84,7 +84,7 @@ def feed_key_of(request: HttpRequest) -> Key:
 
 
 def caller_of(request: HttpRequest) -> Caller | None:
-    """Who calls, as far as a valid credential says; also where that credential may not make this call."""
+    """The caller, as far as a valid credential shows; also where that credential may not make this call."""
     found: Any = getattr(request, _CALLER, None)
     return found if isinstance(found, Caller) else None
 

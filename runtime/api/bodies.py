@@ -32,7 +32,7 @@ def _check_headers(request: HttpRequest) -> None:
     for parameter in filter(None, (part.strip().lower() for part in rest.split(";"))):
         name, _, text = parameter.partition("=")
         if name.strip() == "charset" and text.strip().strip('"') not in {"utf-8", "utf8"}:
-            raise ijson.malformed("The body is declared in another encoding than UTF-8. Encode it as UTF-8.")
+            raise ijson.malformed("The body is declared in an encoding other than UTF-8. Send it as UTF-8.")
 
 
 def _media(detail: str) -> ProblemError:

@@ -34,7 +34,7 @@ class DocsPage(DocsBase):
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="color-scheme" content="light dark">{styles}</head>'
             '<body><main class="page stack"><h1>{title}</h1><p>{description}</p>'
-            '<p class="small soft">For programs the same is at <a href="{url}">openapi.json</a>, version '
+            '<p class="small soft">Machine-readable version: <a href="{url}">openapi.json</a>, version '
             "{openapi}. Every refusal is a problem document: <code>code</code> says why, <code>detail</code> "
             "what to do next, <code>retriable</code> whether the same call may succeed later.</p>{calls}"
             "</main></body></html>",

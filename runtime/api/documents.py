@@ -1,4 +1,4 @@
-"""What OpenAPI has to say beyond the signatures: bodies, headers and problem documents."""
+"""What OpenAPI states beyond the signatures: bodies, headers and problem documents."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,18 +9,20 @@ from audit.canonical import MAX_SAFE_INTEGER
 from runtime.contracts import wire
 from runtime.kernel import ijson
 
-# What no schema can say of the values that an agent makes up is said in words.
+# What no schema can express about the values that an agent chooses is stated in words.
 I_JSON = (
-    "I-JSON (RFC 7493), also where the schema admits any value: numbers within +-(2^53-1), no key twice, "
-    f"no NUL, lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} levels, "
-    f"{ijson.MAX_VALUES:,} members and items."
+    "I-JSON (RFC 7493), also where the schema allows any value: numbers within +-(2^53-1), no duplicate "
+    f"keys, no NUL, lone surrogate or noncharacter; at most {ijson.MAX_BYTES:,} bytes, {ijson.MAX_DEPTH} "
+    f"levels, {ijson.MAX_VALUES:,} members and items."
 )
 # The forbidden characters of the first plane that a pattern can name in every dialect of regular expressions.
 TEXT = r"^[^\u0000\uFDD0-\uFDEF\uFFFE\uFFFF]*$"
 IDEMPOTENCY_KEY: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same key and body get the stored answer; the same key with another body is refused.",
+    "description": (
+        "The same key and body return the stored response; the same key with another body is refused."
+    ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 TRACEPARENT: dict[str, Any] = {
@@ -32,13 +34,13 @@ TRACEPARENT: dict[str, Any] = {
 IF_MATCH: dict[str, Any] = {
     "name": "If-Match",
     "in": "header",
-    "description": "Write only when the fact is still at this etag.",
+    "description": "Write only if the fact still has this ETag.",
     "schema": {"type": "string"},
 }
 IF_NONE_MATCH: dict[str, Any] = {
     "name": "If-None-Match",
     "in": "header",
-    "description": "Answer 304 where the caller has this etag already.",
+    "description": "Return 304 if the caller already has this ETag.",
     "schema": {"type": "string"},
 }
 
@@ -68,7 +70,7 @@ def describe(
 
 
 def inlined(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a model without references, to stand inside an operation."""
+    """The JSON Schema of a model without references, to be placed inside an operation."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     whole: dict[str, Any] = _inline(schema, definitions)

@@ -58,7 +58,7 @@ def check(checked: ijson.Checked, model: type[Model]) -> Model:
         return model.model_validate_json(checked.canonical)
     except ValidationError as error:
         found = violations(error.errors(include_url=False, include_input=False), checked.value)
-    detail = "The body does not have the form of this call. Correct the fields named."
+    detail = "The request body is invalid. See `violations`."
     raise ProblemError(Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=found))
 
 

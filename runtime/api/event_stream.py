@@ -11,7 +11,7 @@ PATTERN: Final = r"^api/v1/events$"
 
 
 class AgentTopic:
-    """News are changed facts, budget, status, stops, timers and children; what rings is only a hint."""
+    """News are changed facts, budget, status, stops, timers and children; a wake-up is only a hint."""
 
     # A price feed may tick faster than an agent can think.
     pause_s = 0.25

@@ -63,7 +63,7 @@ def read_fact(
     key = _guarded(request, path)
     row = world.get_fact(tenant=key.tenant, path=path, at_version=at_version)
     if row is None:
-        detail = "No such version of this fact was written. Read it without at_version, or write it first."
+        detail = "This version of the fact does not exist. Read it without at_version, or write it first."
         raise ProblemError(Problem(status=404, code="FACT_NOT_FOUND", detail=detail))
     etag = wire.etag_of_version(row.version)
     view = wire.FactView(path=path, version=row.version, etag=etag, value=canonical.decode(bytes(row.value)))
@@ -76,7 +76,7 @@ def _guarded(request: HttpRequest, path: FactPath) -> Key:
     if refusal is not None:
         raise ProblemError(refusal)
     if not path.startswith(key.fact_prefix):
-        detail = f"This feed key reaches facts under {key.fact_prefix} only. Use the key of that feed."
+        detail = f"This feed key covers only facts under {key.fact_prefix}. Use the key of the right feed."
         raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
     return key
 

@@ -1,4 +1,4 @@
-"""`GET /flows/{dfid}/feedback`: what an agent is told. Under ASGI `feedback_stream` does the waiting."""
+"""`GET /flows/{dfid}/feedback`: an agent's notifications. Under ASGI `feedback_stream` does the waiting."""
 
 from typing import Annotated
 from uuid import UUID

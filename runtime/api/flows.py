@@ -48,7 +48,7 @@ def open_flow(request: HttpRequest) -> HttpResponse:
 
 @router.get("/flows/{uuid:dfid}", response=wire.FlowView, openapi_extra=documents.describe())
 def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """How one of the agent's own flows stands."""
+    """The state of one of the agent's own flows."""
     agent = auth.session_of(request).agent
     flow = feedback.get_flow(agent=agent, dfid=dfid)
     if flow is None:
@@ -74,7 +74,7 @@ def get_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
     openapi_extra=documents.describe(body=wire.EmptyRequest, body_required=False),
 )
 def compile_context(request: HttpRequest, dfid: UUID) -> HttpResponse:
-    """Freeze what the agent may see of the world now; a proposal cites it by `context_ref`."""
+    """Freeze the facts that the agent may see now; a proposal cites it by `context_ref`."""
     if request.META.get("CONTENT_LENGTH") not in {None, "", "0"}:
         envelopes.read(request, wire.EmptyRequest)
     answer = contexts.compile_context(agent=auth.session_of(request).agent, dfid=dfid)

@@ -21,7 +21,7 @@ def idempotency_key(request: HttpRequest) -> str | None:
             Problem(
                 status=400,
                 code="IDEMPOTENCY_KEY_INVALID",
-                detail="An Idempotency-Key is 1 to 255 visible ASCII characters. Send such a one.",
+                detail="Idempotency-Key must be 1-255 visible ASCII characters.",
             )
         )
     return key
@@ -35,7 +35,7 @@ def required_idempotency_key(request: HttpRequest) -> str:
             Problem(
                 status=400,
                 code="IDEMPOTENCY_KEY_MISSING",
-                detail="Send an Idempotency-Key: a new one per proposal, the same when you repeat it.",
+                detail="Send an Idempotency-Key: a new one per proposal, the same one for a retry.",
             )
         )
     return key

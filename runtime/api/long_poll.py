@@ -1,6 +1,6 @@
 """The waiting room of long polls under ASGI: a wait holds neither a thread nor a database connection.
 
-It answers nothing itself. When there is something to say (an event, an error, the end of patience), it lets
+It answers nothing itself. When there is something to return (an event, an error, a timeout), it lets
 the request through to the ordinary endpoint, so that answers and problem documents have one form.
 """
 
@@ -74,7 +74,7 @@ class Room:
             gone.cancel()
 
     async def _wait(self, asked: Wait, gone: Gone) -> bool:
-        """Wait until the endpoint has something to say; False where the caller hung up."""
+        """Wait until the endpoint has something to return; False where the caller disconnected."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + asked.wait_s
         # Listening starts before the first look: a hint that falls between would be lost otherwise.

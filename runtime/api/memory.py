@@ -41,13 +41,13 @@ def write_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
 
 @router.get("/memory/{scope}/{key}", response=wire.MemoryView, openapi_extra=documents.describe())
 def read_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
-    """What is in force under a key, with its source and writer."""
+    """The active value of a key, with its source and writer."""
     agent = auth.session_of(request).agent
     if scope not in queries.readable(agent):
-        detail = "The active manifest does not let this agent read this scope. Read one that it grants."
+        detail = "The active manifest does not grant this agent read access to this scope."
         raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
     row = queries.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
     if row is None:
-        detail = "Nothing is in force under this key: it was not written, has expired, or is in quarantine."
+        detail = "This key has no active value: it was not written, has expired, or is in quarantine."
         raise ProblemError(Problem(status=404, code="NOT_FOUND", detail=detail))
     return reply(wire.MemoryView.model_validate(queries.remembered(row).model_dump()))

@@ -46,7 +46,7 @@ def submit_proposal(request: HttpRequest, dfid: UUID) -> HttpResponse:
 
 
 def _check_identity(envelope: ProposalEnvelope, session: Session, dfid: UUID) -> None:
-    """The credential and the path say who and where; a body that says otherwise is refused."""
+    """The credential and the path define who and where; a body that contradicts them is refused."""
     if envelope.agent_id is not None and envelope.agent_id != session.agent.agent_id:
         raise ProblemError(_disagrees("agent_id", "credential", dfid))
     if envelope.dfid is not None and envelope.dfid.lower() != str(dfid):
@@ -54,5 +54,5 @@ def _check_identity(envelope: ProposalEnvelope, session: Session, dfid: UUID) ->
 
 
 def _disagrees(field: str, other: str, dfid: UUID) -> Problem:
-    detail = f"The body's {field} is not that of the {other}. Leave it out or send the right one."
+    detail = f"The body's {field} does not match the {other}. Omit it or send the right one."
     return Problem(status=403, code="UNAUTHORIZED", detail=detail, dfid=str(dfid))

@@ -36,7 +36,7 @@ def list_schemas(request: HttpRequest) -> HttpResponse:
 
 @router.get("/schema/policy/{kind}/latest", response=wire.SchemaDocument, openapi_extra=TAGGED)
 def get_latest_schema(request: HttpRequest, kind: str) -> HttpResponse:
-    """The schemas of the version in force."""
+    """The schemas of the active version."""
     return _document(request, kind, None)
 
 
@@ -58,7 +58,7 @@ def _document(request: HttpRequest, kind: str, version: str | None) -> HttpRespo
         )
     if row is None:
         supported = None if active is None else active.version
-        detail = "The policy kind has no such version. Take the latest."
+        detail = "The policy kind has no such version. Use the latest."
         raise ProblemError(
             Problem(status=404, code="VERSION_UNSUPPORTED", detail=detail, supported=supported)
         )
@@ -74,5 +74,5 @@ def _document(request: HttpRequest, kind: str, version: str | None) -> HttpRespo
 
 def _problem(status: int, code: str, detail: str) -> Problem:
     return Problem(
-        status=status, code=code, detail=f"{detail} GET /api/v1/schema/policy lists what there is."
+        status=status, code=code, detail=f"{detail} GET /api/v1/schema/policy lists the available kinds."
     )

@@ -1,4 +1,4 @@
-"""`POST /flows/{dfid}/steps`: what an agent says that it did while it reasoned."""
+"""`POST /flows/{dfid}/steps`: what an agent reports about its reasoning."""
 
 from http import HTTPStatus
 from uuid import UUID

@@ -13,7 +13,7 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A refusal. `detail` says what to do next; `retriable` whether the same call may succeed later."""
+    """A refusal. `detail` states what to do next; `retriable` whether the same call may succeed later."""
 
     status: int
     code: str

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why the gate, or the claim that follows it, said no or asked for a person."""
+    """Why the gate, or the claim that follows it, refused or escalated."""
 
     INVALID_SCHEMA = "INVALID_SCHEMA"
     CAPABILITY_NOT_FOUND = "CAPABILITY_NOT_FOUND"
@@ -53,52 +53,53 @@ class Reason(StrEnum):
 
 
 MEANINGS: dict[Reason, str] = {
-    Reason.INVALID_SCHEMA: "Parameters or constraints break the policy kind's JSON Schema.",
+    Reason.INVALID_SCHEMA: "Parameters or constraints violate the policy kind's JSON Schema.",
     Reason.CAPABILITY_NOT_FOUND: "No active policy kind has this name.",
-    Reason.VERSION_UNSUPPORTED: "The policy version named is not the one in force.",
-    Reason.KIND_UNSAFE: "The policy kind in force could keep all else waiting; a new version must come.",
+    Reason.VERSION_UNSUPPORTED: "The policy version named is not the active one.",
+    Reason.KIND_UNSAFE: "The active policy kind could block all other work; a new version is needed.",
     Reason.UNAUTHORIZED: "The active manifest does not grant this policy kind, or the session has ended.",
     Reason.AGENT_PASSIVE: "The agent may read, but its proposals are refused until an admin restores it.",
-    Reason.AGENT_LOCKED: "The agent is locked until the world has settled.",
+    Reason.AGENT_LOCKED: "The agent is locked while a partially executed flow is being compensated.",
     Reason.AGENT_SUSPENDED: "A person has suspended the agent.",
     Reason.AGENT_RETIRED: "The agent has been retired.",
     Reason.EXPIRED: "The validity window has ended.",
     Reason.REASONING_EXHAUSTION: "The flow has used its last attempt and is aborted.",
     Reason.CONTEXT_UNKNOWN: "The context_ref is not a snapshot issued to this flow.",
     Reason.CONTEXT_EXPIRED: "The snapshot is older than its time to live.",
-    Reason.STALE_CONTEXT: "A fact that the policy kind depends on has moved since the snapshot.",
-    Reason.CONSTRAINT_VIOLATED: "One of the agent's own bounds does not hold now.",
-    Reason.CONDITION_FAILED: "A condition that a person attached to the decision does not hold now.",
+    Reason.STALE_CONTEXT: "A fact that the policy kind depends on has changed since the snapshot.",
+    Reason.CONSTRAINT_VIOLATED: "One of the agent's own constraints no longer holds.",
+    Reason.CONDITION_FAILED: "A condition that a person attached to the decision no longer holds.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
-    Reason.LOW_CONFIDENCE: "The confidence is under the threshold, or none was given where one is needed.",
-    Reason.REVIEW_REQUESTED: "The agent asked for a person.",
-    Reason.REVIEW_REQUIRED: "The risk tier always needs a person.",
+    Reason.LOW_CONFIDENCE: "The confidence is below the threshold, or is required and missing.",
+    Reason.REVIEW_REQUESTED: "The agent requested a human decision.",
+    Reason.REVIEW_REQUIRED: "The risk tier always requires a human decision.",
     Reason.ESCALATION_BUDGET_EXHAUSTED: "The agent has no escalation token left and becomes PASSIVE.",
-    Reason.CLAIM_FAILED: "A claim on a resource could not be worked out, or there is no such resource.",
-    Reason.INSUFFICIENT_LIQUIDITY: "The claim would not fit even if every reservation were free.",
-    Reason.RESOURCE_CONTENTION: "The claim would fit if the reservations of other flows were free.",
-    Reason.LEASE_ENDED: "The flow waited longer than its lease on a resource lasts.",
-    Reason.RENDERING_FAILED: "The policy kind's request could not be made from these parameters.",
+    Reason.CLAIM_FAILED: "A claim on a resource could not be computed, or the resource does not exist.",
+    Reason.INSUFFICIENT_LIQUIDITY: "The claim would not fit even if every reservation were released.",
+    Reason.RESOURCE_CONTENTION: "The claim would fit if other flows released their reservations.",
+    Reason.LEASE_ENDED: "The flow waited until its lease on a resource expired.",
+    Reason.RENDERING_FAILED: "The policy kind's request could not be rendered from these parameters.",
     Reason.IN_DOUBT: "It is not known whether the call took effect.",
     Reason.REPEATED_FAILURE: "The target failed four times.",
-    Reason.TERMINAL_FAILURE: "The target refused the call for good.",
-    Reason.ROUTED: "A route of the policy kind asks for a person after this result.",
-    Reason.COMPENSATION_FAILED: "What a step did could not be undone: a person decides what becomes of it.",
+    Reason.TERMINAL_FAILURE: "The target rejected the call permanently.",
+    Reason.ROUTED: "A route of the policy kind escalates after this result.",
+    Reason.COMPENSATION_FAILED: "A completed step could not be undone; a person must decide.",
     Reason.PARTIAL_SUCCESS_DIRTY: (
-        "A flow of the agent has done some of its steps and not the others; the agent is locked meanwhile."
+        "A flow of the agent has completed only some of its steps; the agent is locked until it is settled."
     ),
-    Reason.CLOSED_BY_ROUTE: "A route of the policy kind closes the flow although a step has failed.",
+    Reason.CLOSED_BY_ROUTE: "A route of the policy kind closes the flow although a step failed.",
     Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
-    Reason.IDLE_TOO_LONG: "The flow was idle longer than flows may be.",
+    Reason.IDLE_TOO_LONG: "The flow exceeded the idle timeout.",
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",
-    Reason.SILENCE_OVER: "The agent has spoken again, or nobody watches it now.",
-    Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows in its hours.",
-    Reason.TAMPERED: "A stored row is not what the ledger recorded of it, so nothing was called.",
+    Reason.SILENCE_OVER: "The agent called again, or is no longer monitored.",
+    Reason.AGENT_SILENT: "The agent has been silent for longer than its manifest allows during its hours.",
+    Reason.TAMPERED: "A stored row does not match the ledger, so nothing was called.",
     Reason.EFFECT_CONTRADICTED: (
-        "The call that this one replaces took effect: its receipt came after a person had stated otherwise."
+        "The call that this one replaces took effect: its receipt arrived after a person had "
+        "stated otherwise."
     ),
 }

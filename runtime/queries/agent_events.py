@@ -1,4 +1,4 @@
-"""What concerns an agent itself and has not been told yet: found by comparing, so that nothing is fanned out.
+"""What concerns an agent itself and has not been sent yet: found by comparing, so that nothing is fanned out.
 
 A state write never waits for its readers, a fact that moves ten times between two looks is one event, and an
 agent that never looks costs no row.
@@ -20,7 +20,7 @@ from runtime.models import Agent, AgentEvent, Fact, Flow, Inbox, Timer
 from runtime.queries import feedback, schemas, world
 
 PAGE = 100
-# A manifest that subscribes to more facts than this is told of the first by path.
+# A manifest that subscribes to more facts than this is notified of the first by path.
 MAX_WATCHED = 1000
 _TYPES: Mapping[str, AgentEventType] = {
     Kind.AGENT_STATUS_CHANGED: AgentEventType.STATUS_CHANGED,
@@ -47,7 +47,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """What an agent has been told of."""
+    """What an agent has been notified of."""
 
     fact_versions: dict[str, int]
     agent_entry: int

@@ -38,7 +38,7 @@ def is_call_unanswered(*, intent: Intent, key: str) -> bool:
 def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
     """Whether a call under the key at hand is known to have happened: its receipt came too late.
 
-    A person has yet to mark it done, so the walk still stands before it.
+    A person has yet to mark it done, so the walk is still before it.
     """
     done = Attempt.objects.filter(intent=intent, target_key=key, effect=Effect.HAPPENED)
     return done.exists()
@@ -47,7 +47,7 @@ def is_done_unrecorded(*, intent: Intent, key: str) -> bool:
 def is_replaced_known_done(*, intent: Intent, key: str) -> bool:
     """Whether a step is known to have happened in whose place the call under this key is to run.
 
-    Its target had said that it knows nothing of it, and then its receipt came. A person's RESUME answers for
+    Its target had reported no such call, and then its receipt arrived. A person's RESUME answers for
     that as well.
     """
     unanswered = _known_done(intent, Direction.FORWARD).filter(number__gt=intent.answered)
@@ -105,7 +105,7 @@ def list_calls(*, tenant: str) -> QuerySet[Attempt]:
 def list_left(*, tenant: str, most: int) -> Sequence[Attempt]:
     """Calls of which a person has yet to state what became of them, though nothing waits for the answer.
 
-    Those that people left in doubt: their walk has ended, or turned back, and nobody is asked any more. And
+    Those that people left in doubt: their walk has ended, or turned back, and no escalation is open. And
     those whose receipt contradicts what a person has stated. Of a call that was made several times under its
     key, the last time. The `most` oldest.
     """
@@ -155,7 +155,7 @@ def _newest(rows: QuerySet[Attempt]) -> QuerySet[Attempt]:
 def is_flow_contradicted(*, flow: Flow) -> bool:
     """Whether a call of the flow took effect of which a person had stated that it did not.
 
-    No longer so once somebody who has seen both has stated again what became of it.
+    No longer so once someone who has seen both has corrected the statement.
     """
     return Attempt.objects.filter(CONTRADICTED, intent__flow=flow).exists()
 

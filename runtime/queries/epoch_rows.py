@@ -1,6 +1,6 @@
 """The lives of the database against the entries that ended and began them, for `verify_ledger`.
 
-A row that says that nothing was restored would let an old backup run on without anybody's signature.
+A row that claims that nothing was restored would let an old backup run without a signature.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ class EpochRowCheck(row_checks.LastingRows):
 
     kinds = frozenset({Kind.EPOCH_RESTORED, Kind.EPOCH_BEGUN})
     not_proved = (
-        NotProved("runtime_epoch", ("database_id", "began_at"), "the first begins with the tables"),
+        NotProved("runtime_epoch", ("database_id", "began_at"), "the first epoch begins with the tables"),
     )
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class EpochRowCheck(row_checks.LastingRows):
             elif last is not None:
                 found.missing(last, f"the epoch {number}")
             else:
-                found.breaks.append(Break("", "system", 0, Fault.ROW_MISSING, "the first epoch is not there"))
+                found.breaks.append(Break("", "system", 0, Fault.ROW_MISSING, "the first epoch is missing"))
         for number in rows:
             found.without_entry("", "system", f"the epoch {number}")
 
@@ -71,7 +71,7 @@ def _follow(entries: Sequence[Entry]) -> dict[int, Columns]:
 
 
 def _database(entry: Entry) -> Columns:
-    """Which database it is; entries of old do not say it."""
+    """Which database it is; older entries do not record it."""
     database_id = entry.payload.get("database_id")
     return {} if database_id is None else {"database_id": (entry, database_id)}
 

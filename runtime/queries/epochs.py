@@ -1,4 +1,4 @@
-"""The life of the database that is in force, and whether it waits for a person after a restore."""
+"""The current epoch of the database, and whether it waits for a person after a restore."""
 
 from django.db.models import Exists
 
@@ -8,15 +8,15 @@ RECOVERY = "RECOVERY"
 
 
 def in_force() -> Epoch:
-    """The epoch in force; there is always one."""
+    """The current epoch; there is always one."""
     return Epoch.objects.get(ended_at__isnull=True)
 
 
 def recovering() -> Exists:
-    """For a query: whether the database was restored and nobody has said how to go on."""
+    """For a query: whether the database was restored and no admin has started a new epoch."""
     return Exists(Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False))
 
 
 def is_recovering() -> bool:
-    """Whether the database was restored and nobody has said how to go on."""
+    """Whether the database was restored and no admin has started a new epoch."""
     return Epoch.objects.filter(ended_at__isnull=True, restored_at__isnull=False).exists()

@@ -35,12 +35,12 @@ class ExecutionRowCheck(row_checks.FlowRows):
         NotProved(
             "runtime_attempt",
             ("lease_owner", "sent_at", "detail"),
-            "which worker called, and the words of an error",
+            "which worker called, and error messages",
         ),
         NotProved(
             "runtime_reservation",
             ("flow", "proposal", "amount", "reason", "lease_until", "reserved_at", "ended_at"),
-            "compared by flow and resource, what is held and what is used up, and not row by row",
+            "compared by flow and resource (held and used amounts), not row by row",
         ),
     )
 
@@ -184,7 +184,7 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
 
 
 def _is_given_back(entry: Entry, *, used: int) -> bool:
-    """Whether a release is of what was used up: somebody has stated that the call did not happen."""
+    """Whether a release is of what was used up: someone has stated that the call did not happen."""
     # A constraint may have the same word for its id; its flow ends with nothing used up.
     payload = entry.payload
     return bool(payload["reason"] == Effect.NOT_HAPPENED and used >= payload["amount"])

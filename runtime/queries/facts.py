@@ -36,14 +36,14 @@ EVERYTHING = "*"
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> Rules:
-    """The manifest and the policy kind in force for a proposal; a part that is not there is None."""
+    """The active manifest and policy kind for a proposal; a missing part is None."""
     return compare_rules(agent=agent, kind_name=kind_name)[0]
 
 
 def compare_rules(*, agent: Agent, kind_name: str) -> tuple[Rules, tuple[Mismatch, ...]]:
-    """The rules in force, and which part of them is not what the ledger says was activated.
+    """The active rules, and which part of them differs from what the ledger recorded as activated.
 
-    Such a part is None, as if it were not there: nothing is granted by bytes that nobody has activated.
+    Such a part is None, as if it were missing: bytes that nobody has activated grant nothing.
     """
     row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
     manifest = agent.active_manifest
@@ -57,7 +57,7 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[Rules, tuple[Mismatc
 
 
 def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
-    """The digest of the rules in force by agent (pk) and kind name, in one query for all of them."""
+    """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
     asked = list(cases)
     rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
     bodies = {(row.tenant, row.kind): bytes(row.body) for row in rows if recorded.compare_kind(row) is None}
@@ -221,7 +221,7 @@ def paths_read(kind: PolicyKindContract, params: dict[str, Any]) -> frozenset[st
 
 
 def is_namespace(selector: str) -> bool:
-    """Whether an item of `paths_read` stands for more than one path."""
+    """Whether an item of `paths_read` covers more than one path."""
     return selector == EVERYTHING or selector.endswith(".")
 
 

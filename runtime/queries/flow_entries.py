@@ -26,7 +26,7 @@ class Payloads:
         self._salts = dict(rows)
 
     def compare(self, found: Found, entry: Entry, what: str, name: str, cell: object) -> None:
-        """Compare a cell with a commitment of an entry; an erased one can be compared no more."""
+        """Compare a cell with a commitment of an entry; an erased one can no longer be compared."""
         commitment = entry.payload.get(name)
         salt = self._salts.get(commitment or "")
         if not commitment:
@@ -34,7 +34,7 @@ class Payloads:
         elif isinstance(salt, bytes | memoryview):
             body = bytes(cell) if isinstance(cell, bytes | memoryview) else None
             if body is None or chain.commitment(bytes(salt), body) != commitment:
-                found.same(entry, what, "what was committed to", "something else")
+                found.same(entry, what, "the committed content", "other content")
 
 
 def of_kind(flows: Mapping[UUID, Entries], *kinds: Kind) -> Iterable[tuple[UUID, Entry]]:

@@ -46,14 +46,14 @@ class FlowRowCheck(row_checks.FlowRows):
         }
     )
     not_proved = (
-        NotProved("runtime_feedback", (), "what agents were told follows from entries"),
-        NotProved("runtime_agentevent", (), "what agents were told follows from entries"),
-        NotProved("runtime_inbox", (), "what agents were told follows from entries"),
-        NotProved("runtime_answer", (), "what agents were answered follows from entries"),
-        NotProved("runtime_computebudget", (), "bounds of a flow, and what its agent says it has used"),
-        NotProved("runtime_usagereport", (), "what agents say they have used"),
+        NotProved("runtime_feedback", (), "notifications to agents follow from entries"),
+        NotProved("runtime_agentevent", (), "notifications to agents follow from entries"),
+        NotProved("runtime_inbox", (), "notifications to agents follow from entries"),
+        NotProved("runtime_answer", (), "responses to agents follow from entries"),
+        NotProved("runtime_computebudget", (), "limits of a flow, and usage reported by its agent"),
+        NotProved("runtime_usagereport", (), "usage reported by agents"),
         NotProved("runtime_guardrun", (), "short-lived; what a guard found is in its review"),
-        NotProved("runtime_review", ("run",), "names a row that is short-lived"),
+        NotProved("runtime_review", ("run",), "refers to a short-lived row"),
         NotProved("runtime_circuit", (), "short-lived; what happens to targets has entries of its own"),
         NotProved("runtime_session", (), "short-lived; a handshake has an entry of its own"),
         NotProved("runtime_timer", (), "short-lived"),
@@ -62,19 +62,19 @@ class FlowRowCheck(row_checks.FlowRows):
         NotProved(
             "runtime_flow",
             ("root", "depth", "delegator", "attempts_used", "attempts_allowed"),
-            "bounds of a flow and of its family, set when it is opened",
+            "limits of a flow and of its family, set when it is opened",
         ),
         NotProved(
             "runtime_flow",
             ("children_opened", "end_told", "version", "feedback_seq", "steps_reported", "updated_at"),
             "counters of its rows",
         ),
-        NotProved("runtime_proposal", ("explain",), "of those from before explanations were committed to"),
-        NotProved("runtime_bundle", ("created_at",), "shared by all that was judged by it"),
+        NotProved("runtime_proposal", ("explain",), "for rows from before explanations had commitments"),
+        NotProved("runtime_bundle", ("created_at",), "shared by all proposals judged by it"),
         NotProved(
             "runtime_intent",
             ("next_at", "failures", "lease_owner", "lease_until"),
-            "the order of work alone",
+            "only the order of work",
         ),
     )
 
@@ -100,7 +100,7 @@ class FlowRowCheck(row_checks.FlowRows):
             gone = ~Exists(Flow.objects.order_by().filter(dfid=OuterRef("flow_id")))
             rows = model._default_manager.filter(gone)
             for dfid in rows.order_by().values_list("flow_id", flat=True).distinct():
-                found.without_entry("", str(dfid), f"a {model._meta.model_name}, whose flow is not there")
+                found.without_entry("", str(dfid), f"a {model._meta.model_name}, whose flow is missing")
         yield from found.breaks
 
 
@@ -144,7 +144,7 @@ def _compare_flows(found: Found, flows: Mapping[UUID, Entries], kept: Payloads) 
             found.same(opened, "flow.agent", opened.payload["agent_id"], agent_id)
             parent = None if parent_id is None else str(parent_id)
             found.same(opened, "flow.parent", opened.payload.get("parent_dfid"), parent)
-            if "traceparent" in opened.payload:  # entries of older versions do not say it
+            if "traceparent" in opened.payload:  # entries of older versions do not record it
                 found.same(opened, "flow.traceparent", opened.payload["traceparent"] or "", trace)
             kept.compare(found, opened, "flow.trigger", "trigger_commitment", trigger)
 

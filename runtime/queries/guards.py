@@ -1,4 +1,4 @@
-"""Reads of whoever runs soft guards: which looks at proposals are due."""
+"""Reads for the workers of soft guards: which guard runs are due."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from runtime.queries import epochs
 def list_due(*, at: datetime, limit: int) -> list[tuple[int, datetime]]:
     """Runs whose time has come with that time, oldest first, chosen without a lock.
 
-    While everything is stopped, and after a restore, nobody is called, so a webhook's runs wait.
+    While everything is stopped, and after a restore, no target is called, so webhook runs wait.
     """
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     rows = (

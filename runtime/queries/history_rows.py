@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _Told:
-    """What entries say of one row: when it began, and the values of its columns with the entry of each."""
+    """What entries record of one row: when it began, and the values of its columns with the entry of each."""
 
     began: Entry
     columns: dict[str, tuple[Entry, Any]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class HistoryRowCheck(row_checks.LastingRows):
 
     kinds = _OF_PEOPLE | _OF_OWNERS
     not_proved = (
-        NotProved("runtime_failedsignin", (), "short-lived; what was counted becomes one entry a minute"),
+        NotProved("runtime_failedsignin", (), "short-lived; the counts become one entry per minute"),
     )
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def _compare_each(
     *,
     tenant: str = "",
 ) -> None:
-    """Each row with what entries say of the one that began then; those of no such moment in their order."""
+    """Each row with the entries about the one that began then; those of no such moment in their order."""
     left = list(told)
     without: list[Row] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""What a flow's entries say of the columns of its intents and their calls that change on the way.
+"""What a flow's entries record of the columns of its intents and their calls that change on the way.
 
 Those columns decide which call is made, until when, and against which limits. So each is followed through the
 entries, and the row is compared with what comes out.
@@ -30,7 +30,7 @@ ENDED_BY = {
     OutcomeStatus.CANCELLED: IntentState.CANCELLED,
     OutcomeStatus.COMPENSATED: IntentState.FAILED,
 }
-# Entries of older versions do not say everything: what none has stated is not compared.
+# Entries of older versions do not record everything: what none records is not compared.
 NOT_STATED = None
 _NO_STEP = -1
 _CAUSE_CHARS, _CATEGORY_CHARS = 64, 32
@@ -47,7 +47,7 @@ class IntentRecord:
     `calls` holds the columns of its attempts by their numbers, as `stored_call` gives them; `finished` the
     positions that are done, and undone, each with its direction. `at_rest` is the state of an intent that no
     worker may take: it has ended, or is with a person; None while it waits for a call or is in one. `outcome`
-    is what the entry about its outcome says, empty while there is none.
+    is what the entry about its outcome records, empty while there is none.
     """
 
     request_digest: str
@@ -92,7 +92,7 @@ def stored(row: Intent) -> dict[str, Any]:
 
 
 def stored_call(row: Attempt) -> dict[str, Any]:
-    """The compared columns of an attempt's row; whether one that has not ended is held, no entry says."""
+    """The compared columns of an attempt's row; no entry records whether one that has not ended is held."""
     return {
         "step": row.step,
         "direction": row.direction,
@@ -129,7 +129,7 @@ def place_of(record: IntentRecord, step: str) -> int:
 
 
 def outcome_digest(row: Outcome) -> str:
-    """The digest of what an outcome says beside its status and its receipt."""
+    """The digest of what an outcome holds beside its status and its receipt."""
     return canonical.digest(
         canonical.encode(
             {
@@ -237,7 +237,7 @@ def _take_route(record: IntentRecord, said: Mapping[str, Any]) -> None:
 
 def _advance(record: IntentRecord, said: Mapping[str, Any]) -> None:
     if "valid_until" not in said:
-        # A person who marks a step as done extends the window, which entries of old do not say.
+        # A person who marks a step as done extends the window, which older entries do not record.
         record.columns["valid_until"] = NOT_STATED
     elif said["valid_until"] is not None:
         record.columns["valid_until"] = said["valid_until"]

@@ -37,7 +37,7 @@ class Due:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What the registry says about an intent's agent at this moment.
+    """The registry's data on an intent's agent at this moment.
 
     `held_by` keeps a forward call back; only `stopped_by` keeps back what undoes one, or asks about one.
     """
@@ -86,7 +86,7 @@ def list_due(
 ) -> list[Due]:
     """Intents whose time has come, oldest first, chosen without a lock.
 
-    What a stop or a status holds back is left out until its window ends, so that it costs nothing meanwhile.
+    What a stop or a status holds back is left out until its window ends, so that it costs nothing until then.
     A compensation and a probe have no window, and no status holds them.
     """
     rows = (

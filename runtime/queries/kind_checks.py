@@ -1,4 +1,4 @@
-"""What today's linter would refuse of the kinds in force, for `manage.py check --database default`."""
+"""What today's linter would refuse of the active kinds, for `manage.py check --database default`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from runtime.queries import kinds
 def check_in_force(
     *, app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **_: Any
 ) -> list[CheckMessage]:
-    """A warning for each finding about a kind in force; none before the first migrate."""
+    """A warning for each finding about an active kind; none before the first migrate."""
     found: list[CheckMessage] = []
     for using in databases or ():
         connection = connections[using]
@@ -28,9 +28,9 @@ def check_in_force(
 
 
 def _warning(row: PolicyKind, wrong: kinds.Wrong) -> Warning:
-    said = f"{row.kind} {row.version} in force: {wrong.field}: {wrong.message}."
+    said = f"{row.kind} {row.version} (active): {wrong.field}: {wrong.message}."
     if wrong.gravity is Gravity.UNSAFE:
         hint = "Its proposals are refused with KIND_UNSAFE. Draft a new version and activate it."
         return Warning(said, hint=hint, id="runtime.W002")
-    hint = "It stays in force as it is. Draft a new version and activate it."
+    hint = "It stays active unchanged. Draft a new version and activate it."
     return Warning(said, hint=hint, id="runtime.W001")

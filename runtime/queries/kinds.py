@@ -31,7 +31,7 @@ def state_of(row: PolicyKind) -> KindState:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What today's linter says of a stored version: the field, a plain sentence, and how grave it is."""
+    """Today's lint findings on a stored version: the field, a plain sentence, and how grave it is."""
 
     field: str
     message: str
@@ -39,7 +39,7 @@ class Wrong:
 
 
 def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
-    """Why a stored version would be refused, were it new; what is in force stays in force."""
+    """Why a stored version would be refused, were it new; what is active stays active."""
     found = [
         Wrong(field=".".join(map(str, problem.place)), message=problem.message, gravity=problem.gravity)
         for problem in lint_of(row)
@@ -52,16 +52,16 @@ def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
 
 
 def list_forgetting(kind: KindContract, *, targets: Mapping[str, bool]) -> Sequence[str]:
-    """What is wrong with sending a call in doubt again; `targets` says of each whether it honours keys."""
+    """What is wrong with sending a call in doubt again; `targets` tells of each whether it honours keys."""
     return [
-        f"resend is a second effect at {name}: {HONOURS_NOT}"
+        f"resend can cause a second effect at {name}: {HONOURS_NOT}"
         for name in sorted(kind.resends_to)
         if not targets.get(name, True)
     ]
 
 
 def lint_of(row: PolicyKind) -> tuple[kind_linter.Problem, ...]:
-    """What today's linter says of a stored version, worked out once per body: it may take seconds."""
+    """The findings of today's linter on a stored version, computed once per body: it may take seconds."""
     return _lint(bytes(row.body))
 
 
@@ -72,7 +72,7 @@ def _lint(body: bytes) -> tuple[kind_linter.Problem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Refusable:
-    """A kind in force that would be refused, were it new."""
+    """An active kind that would be refused, were it new."""
 
     kind: str
     version: str
@@ -80,11 +80,11 @@ class Refusable:
 
 
 def list_refusable(*, tenant: str) -> Sequence[Refusable]:
-    """The kinds in force that today's linter would refuse; those that are not evaluated come first."""
+    """The active kinds that today's linter would refuse; those that are not evaluated come first."""
     found = []
     for row in PolicyKind.objects.of(tenant).filter(active=True).order_by("kind"):
         if recorded.compare_kind(row) is not None:
-            # The gate refuses it too: nobody knows what it would evaluate.
+            # The gate refuses it too: it is unknown what it would evaluate.
             found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=True))
             continue
         wrong = list_wrong(row)
@@ -99,12 +99,12 @@ def is_unsafe(wrong: Sequence[Wrong]) -> bool:
 
 
 def list_in_force(*, using: str = "default") -> Sequence[PolicyKind]:
-    """The version in force of every kind, of every tenant."""
+    """The active version of every kind, of every tenant."""
     return list(PolicyKind.objects.using(using).filter(active=True).order_by("tenant", "kind"))
 
 
 def get_active(*, tenant: str, kind: str) -> PolicyKind | None:
-    """The version in force, or None."""
+    """The active version, or None."""
     return PolicyKind.objects.of(tenant).filter(kind=kind, active=True).first()
 
 

@@ -13,7 +13,7 @@ Subjects = Mapping[Kind, Sequence[tuple[str, Name]]]
 
 
 class LastEntryRows(row_checks.LastingRows):
-    """The base of checks on rows of which the last entry says what is current."""
+    """The base of checks on rows of which the last entry records the current state."""
 
     kept_by: ClassVar[Subjects]
 

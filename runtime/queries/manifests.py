@@ -15,7 +15,7 @@ MOST_VERSIONS = 1000
 
 
 def state_of(row: Manifest, *, active_id: int | None) -> ManifestState:
-    """Where a version stands; `active_id` is the primary key of the agent's active manifest."""
+    """The status of a version; `active_id` is the primary key of the agent's active manifest."""
     if row.pk == active_id:
         return ManifestState.ACTIVE
     if row.discarded_at is not None:
@@ -41,9 +41,9 @@ def contract_of(row: Manifest) -> ManifestContract:
 
 
 def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Manifest | None]:
-    """By primary key, the version that was in force before each; of a draft, the one in force now.
+    """By primary key, the version that was active before each; of a draft, the one active now.
 
-    Of a discarded one, the one that was in force when it was written.
+    Of a discarded one, the one that was active when it was written.
     """
     activated = Manifest.objects.filter(agent=agent, activated_at__isnull=False)
     history = list(activated.order_by("activated_at", "pk")[:MOST_VERSIONS])
@@ -75,12 +75,12 @@ def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") ->
 
 
 def list_known_kinds(*, tenant: str, names: Collection[str]) -> dict[str, KindContract]:
-    """Of each named kind the version in force, or the newest."""
+    """Of each named kind the active version, or the newest."""
     return {name: schemas.contract_of(row) for name, row in _known_kinds(tenant, names).items()}
 
 
 def list_monitors_of(*, tenant: str, kind: str) -> frozenset[str]:
-    """The MONITORs whose manifest in force grants a kind."""
+    """The MONITORs whose active manifest grants a kind."""
     rows = Agent.objects.of(tenant).filter(role=AgentRole.MONITOR, active_manifest__isnull=False)
     return frozenset(
         agent.agent_id

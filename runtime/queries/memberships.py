@@ -27,7 +27,7 @@ def list_holders(*, groups: Iterable[str], at: datetime) -> dict[int, datetime |
 
 
 def list_unnoted(*, limit: int) -> list[int]:
-    """Users whose groups are other than their history says, by primary key."""
+    """Users whose groups differ from their history, by primary key."""
     now = User.groups.through.objects.filter(user__is_active=True).values_list("user_id", "group__name")
     held = Membership.objects.filter(until=None).values_list("user_id", "group")
     return sorted({pk for pk, _ in set(now) ^ set(held)})[:limit]

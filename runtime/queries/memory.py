@@ -27,7 +27,7 @@ def writable(agent: Agent) -> frozenset[str]:
 
 
 def list_readable(*, agent: Agent, at: datetime, limit: int) -> list[Remembered]:
-    """The newest items in force at `at` that the agent may read; nothing that is in quarantine."""
+    """The newest items active at `at` that the agent may read; nothing that is in quarantine."""
     scopes = readable(agent)
     if not scopes:
         return []
@@ -36,7 +36,7 @@ def list_readable(*, agent: Agent, at: datetime, limit: int) -> list[Remembered]
 
 
 def get_item(*, tenant: str, scope: str, key: str, at: datetime) -> MemoryItem | None:
-    """What is in force under a key at `at`."""
+    """The active item of a key at `at`."""
     return _in_force(tenant, at).filter(scope=scope, key=key).first()
 
 

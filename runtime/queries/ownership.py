@@ -14,7 +14,7 @@ def get_asked(*, agent: Agent) -> OwnerChange | None:
 
 
 def list_owned(*, tenant: str, owner: str) -> list[str]:
-    """The agents that somebody owns, or is about to own: a change that waits counts too. Not retired ones."""
+    """The agents that someone owns, or is about to own: a pending change counts too. Not retired ones."""
     return list_owned_by(tenant=tenant, owners=[owner])[owner]
 
 

@@ -16,7 +16,7 @@ _ROLES = frozenset(role.value for role in Role)
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What a person's entries say: roles, whether they may sign in, and the last entry."""
+    """What a person's entries record: roles, whether they may sign in, and the last entry."""
 
     last: Entry
     roles: frozenset[str]
@@ -27,7 +27,7 @@ class PeopleRowCheck(row_checks.LastingRows):
     """Who may sign in, and with which roles: nobody whom no entry has added."""
 
     kinds = _KINDS
-    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are no roles"),)
+    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are not roles"),)
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}

@@ -1,4 +1,4 @@
-"""Where a target is and what it says of itself: its row, at the address that this deployment gives it."""
+"""Where a target is and what it declares: its row, at the address that this deployment gives it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def place_of(row: Target) -> Place:
 
 
 def refuses_of(row: Target) -> tuple[int, ...]:
-    """The statuses by which a target says that it has not done what it was asked, in order."""
+    """The statuses by which a target reports that it has not done the call, in order."""
     return tuple(canonical.decode(bytes(row.refuses)))
 
 

@@ -75,7 +75,7 @@ class OfFlow:
     """What a flow's entries hold: digests of each proposal and verdict, and its intents, by their ids.
 
     And by name the last configuration of each target, since a flow may call any of them; `opened` is what its
-    first entry says.
+    first entry records.
     """
 
     proposals: Mapping[str, str] = field(default_factory=dict)
@@ -184,14 +184,14 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
             case Kind.VERDICT_GIVEN:
                 verdicts.setdefault(said["proposal_id"], said)
             case Kind.TARGET_CONFIGURED:
-                targets[said["name"]] = said  # configured anew, it is the last that counts
+                targets[said["name"]] = said  # when configured again, the last one counts
             case _:
                 intent_records.follow(intents, kind, said)
     return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets, opened=opened)
 
 
 def compare_progress(intent: Intent, record: IntentRecord | None) -> Mismatch | None:
-    """Whether an intent stands where its entries have brought it, within the window that they give it.
+    """Whether an intent is where its entries have brought it, within the window that they give it.
 
     A window that ends earlier than recorded makes no call that was not allowed: it is left to expire.
     """
@@ -225,7 +225,7 @@ def _compare_finished(intent: Intent, record: IntentRecord) -> Mismatch | None:
 
 
 def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:
-    """Each column of a target: its name, what the entry says, and what the row holds."""
+    """Each column of a target: its name, what the entry records, and what the row holds."""
     yield "base_url", said["base_url"], row.base_url
     yield "signed", said["signed"], bool(row.secret_env)
     if said.get("secret_env") is not None:
@@ -236,7 +236,7 @@ def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[s
 
 
 def compare_target(row: Target, said: Mapping[str, Any] | None) -> Mismatch | None:
-    """Whether a target's row is what its last entry says; `said` is None where there is no entry."""
+    """Whether a target's row matches its last entry; `said` is None where there is no entry."""
     if said is None:
         return Mismatch(
             row="target",
@@ -263,7 +263,7 @@ def compare_configured(row: Target) -> Mismatch | None:
 
 
 def list_configured(*, tenant: str) -> Mapping[str, Mapping[str, Any]]:
-    """By name what the last entry about each target says."""
+    """By name what the last entry about each target records."""
     said = queries.list_payloads_of_kind(tenant=tenant, kind=Kind.TARGET_CONFIGURED)
     return {payload["name"]: payload for _, payload in said}
 
@@ -383,7 +383,7 @@ def compare_committed(
 
 
 def unlike(row: str, row_id: str, recorded: object, found: object) -> Mismatch:
-    """Two values of a column that are not bytes, told by the digests of their texts."""
+    """Two values of a column that are not bytes, compared by the digests of their texts."""
     told, held = (canonical.digest(str(value).encode()) for value in (recorded, found))
     return Mismatch(row=row, row_id=row_id, recorded=told, found=held)
 

@@ -40,8 +40,8 @@ class RegistryRowCheck(LastEntryRows):
     kinds = frozenset(_SUBJECTS)
     kept_by = _SUBJECTS
     not_proved = (
-        NotProved("runtime_agent", ("mission", "review_on"), "as they were said at the registration"),
-        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "what it was before it was locked"),
+        NotProved("runtime_agent", ("mission", "review_on"), "as given at registration"),
+        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "its state before it was locked"),
         NotProved("runtime_agent", ("bucket_at",), "a later time only leaves the agent fewer tokens"),
         NotProved("runtime_agent", ("last_seen_at", "watched_from"), "written with every call"),
         NotProved("runtime_key", ("last_used_at",), "written with every call"),
@@ -194,7 +194,7 @@ def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
 
 
 def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:
-    """Whether a version was ever put in force, or discarded, when, by whom and why."""
+    """Whether a version was ever activated or discarded, when, by whom and why."""
     is_discarded = end is not None and end.kind in (Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED)
     activated_by = "" if end is None or is_discarded else end.actor
     found.same(end or entry, f"{table}.activated_by", activated_by, row["activated_by"])

@@ -1,8 +1,8 @@
-"""Dry run: what stored proposals would have been told under other rules. Reads and judges; writes nothing.
+"""Dry run: the verdicts of stored proposals under other rules. Reads and judges; writes nothing.
 
 The input is the one that the gate saw, with one part of the rules swapped. Facts that only the new rules read
 are taken from the versions of their time; where the past does not hold what they read, the answer is that it
-cannot be told.
+cannot be re-evaluated.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ Swap = Callable[[Rules], Rules]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A proposal that would have been told something else, and why then and why now."""
+    """A proposal whose verdict would differ, with the reasons then and now."""
 
     proposal_id: UUID
     dfid: UUID
@@ -49,7 +49,7 @@ class Change:
 class Report:
     """What became of `looked_at` stored proposals. `other_reasons`: the same verdict for other reasons.
 
-    `untold` counts, by a sentence that says why, those of which the past does not hold enough.
+    `untold` counts, by reason, those for which not enough data was stored.
     """
 
     looked_at: int
@@ -104,7 +104,7 @@ def proposal_of(row: Verdict) -> JudgedProposal:
 
 
 def judge_one(*, row: Verdict, swap: Swap) -> VerdictContract | str:
-    """What one stored proposal would have been told, whole; or why it cannot be told."""
+    """The whole verdict that one stored proposal would have got; or why it cannot be re-evaluated."""
     return _judge(_Past(), row, swap)
 
 
@@ -136,7 +136,7 @@ def _gate(asked: pipeline.Judgement, new: Rules) -> GateVersion:
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:
     rows = Verdict.objects.filter(
-        # A person's order stands on what was shown to that person: it says nothing about a rule.
+        # A person's decision rests on what was shown to that person: it tells nothing about a rule.
         proposal__author__startswith="agent:",
         **{f"proposal__{name}": value for name, value in wanted.items()},
     )
@@ -194,7 +194,7 @@ class _Past:
     namespaces: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def completed(self, asked: pipeline.Judgement, *, then: Rules, new: Rules, at: datetime) -> Facts | str:
-        """The facts of then with what is missing; or why it cannot be told."""
+        """The facts of then with what is missing; or why it cannot be re-evaluated."""
         known = asked.facts
         if new.kind is not None and (unsafe := safety.why_unsafe(new.kind)):
             return known.model_copy(update={"unsafe": unsafe})
@@ -207,9 +207,9 @@ class _Past:
         held = {item.name for item in known.resources or ()}
         for claim in new.kind.claims:
             if claim.resource not in held:
-                return f"what was free of {claim.resource} was not kept"
+                return f"the free amount of {claim.resource} was not stored"
         if known.history is None and facts.reads_history(new.kind):
-            return "the counts over the agent's past were not kept"
+            return "the counts over the agent's history were not stored"
         added = self._missing(asked, then=then, new=new, at=at)
         if isinstance(added, str):
             return added
@@ -233,7 +233,7 @@ class _Past:
         found = dict[str, object]()
         for path in sorted(wanted - asked.facts.world.keys()):
             if self.lookups == MOST_LOOKUPS:
-                return "the draft reads too many facts that were not kept with the proposal"
+                return "the draft reads too many facts that were not stored with the proposal"
             self.lookups += 1
             versions_of = FactVersion.objects.of(tenant).filter(path=path, written_at__lte=at)
             value = versions_of.order_by("-version").values_list("value", flat=True).first()

@@ -16,7 +16,7 @@ _CHUNK = 200
 
 @dataclass(frozen=True)
 class Equal:
-    """Every verdict came out as it is stored, and as the ledger says."""
+    """Every verdict came out as it is stored, and as the ledger recorded it."""
 
     count: int
 

@@ -1,4 +1,4 @@
-"""Where an intent with several steps stands, from its rows."""
+"""The progress of an intent with several steps, from its rows."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class StepShown:
 
 
 def position_of(intent: Intent) -> Position:
-    """Where the intent stands."""
+    """The progress of the intent."""
     return Position(step=intent.position, direction=Direction(intent.direction))
 
 
@@ -48,9 +48,9 @@ def progress_of(intent: Intent) -> Progress:
 
 
 def get_effect(*, proposals: Collection[UUID]) -> Effect:
-    """What is in the world of these proposals, though they came to no success.
+    """The effects that these proposals have had, although they did not succeed.
 
-    A step that is in doubt may have been done, and one whose undoing is in doubt may still stand: UNKNOWN.
+    A step that is in doubt may have been done, and a compensation in doubt may not have undone it: UNKNOWN.
     """
     finished = StepReceipt.objects.filter(intent__proposal__in=proposals)
     unknown = Attempt.objects.filter(
@@ -71,7 +71,7 @@ def get_effect(*, proposals: Collection[UUID]) -> Effect:
 
 
 def may_stand(*, proposals: Collection[UUID]) -> bool:
-    """Whether an effect of these proposals is, or may be, in the world, though their flow is aborted."""
+    """Whether these proposals have, or may have, taken effect, although their flow is aborted."""
     return get_effect(proposals=proposals) is not Effect.NOT_HAPPENED
 
 

@@ -1,4 +1,4 @@
-"""Calls that may have been made, or have taken effect, though no row says so.
+"""Calls that may have been made, or have taken effect, though no row shows it.
 
 In a restored database what ran in the lost time is missing, at every step of what was live. And a version
 before `sent_at` was noted took a 5xx or a redirect for a refusal, which may have come after the effect.
@@ -32,7 +32,7 @@ def may_have_happened(*, intent: Intent, key: str) -> bool:
 
 
 def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:
-    """Intents that people are asked about as if their last call had been refused, which nobody knows."""
+    """Intents that people are asked about as if their last call had been refused, which is unknown."""
     last = Attempt.objects.filter(intent=OuterRef("intent"), number=OuterRef("intent__attempts"))
     calls = Attempt.objects.filter(_TAKEN_AS_REFUSED, intent=OuterRef("pk"), number__gt=OuterRef("answered"))
     rows = Intent.objects.filter(flow__tenant=tenant, flow__state=FlowState.ESCALATED)

@@ -8,7 +8,7 @@ from runtime.models import Verdict
 
 
 def get_case(*, proposal_id: UUID) -> Case:
-    """Proposal, facts, rules and moment of the verdict on a proposal, whatever is in force now.
+    """Proposal, facts, rules and moment of the verdict on a proposal, whatever is active now.
 
     Raises:
         Verdict.DoesNotExist: when the proposal was never judged.

@@ -21,7 +21,7 @@ WATCHED = (AgentStatus.ACTIVE.value, AgentStatus.PASSIVE.value, AgentStatus.LOCK
 def list_agents(*, after: int, limit: int) -> Sequence[tuple[Agent, UUID | None]]:
     """A page of agents in the order of their keys, with the open flow that asks for a person.
 
-    Those that nobody watches are left out, unless such a flow is still open.
+    Unmonitored agents are left out, unless such a flow is still open.
     """
     asking = Flow.objects.filter(
         agent=OuterRef("pk"), state=FlowState.ESCALATED, reason=Reason.AGENT_SILENT.value
@@ -46,7 +46,7 @@ def is_watched(agent: Agent) -> bool:
 def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Silence | None:
     """The silence that is past its bound at `at`; None where the agent was heard, or is not watched.
 
-    `listening_since` is since when somebody listened without a gap: earlier silence is nobody's.
+    `listening_since` is since when the runtime listened without a gap: earlier silence does not count.
     """
     manifest = schemas.stored_manifest_of(agent)
     if manifest is None or manifest.silent_after_s is None or not is_watched(agent):
@@ -66,7 +66,7 @@ def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Sil
 
 
 def is_over(flow: Flow, agent: Agent) -> bool:
-    """Whether nobody needs to look after this silence any more: the agent spoke, or is not watched now.
+    """Whether this silence no longer needs attention: the agent called, or is no longer monitored.
 
     Told by another stored time, not by a later one: a clock may have been set back.
     """

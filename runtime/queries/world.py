@@ -1,4 +1,4 @@
-"""The world as one agent may see it, and single facts with their versions."""
+"""The facts that one agent may see, and single facts with their versions."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta

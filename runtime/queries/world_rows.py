@@ -1,4 +1,4 @@
-"""The rows of the world against the entries about them, for `verify_ledger`.
+"""The rows of facts, memory and targets against the entries about them, for `verify_ledger`.
 
 Facts, memory, artifacts and packs are compared by their digests; what may change (targets, guards, stops,
 capacities) with the last entry about it.
@@ -49,9 +49,7 @@ class WorldRowCheck(LastEntryRows):
     kinds = frozenset({*_SUBJECTS, Kind.FACT_WRITTEN, Kind.ARTIFACT_REGISTERED})
     kept_by = _SUBJECTS
     not_proved = (
-        NotProved(
-            "runtime_memoryitem", ("expires_at", "current"), "which version of an item agents are given"
-        ),
+        NotProved("runtime_memoryitem", ("expires_at", "current"), "which version of an item agents receive"),
         NotProved(
             "runtime_stop",
             (),

@@ -16,7 +16,7 @@ MAX_TIMERS = 20
 
 
 def begin(*, agent: Agent) -> None:
-    """Start an agent's stream from the world as it is; later handshakes change nothing."""
+    """Start an agent's stream from the current state; later handshakes change nothing."""
     if Inbox.objects.filter(agent=agent).exists():
         return
     Inbox.objects.get_or_create(agent=agent, defaults=_columns(agent_events.current(agent)))
@@ -24,7 +24,7 @@ def begin(*, agent: Agent) -> None:
 
 
 def has_news(*, agent: Agent, after: int) -> bool:
-    """Whether `read` has something to say; writes nothing."""
+    """Whether `read` has something to return; writes nothing."""
     inbox = Inbox.objects.filter(agent=agent).first()
     if inbox is None or inbox.seq > after:
         return True

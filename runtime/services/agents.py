@@ -38,7 +38,7 @@ def set_status(
 ) -> Agent | Problem:
     """Move an agent to `status`. The same status again changes nothing; RETIRED is for good (409).
 
-    With `seen`, the status that the page showed, 409 where it has become another one meanwhile. An agent
+    With `seen`, the status that the page showed, 409 where it has changed since. An agent
     that comes back from SUSPENDED while one of its flows is half done is LOCKED until that has converged.
     """
 
@@ -50,7 +50,7 @@ def set_status(
         if before is status:
             return agent
         if seen is not None and before is not seen:
-            detail = f"The agent has become {before} meanwhile. Look at it again before you change it."
+            detail = f"The agent is now {before}. Review it again before you change it."
             return Problem(status=409, code="STATUS_MOVED", detail=detail)
         if status not in MOVES[before]:
             detail = f"An agent that is {before} cannot become {status}."

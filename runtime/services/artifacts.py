@@ -27,13 +27,13 @@ def register(*, agent: Agent, asked: wire.ArtifactRequest) -> wire.ArtifactAnswe
 
 def _register(agent: Agent, asked: wire.ArtifactRequest) -> wire.ArtifactAnswer | Problem:
     if agent.status != AgentStatus.ACTIVE:
-        detail = f"The agent is {agent.status} and registers nothing until it is ACTIVE."
+        detail = f"The agent is {agent.status} and cannot register artifacts until it is ACTIVE."
         return Problem(status=403, code=f"AGENT_{agent.status}", detail=detail)
     digest = asked.digest.removeprefix("sha256:")
     row = Artifact.objects.filter(agent=agent, digest=digest).first()
     if row is None:
         if Artifact.objects.filter(agent=agent).count() >= MAX_ARTIFACTS:
-            detail = f"An agent registers at most {MAX_ARTIFACTS} artifacts."
+            detail = f"An agent can register at most {MAX_ARTIFACTS} artifacts."
             return Problem(status=409, code="TOO_MANY_ARTIFACTS", detail=detail)
         row = _create(agent, digest, asked)
     return wire.ArtifactAnswer(digest=row.digest, registered_at=row.registered_at)

@@ -25,7 +25,7 @@ def begin() -> UUID:
 
 
 def this_boot() -> UUID | None:
-    """The start that this process stands for; None where it is one of several, or only looks on."""
+    """The start of this process; None where it is one of several, or only reads."""
     return _this_boot
 
 

@@ -37,7 +37,7 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
             return agent
         manifest = schemas.manifest_of(agent)
         if manifest is None:
-            detail = "The agent has no active manifest, so it has no bucket. Activate a manifest first."
+            detail = "The agent has no active manifest, so it has no budget. Activate a manifest first."
             return Problem(status=409, code="NO_MANIFEST", detail=detail)
         at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
         tokens = manifest.escalations_per_hour

@@ -109,12 +109,14 @@ def close(*, tenant: str) -> None:
             (before,) = cursor.fetchone()
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{WAIT_S}s"])
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCKS, tenant])
-            # The stop goes on to wait for rows, as long as any other transaction and no longer.
+            # The stop continues to wait for rows, as long as any other transaction and no longer.
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) != _LOCK_TIMED_OUT:
             raise
-        _log.warning("a call was about to begin for more than %s s; the stop does not wait for it", WAIT_S)
+        _log.warning(
+            "a call has been about to start for more than %s s; the stop does not wait for it", WAIT_S
+        )
 
 
 def _share(tenant: str) -> None:

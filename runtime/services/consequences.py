@@ -71,7 +71,7 @@ def accept(*, journal: Journal, judged: Judged) -> Follow:
 def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
     """Spend the attempt that it costs; the last one, and an empty escalation bucket, abort the flow (9.3).
 
-    Waiting for the rate limit costs none, and the agent is told for how long.
+    Waiting for the rate limit costs none, and the agent learns for how long.
     """
     flow = journal.flow
     flow.attempts_used = flow.attempts_allowed - judged.verdict.attempts_left
@@ -188,7 +188,7 @@ def _abort(journal: Journal, reason: Reason) -> None:
 
 
 def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
-    """Take one token. The agent's row is locked since before the verdict, so nobody else took it since."""
+    """Take one token. The agent's row is locked since before the verdict, so no one else has taken it."""
     held = fact_queries.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
     agent.escalation_millitokens = held - budgets.MILLI
     # Never earlier than it was: a clock set back would fill the same minutes twice.

@@ -18,7 +18,7 @@ from runtime.services.journal import Journal
 
 
 def compile_context(*, agent: Agent, dfid: UUID) -> wire.ContextAnswer | Problem:
-    """Freeze what the agent may see of the world now; its first context makes a flow ACTIVE.
+    """Freeze the facts that the agent may see now; its first context makes a flow ACTIVE.
 
     404 for a flow that is not the agent's, 409 FLOW_NOT_OPEN once the flow has ended.
     """
@@ -31,7 +31,7 @@ def compile_context(*, agent: Agent, dfid: UUID) -> wire.ContextAnswer | Problem
             return Problem(
                 status=409,
                 code="FLOW_NOT_OPEN",
-                detail=f"The flow is {flow.state} and gives no more context. Open a new flow.",
+                detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
                 dfid=str(dfid),
             )
         return _freeze(flow, agent)

@@ -55,11 +55,11 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
         agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
         if agent is None:
             return Problem(
-                status=404, code="NOT_FOUND", detail=f"No agent is called {agent_id}. Load its pack first."
+                status=404, code="NOT_FOUND", detail=f"No agent has the id {agent_id}. Load its pack first."
             )
         if agent.status == AgentStatus.RETIRED:
             return Problem(
-                status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and gets no new key."
+                status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and cannot get a new key."
             )
         key, issued = _new_key(AGENT, tenant)
         key.agent = agent
@@ -171,7 +171,9 @@ def _no_key() -> Problem:
     return Problem(
         status=503,
         code=RECOVERY,
-        detail="The database was restored from a backup: no key is issued before an admin says how to go on.",
+        detail=(
+            "The database was restored from a backup: no key can be issued until an admin starts a new epoch."
+        ),
         retriable=True,
     )
 

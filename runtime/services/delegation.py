@@ -65,17 +65,15 @@ def _problem(refusal: Refusal, parent: Flow) -> Problem:
             return Problem(status=409, code="FLOW_NOT_OPEN", detail=detail, dfid=dfid)
         case Refusal.DELEGATOR_HELD:
             status = parent.agent.status
-            detail = (
-                f"The agent of the parent flow is {status} and delegates nothing. Wait until it is ACTIVE."
-            )
+            detail = f"The agent of the parent flow is {status} and cannot delegate. Wait until it is ACTIVE."
             return Problem(status=409, code=f"AGENT_{status}", detail=detail, dfid=dfid)
         case Refusal.TOO_DEEP:
-            detail = f"A family of flows has at most {hierarchy.MAX_DEPTH} levels below its root."
+            detail = f"A family of flows can have at most {hierarchy.MAX_DEPTH} levels below its root."
             return Problem(status=409, code="TOO_DEEP", detail=detail, dfid=dfid)
         case Refusal.TOO_MANY_CHILDREN:
             detail = (
-                f"A flow has at most {hierarchy.MAX_OPEN_CHILDREN} open children and a family"
-                f" {hierarchy.MAX_OPEN_FAMILY}. Wait until some have ended."
+                f"A flow can have at most {hierarchy.MAX_OPEN_CHILDREN} open children and a family "
+                f"{hierarchy.MAX_OPEN_FAMILY}. Wait until some have ended."
             )
             return Problem(status=409, code="TOO_MANY_CHILDREN", detail=detail, dfid=dfid)
         case _:
@@ -88,5 +86,7 @@ def _not_delegated() -> Problem:
         status=404,
         code="FLOW_NOT_FOUND",
         detail="No flow that may delegate to this agent has this DFID.",
-        violations=(Violation(pointer="/parent_dfid", message="names no such flow"),),
+        violations=(
+            Violation(pointer="/parent_dfid", message=("is not a flow that may delegate to this agent")),
+        ),
     )

@@ -36,7 +36,7 @@ class Checked(Generic[Document]):
         return Problem(
             status=422,
             code=code,
-            detail="The draft was not saved. Correct what is listed and save it again.",
+            detail="The draft was not saved. Correct the problems listed and save it again.",
             violations=tuple(
                 Violation(pointer=remark.field, message=remark.message)
                 for remark in self.remarks

@@ -1,4 +1,4 @@
-"""A restored backup: found by the mark, held still until an admin says how to go on, then a new epoch.
+"""A restored backup: found by the mark, paused until an admin starts a new epoch.
 
 What was accepted in the backup may have run in the time that is lost, so nothing of it runs by itself again.
 Proposals, keys and decisions wait; what is live is in doubt, as after a worker that died in its call.
@@ -33,7 +33,7 @@ EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
     status=503,
     code=queries.RECOVERY,
-    detail="The database was restored from a backup. Nothing is taken until an admin has said how to go on.",
+    detail="The database was restored from a backup. New work is refused until an admin starts a new epoch.",
     retriable=True,
 )
 
@@ -78,7 +78,7 @@ def _begin_recovery(mark: Mark) -> None:
 
 
 def list_undecided(*, limit: int) -> list[UUID]:
-    """Live intents that nobody has called in doubt since the restore: each of them may have run.
+    """Live intents not yet marked as in doubt since the restore: each of them may have run.
 
     A doubt from before does not count: whoever was asked about it may have answered in the lost time.
     """
@@ -101,12 +101,12 @@ def put_in_doubt(intent_id: UUID) -> bool:
 
 
 def refuse_while_recovering() -> Problem | None:
-    """What is not taken while nobody has said how to go on after a restore."""
+    """What is refused after a restore until an admin starts a new epoch."""
     return WAITING if queries.is_recovering() or marks.is_older() else None
 
 
 def refuse_proposal(flow: Flow) -> Problem | None:
-    """A proposal waits in recovery, and a flow of an earlier epoch takes none any more."""
+    """A proposal waits in recovery, and a flow of an earlier epoch no longer takes any."""
     epoch = queries.in_force()
     if epoch.restored_at is not None or marks.is_older():
         return WAITING
@@ -114,7 +114,7 @@ def refuse_proposal(flow: Flow) -> Problem | None:
         return Problem(
             status=409,
             code=EPOCH_ENDED,
-            detail="A backup was restored since this flow began. Ask what became of it and open a new flow.",
+            detail="A backup was restored since this flow began. Find out its outcome and open a new flow.",
             dfid=str(flow.dfid),
         )
     return None
@@ -123,7 +123,7 @@ def refuse_proposal(flow: Flow) -> Problem | None:
 def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
     """An admin's act: the restore is understood, a new epoch begins, and every session ends.
 
-    The statement says what is missing, and is signed and kept as a payload of its entry.
+    The statement lists what is missing, and is signed and kept as a payload of its entry.
     """
 
     def work() -> Epoch | Problem:
@@ -134,7 +134,7 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
             return Problem(
                 status=409,
                 code="RECOVERY_UNDER_WAY",
-                detail="Live intents are still being put in doubt. Try again in some seconds.",
+                detail="Live intents are still being marked as in doubt. Try again in a few seconds.",
                 retriable=True,
             )
         at = clock.now()

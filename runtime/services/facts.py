@@ -79,7 +79,7 @@ def _write(
         return Problem(
             status=412,
             code="VERSION_MISMATCH",
-            detail=f"The fact is at version {before} now. Read it again and repeat with its etag.",
+            detail=f"The fact is now at version {before}. Read it again and retry with its ETag.",
         )
     at = clock.now()
     written = _store(tenant, path, body, writer, current=current, at=at)

@@ -1,4 +1,4 @@
-"""What a flow that is to end has on its way out: an intent that nobody has claimed, and open escalations."""
+"""What is cancelled when a flow ends: its unclaimed intent, and open escalations."""
 
 from datetime import datetime
 from typing import assert_never
@@ -10,14 +10,14 @@ from runtime.contracts.states import LIVE_INTENTS, AttemptState, FlowState, Inte
 from runtime.models import Flow, Intent
 from runtime.services import races
 
-# In any other state something has happened in the world, or is happening.
+# In any other state a call has taken effect, or is in progress.
 _AT_REST = (FlowState.CREATED, FlowState.ACTIVE, FlowState.ACCEPTED, FlowState.ESCALATED)
 
 
 def take_back(*, flow: Flow, reason: Reason, at: datetime) -> list[events.Event] | None:
     """Cancel what has not left the house yet and withdraw the flow's escalations; the entries of both.
 
-    None, and nothing is changed, where an intent is under way: its effect may be in the world already, so
+    None, and nothing is changed, where an intent is under way: it may have taken effect already, so
     only its outcome, or a person, can end the flow. The caller holds the flow's lock.
     """
     intents = list(Intent.objects.select_for_update().filter(flow=flow, state__in=LIVE_INTENTS))

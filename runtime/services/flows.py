@@ -67,7 +67,7 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> wire.FlowState | Problem
             return Problem(
                 status=409,
                 code="ALREADY_CLAIMED",
-                detail="The intent is already being carried out. Read the feedback for its outcome.",
+                detail="The intent is already being executed. Read the feedback for its outcome.",
                 dfid=str(dfid),
             )
         journal.add(*taken_back)
@@ -180,7 +180,7 @@ def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:
         return Problem(
             status=409,
             code="FLOW_NOT_OPEN",
-            detail=f"The flow is {flow.state}; nothing can follow. Open a new flow.",
+            detail=f"The flow is {flow.state}: it has ended. Open a new flow.",
             dfid=str(flow.dfid),
         )
     return None

@@ -1,4 +1,4 @@
-"""Four eyes: what one admin wrote, another one puts in force; alone in an installation, it is recorded."""
+"""Dual control: what one admin wrote, another one activates; a sole admin may, which is recorded."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,13 +13,13 @@ from runtime.queries.recorded import Mismatch
 
 @dataclass(frozen=True)
 class Agreed:
-    """It may be put in force. `solo`: by its own author, since no other admin is there to do it."""
+    """It may be activated. `solo`: by its own author, since no other admin is there to do it."""
 
     solo: bool
 
 
 def ask(*, author: str, actor: str, what: str) -> Agreed | Problem:
-    """Whether `actor` may put in force what `author` wrote (both as in the ledger, `user:7`); 403 if not.
+    """Whether `actor` may activate what `author` wrote (both as in the ledger, `user:7`); 403 if not.
 
     The same answer is for the page and for the write. `what` names the thing in a sentence.
     """
@@ -33,30 +33,33 @@ def ask(*, author: str, actor: str, what: str) -> Agreed | Problem:
 
 
 def refuse_tampered(mismatch: Mismatch | None) -> Problem | None:
-    """409 for what is not what its author saved: nobody could tell by the page what comes into force."""
+    """409 for what differs from what its author saved: the page would not show what is activated."""
     if mismatch is None:
         return None
     detail = (
-        f"{mismatch.row} of {mismatch.row_id} is not what the ledger recorded, so it cannot be activated. "
-        "Run manage.py verify_ledger, and draft a new version."
+        f"{mismatch.row} of {mismatch.row_id} does not match the ledger, so it cannot be activated. Run "
+        "manage.py verify_ledger, and draft a new version."
     )
     return Problem(status=409, code=Reason.TAMPERED, detail=detail)
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Whether somebody is the only admin; where all others have gone, from when on."""
+    """Whether a person is the only admin; where all others have gone, from when on."""
 
     is_now: bool
     from_at: datetime | None = None
 
     @property
     def words(self) -> str:
-        """A sentence that says from when, to append to another."""
+        """A sentence that states from when, to append to another."""
         if self.from_at is None:
             return ""
         from_when = f"{self.from_at:%Y-%m-%d %H:%M} UTC"
-        return f" The last one left within {separation.DAYS} days: you may from {from_when} on."
+        return (
+            f" The last other admin left less than {separation.DAYS} days ago: you may do it "
+            f"from {from_when} on."
+        )
 
 
 def others(*, actor: str, at: datetime) -> Alone:

@@ -1,7 +1,7 @@
 """Groups that own agents: an admin makes one and puts people into it. Roles are given from a shell alone.
 
 Whoever is in a group that owns an agent does not decide on what it asks for, so that to leave is to gain a
-right: nobody is taken out of a group while it owns one. Another owner is what two admins agree to.
+right: no one is removed from a group while it owns one. Another owner is what two admins agree to.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
         # An owner is found by its name alone: two that are read as one would be bound as one.
         is_person = User.objects.filter(username__iexact=name).exists()
         if is_person or name.lower() in _ROLES or Group.objects.filter(name__iexact=name).exists():
-            said = f"A user, a role or a group is called {name} already. Choose another name."
+            said = f"A user, role or group already has the name {name}. Choose another name."
             return Problem(status=409, code="NAME_TAKEN", detail=said)
         group = Group.objects.create(name=name)
         added = events.GroupAdded(name=name)
@@ -51,7 +51,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
 
 
 def join(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Problem:
-    """Put somebody who may sign in into a group; nothing happens where they are in it already."""
+    """Add a user who may sign in to a group; nothing happens where they are in it already."""
 
     def work(group: Group, user: User) -> Problem | None:
         user.groups.add(group)
@@ -61,14 +61,14 @@ def join(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Pro
 
 
 def leave(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Problem:
-    """Take somebody out of a group; 409 while it owns an agent, or is about to. It binds them for days."""
+    """Remove a user from a group; 409 while it owns an agent, or is about to. It binds them for days."""
 
     def work(group: Group, user: User) -> Problem | None:
         owned = ownership.list_owned(tenant=tenant, owner=group.name)
         if owned:
             said = (
-                f"{group.name} owns {', '.join(owned)}: members cannot be removed while it does. "
-                "Ask for another owner first, which another admin agrees to."
+                f"{group.name} owns {', '.join(owned)}: members cannot be removed while it does. Request "
+                "another owner first; another admin must agree to it."
             )
             return Problem(status=409, code="GROUP_OWNS_AGENTS", detail=said)
         user.groups.remove(group)
@@ -84,12 +84,12 @@ def _change(
         user = User.objects.select_for_update().filter(pk=user_pk).first()
         group = Group.objects.filter(pk=group_pk).first()
         if user is None or group is None:
-            return Problem(status=404, code="NOT_FOUND", detail="There is no such user, or no such group.")
+            return Problem(status=404, code="NOT_FOUND", detail="There is no such user or group.")
         if group.name in _ROLES:
-            said = "Roles are given from a shell: manage.py add_user."
+            said = "Roles are assigned from a shell: manage.py add_user."
             return Problem(status=403, code="ROLE_BY_SHELL", detail=said)
         if not user.is_active:
-            return _unfit("user", f"{user.get_username()} may not sign in any more.")
+            return _unfit("user", f"{user.get_username()} can no longer sign in.")
         at = memberships.time_of_next(tenant=tenant, user=user)
         # What was changed past this console before is not what this admin does.
         _append(tenant, user, "system", at, memberships.note(user=user, at=at))

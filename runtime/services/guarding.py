@@ -1,4 +1,4 @@
-"""One guard's look at one proposal, after the verdict and off the request (DIR paper, 6.3).
+"""One guard run on one proposal, after the verdict and off the request (DIR paper, 6.3).
 
 A run is taken by moving its `next_at` past the longest call, answered outside every transaction, and recorded
 once. It never touches the verdict; a guard that fails or talks nonsense has simply not looked.
@@ -30,14 +30,14 @@ from runtime.services.journal import Journal
 MAX_TRIES = 3
 _PAUSE_S = 5
 _LEASE_MARGIN_S = 15
-_NO_REPORT = "whoever asked it did not report"
-_TAMPERED = "its row, or that of its target, is not what was recorded"
-_SWITCHED_OFF = "it was switched off before it looked"
+_NO_REPORT = "the worker that called it did not report"
+_TAMPERED = "its row, or that of its target, does not match the ledger"
+_SWITCHED_OFF = "it was switched off before it ran"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """A run that is ours for a while, and all that the guard is told."""
+    """A run that this worker holds, and all that the guard receives."""
 
     run_id: int
     guard: Guard
@@ -48,9 +48,9 @@ class Taken:
 
 
 def run(run_id: int) -> GuardRunState | None:
-    """Let the guard look, and record what it says. Safe at any time, from any number of workers.
+    """Run the guard, and record its answer. Safe at any time, from any number of workers.
 
-    None where the run is not due, or was ended by somebody else; PENDING where it is to be tried again.
+    None where the run is not due, or was ended by another worker; PENDING where it is to be tried again.
 
     Raises:
         races.BusyError: when the rows were too contended; the run becomes due again by itself.
@@ -188,7 +188,7 @@ def _put_off(taken: Taken, answer: Unanswered) -> GuardRunState | None:
 
 
 def _fail(row: GuardRun, *, at: datetime, why: str, mismatch: Mismatch | None = None) -> GuardRunState | None:
-    """End a run that got no answer, with an entry: the flow's story says that nobody looked."""
+    """End a run that got no answer, with an entry: the flow's history shows that it was not checked."""
     flow = locks.lock_one(dfid=row.proposal.flow_id)
     if flow is None or not _end(
         row.pk, state=GuardRunState.FAILED, at=at, digest=row.guard.digest, detail=why[:300]

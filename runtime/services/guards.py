@@ -17,7 +17,7 @@ from runtime.services import races
 def configure(*, tenant: str, given: GuardContract, at: datetime) -> list[events.Event]:
     """Store a guard of a pack, inside the caller's transaction; the entry, or none where it is recorded so.
 
-    A person's switch stays as it is: a repeated load must not turn on what somebody turned off.
+    A person's switch stays as it is: a repeated load must not turn on what a person turned off.
     """
     body, digest = given.to_bytes(), given.digest
     row = Guard.objects.of(tenant).select_for_update().filter(guard_id=given.id).first()
@@ -37,7 +37,7 @@ def configure(*, tenant: str, given: GuardContract, at: datetime) -> list[events
 
 
 def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str) -> Guard | Problem:
-    """Turn a guard on or off; as it stands already changes nothing. 404 for none of this id."""
+    """Turn a guard on or off; the same state again changes nothing. 404 for an unknown id."""
 
     def work() -> Guard | Problem:
         row = Guard.objects.of(tenant).select_for_update().filter(guard_id=guard_id).first()
@@ -56,7 +56,7 @@ def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str
 
 
 def ask(*, proposal: Proposal, at: datetime) -> None:
-    """Ask every guard that looks at the proposal's kind, inside the transaction of its verdict.
+    """Queue every guard that reviews the proposal's kind, inside the transaction of its verdict.
 
     Without an explanation there is nothing to compare; where no guard is on, this is one read.
     """
@@ -78,7 +78,7 @@ def ask(*, proposal: Proposal, at: datetime) -> None:
 
 
 def _kinds(guard: Guard) -> tuple[str, ...]:
-    """The kinds that it looks at; all where its row was rewritten, since its run says so and asks nobody."""
+    """The kinds that it reviews; all where its row was rewritten, since its run reports only that."""
     try:
         return GuardContract.from_bytes(bytes(guard.body)).policy_kinds
     except (ValidationError, TypeError):

@@ -27,7 +27,7 @@ class Agreed:
 
 
 def shake(*, key: Key, agent: Agent, request: wire.HandshakeRequest) -> wire.HandshakeAnswer | Problem:
-    """Open a session for the key's agent (just read with it), or say what stands against it.
+    """Open a session for the key's agent (just read with it), or return why not.
 
     Refusals: 403 UNAUTHORIZED (another agent's id, no active manifest, a kind not granted), 403
     AGENT_RETIRED, 404 CAPABILITY_NOT_FOUND, 406 VERSION_UNSUPPORTED with what is supported.
@@ -43,7 +43,7 @@ def shake(*, key: Key, agent: Agent, request: wire.HandshakeRequest) -> wire.Han
 def _negotiate(agent: Agent, request: wire.HandshakeRequest) -> Agreed | Problem:
     if request.agent_id != agent.agent_id:
         return _refused(
-            "The agent_id is not the one that this key was issued to. Send the key's own agent_id."
+            "The agent_id is not the one that this key was issued for. Send the agent_id of the key."
         )
     if agent.status == AgentStatus.RETIRED:
         return Problem(
@@ -88,11 +88,15 @@ def _kinds(
             return Problem(
                 status=404,
                 code="CAPABILITY_NOT_FOUND",
-                detail=f"No active policy kind is called {_shown(unknown[0])}. Leave it out.",
+                detail=(
+                    f"No active policy kind has the name {_shown(unknown[0])}. Remove it from the request."
+                ),
             )
         foreign = sorted(wanted - granted)
         if foreign:
-            return _refused(f"The active manifest does not grant {_shown(foreign[0])}. Leave it out.")
+            return _refused(
+                f"The active manifest does not grant {_shown(foreign[0])}. Remove it from the request."
+            )
     return tuple(active)
 
 

@@ -73,7 +73,9 @@ def _submit(call: Submission) -> Answered | Problem:
         return Problem(
             status=409,
             code="FLOW_NOT_OPEN",
-            detail=f"The flow is {flow.state} and takes no proposal. Read its feedback or open a new flow.",
+            detail=(
+                f"The flow is {flow.state} and accepts no proposals. Read its feedback or open a new flow."
+            ),
             dfid=str(flow.dfid),
         )
     agent = locks.lock_agent(pk=flow.agent_id)

@@ -71,8 +71,8 @@ class Journal:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
         if self.flow.state in ENDED and not self.had_ended:
             if not self.actor.startswith("user:") and doubts.needs_person(flow=self.flow):
-                raise ValueError("a flow with a call in doubt ends by a person's word only")
-            # Whatever the way out, a flow that ends holds nothing any more, and stops what works for it.
+                raise ValueError("a flow with a call in doubt can only be ended by a person")
+            # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))
         Feedback.objects.bulk_create(self.feedback)
@@ -111,8 +111,8 @@ class Journal:
     def _stop_children(self, parent: Flow) -> None:
         """Abort the open descendants, which `locks.lock_flow` has locked with their ancestor.
 
-        One whose intent is under way is left to its outcome, or to its people: aborting it would say that
-        nothing happened. What stands below it is stopped.
+        One whose intent is under way is left to its outcome, or to its people: aborting it would claim that
+        nothing happened. What is below it is stopped.
         """
         if not parent.children_opened:
             return

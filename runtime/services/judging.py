@@ -21,7 +21,7 @@ from runtime.queries.recorded import Mismatch
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What somebody proposes, before it is judged. `window_s` counts from the moment it was received."""
+    """A proposal, before it is judged. `window_s` counts from the moment it was received."""
 
     author: str
     by_person: bool
@@ -165,8 +165,8 @@ class Reconsidered:
 def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) -> Reconsidered:
     """What the gate would find today in a proposal that waits for a person.
 
-    Its window starts anew and the live facts count as seen; what the agent has left of attempts, tokens and
-    rate says nothing about the proposal, so it is left out. A PASSIVE agent counts as ACTIVE: what was
+    Its window restarts and the live facts count as seen; what the agent has left of attempts, tokens and
+    rate is not about the proposal, so it is left out. A PASSIVE agent counts as ACTIVE: what was
     granted before its bucket ran dry stays open.
     """
     stored = JudgedProposal.from_bytes(bytes(proposal.body))
@@ -183,7 +183,7 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
             "flow": known.flow.model_copy(update={"attempts_used": 0}),
             "history": None if known.history is None else {**known.history, "proposals_1m": 0},
             "compute": _unspent(known.compute),
-            # What others hold just now comes and goes; only what is used up says something.
+            # What others hold just now comes and goes; only what is used up counts.
             "resources": _unreserved(known.resources),
         }
     )

@@ -1,4 +1,4 @@
-"""Policy kinds: the one place that registers versions, puts them in force and discards drafts (02).
+"""Policy kinds: the one place that registers versions, activates them and discards drafts (02).
 
 A version is immutable under its number. A draft rules nothing until another admin than its author activates
 it; the version before is superseded, and may be activated again. What was judged stays judged under the
@@ -72,7 +72,7 @@ def put_in_force(
 
 
 def check(*, tenant: str, text: str, kind: str = "") -> Checked[KindContract]:
-    """Read a draft's text (YAML as in a pack, or JSON) and say what speaks against it. Writes nothing.
+    """Read a draft's text (YAML as in a pack, or JSON) and report its problems. Writes nothing.
 
     With `kind`, the text must be a version of that kind.
     """
@@ -84,7 +84,7 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
 
     The very same version again is the row that is there: a form sent twice drafts once.
     """
-    # Reading and linting may take seconds, in which nobody else could write.
+    # Reading and linting may take seconds, in which no one else could write.
     read = _read(text)
 
     def work() -> PolicyKind | Problem:
@@ -140,11 +140,11 @@ def _among_rows(read: _Read, *, tenant: str, kind: str) -> Checked[KindContract]
 
 
 def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
-    """Whether `actor` may put a version in force now: one answer for the button and for the write."""
+    """Whether `actor` may activate a version now: one answer for the button and for the write."""
     name = f"{row.kind} {row.version}"
     match queries.state_of(row):
         case KindState.ACTIVE:
-            return _conflict("KIND_ACTIVE", f"{name} is in force already.")
+            return _conflict("KIND_ACTIVE", f"{name} is already active.")
         case KindState.DISCARDED:
             return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
         case KindState.DRAFT | KindState.SUPERSEDED:
@@ -158,16 +158,16 @@ def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
 def activate(
     *, tenant: str, kind: str, version: str, seen_active: str, reason: str, actor: str
 ) -> PolicyKind | Problem:
-    """Put a version in force in place of `seen_active`, which its activator saw in force ("" for none).
+    """Activate a version in place of `seen_active`, which its activator saw as active ("" for none).
 
-    409 where another one came into force meanwhile: what this one changes is no longer what was shown.
+    409 where another one was activated since: what this one changes is no longer what was shown.
     """
 
     def work(row: PolicyKind) -> PolicyKind | Problem:
         before = queries.get_active(tenant=tenant, kind=kind)
         in_force = "" if before is None else before.version
         if in_force != seen_active and not row.active:
-            said = f"{in_force or 'No version'} is in force now. Look again at what {version} changes."
+            said = f"{in_force or 'No version'} is active now. Review again what {version} changes."
             return _conflict("KIND_MOVED", said)
         agreed = may_activate(row=row, actor=actor)
         if isinstance(agreed, Problem):
@@ -212,7 +212,7 @@ def _on_version(
         return Problem(status=422, code="REASON_MISSING", detail=said)
 
     def locked() -> PolicyKind | Problem:
-        # All versions of the kind: who activates another one waits here, and then sees this one in force.
+        # All versions of the kind: who activates another one waits here, and then sees this one active.
         rows = {row.version: row for row in queries.lock_versions(tenant=tenant, kind=kind)}
         if version not in rows:
             return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")

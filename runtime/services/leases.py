@@ -1,4 +1,4 @@
-"""Leases on resources that have ended: a flow that waits too long before its claim holds nobody else up."""
+"""Leases on resources that have ended: a flow that waits too long before its claim blocks no one else."""
 
 from uuid import UUID
 

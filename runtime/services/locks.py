@@ -10,7 +10,7 @@ def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     """The flow, locked for this transaction; None where there is none (or it is another tenant's).
 
     Its open descendants are locked after it, level by level: they end with it, and locking them later would
-    be against the order. Nobody locks upward, so flows of one family cannot wait for each other in a ring.
+    be against the order. Nothing locks upward, so flows of one family cannot deadlock.
     """
     flow = lock_one(dfid=dfid, tenant=tenant)
     parents = [flow.pk] if flow is not None and flow.children_opened else []
@@ -30,7 +30,7 @@ def lock_agent(*, pk: int) -> Agent:
     """The agent, locked: its status, bucket and history cannot be passed by two flows at once.
 
     Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
-    lock: an agent whose manifest was replaced meanwhile would seem to have none.
+    lock: an agent whose manifest was replaced since would seem to have none.
     """
     return Agent.objects.select_for_update().get(pk=pk)
 
@@ -38,8 +38,8 @@ def lock_agent(*, pk: int) -> Agent:
 def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Intent] | None:
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
-    The agent is locked between them where the intent has several steps: a half-changed world locks it out.
-    A claim asks for it `with_agent`: nobody takes a right away between its look and its commit.
+    The agent is locked between them where the intent has several steps: a partially executed flow locks it.
+    A claim asks for it `with_agent`: no right is withdrawn between its check and its commit.
     """
     known = (
         Intent.objects.filter(intent_id=intent_id).values_list("flow_id", "flow__agent_id", "steps").first()

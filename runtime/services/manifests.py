@@ -1,4 +1,4 @@
-"""Manifests: the one place that registers versions and puts them in force (04, Agents).
+"""Manifests: the one place that registers versions and activates them (04, Agents).
 
 A version is immutable. A draft grants nothing until another admin than its author activates it; nothing but
 the agent's active manifest changes then: sessions, budgets and status stay as they are.
@@ -56,7 +56,7 @@ def put_in_force(
 
 
 def check(*, agent: Agent, text: str) -> Checked[ManifestContract]:
-    """Read a draft's text (JSON, or YAML as in a pack) and say what speaks against it. Writes nothing."""
+    """Read a draft's text (JSON, or YAML as in a pack) and report its problems. Writes nothing."""
     return _among_rows(_read(text), agent=agent)
 
 
@@ -95,7 +95,7 @@ def _among_rows(read: _Read, *, agent: Agent) -> Checked[ManifestContract]:
 
 def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Problem:
     """Register the next version of an agent's manifest; 422 with a violation for each field that is wrong."""
-    # Reading a long text takes a while, in which nobody else could write.
+    # Reading a long text takes a while, in which no one else could write.
     read = _read(text)
 
     def work() -> Manifest | Problem:
@@ -103,7 +103,7 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
         if isinstance(agent, Problem):
             return agent
         if agent.status == AgentStatus.RETIRED:
-            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and gets no new manifest.")
+            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and cannot get a new manifest.")
         checked = _among_rows(read, agent=agent)
         if checked.contract is None or not checked.is_sound:
             return checked.refusal(code="MANIFEST_UNSOUND")
@@ -116,12 +116,12 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
 
 
 def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed | Problem:
-    """Whether `actor` may put a version in force now: one answer for the button and for the write."""
+    """Whether `actor` may activate a version now: one answer for the button and for the write."""
     match queries.state_of(row, active_id=agent.active_manifest_id):
         case ManifestState.ACTIVE:
-            return _conflict("MANIFEST_ACTIVE", f"{row.version} is in force already.")
+            return _conflict("MANIFEST_ACTIVE", f"{row.version} is already active.")
         case ManifestState.SUPERSEDED:
-            said = f"{row.version} was in force before. Draft a new version with what it said."
+            said = f"{row.version} was active before. Draft a new version with the same content."
             return _conflict("MANIFEST_SUPERSEDED", said)
         case ManifestState.DISCARDED:
             return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
@@ -136,9 +136,9 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed
 def activate(
     *, tenant: str, agent_id: str, version: str, seen_active: str, reason: str, actor: str
 ) -> Manifest | Problem:
-    """Put a draft in force in place of `seen_active`, the version that was shown as in force ("" for none).
+    """Activate a draft in place of `seen_active`, the version that was shown as active ("" for none).
 
-    409 where another one came into force meanwhile: what the draft changes is no longer what was shown.
+    409 where another one was activated since: what the draft changes is no longer what was shown.
     """
     if (missing := _reason_missing(reason)) is not None:
         return missing
@@ -148,7 +148,7 @@ def activate(
         agreed = may_activate(agent=agent, row=row, actor=actor)
         if in_force != seen_active and row.pk != agent.active_manifest_id:
             now = in_force or "No version"
-            said = f"{now} is in force now. Look at what this draft changes of it and decide again."
+            said = f"{now} is active now. Review what this draft changes and decide again."
             return _conflict("MANIFEST_MOVED", said)
         if isinstance(agreed, Problem):
             return agreed
@@ -201,10 +201,10 @@ def _on_version(
 def _unfit(agent: Agent, row: Manifest) -> Problem | None:
     """What has come between a draft and its activation since it was saved."""
     if agent.status == AgentStatus.RETIRED:
-        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and gets no new manifest.")
+        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and cannot get a new manifest.")
     active = agent.active_manifest
     if active is not None and not versions.is_later(row.version, active.version):
-        said = f"{active.version} is in force, which is later. Draft a new version with what this one says."
+        said = f"{active.version} is active and is later. Draft a new version with the content of this one."
         return _conflict("MANIFEST_OVERTAKEN", said)
     contract = queries.contract_of(row)
     against = queries.registry_for(agent=agent, draft=contract, besides=row.version)

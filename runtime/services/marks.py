@@ -1,6 +1,6 @@
-"""The mark: a small file beside the data folder that says how far the ledger had come.
+"""The mark: a small file beside the data folder that records how far the ledger had come.
 
-A database that does not hold the entry which the mark names is older than the mark: somebody has restored a
+A database that does not hold the entry which the mark names is older than the mark: someone has restored a
 backup, and what ran since then is forgotten here. The file is written after commits, at most once a second.
 """
 
@@ -27,7 +27,7 @@ LAST_EPOCH: Final = 2**31 - 2  # the next one still has room in its column
 _log = logging.getLogger(__name__)
 _last_read: "Mark | None" = None
 _looked_at_s = float("-inf")
-_unwritable: set[str] = set()  # said once for each place
+_unwritable: set[str] = set()  # logged once for each place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def is_held(mark: Mark) -> bool:
 
 
 def is_answered(mark: Mark) -> bool:
-    """Whether an admin began the epoch in force in the knowledge of this mark.
+    """Whether an admin began the current epoch knowing this mark.
 
     Then it stays where a newer one cannot be written, and for a moment after the epoch has begun.
     """
@@ -102,7 +102,7 @@ def is_answered(mark: Mark) -> bool:
 
 
 def is_older() -> bool:
-    """Whether the database under this process is older than the mark, before any sweeper has said so.
+    """Whether the database under this process is older than the mark, before any sweeper has reported it.
 
     A server that is alone has compared at its start. Others may have been connected to another one since.
     """
@@ -119,13 +119,13 @@ def set_aside() -> None:
     place = Path(settings.DIR_MARK)
     try:
         place.replace(place.with_name(f"{place.name}.before"))
-        _log.warning("the mark %s was of another database; it is kept as %s.before", place, place.name)
+        _log.warning("the mark %s belonged to another database; it is kept as %s.before", place, place.name)
     except OSError as error:
-        _log.warning("the mark %s is of another database and cannot be moved: %s", place, error.strerror)
+        _log.warning("the mark %s belongs to another database and cannot be moved: %s", place, error.strerror)
 
 
 def write(mark: Mark) -> None:
-    """Replace the mark, whole or not at all. Where that fails, it is said once, and the work goes on."""
+    """Replace the mark, whole or not at all. A failure is logged once, and the work continues."""
     place = Path(settings.DIR_MARK)
     # Of its own: processes in containers share numbers, and threads of one process have the same.
     draft = place.with_name(f"{place.name}.{uuid4().hex}")

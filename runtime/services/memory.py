@@ -47,7 +47,7 @@ def write(
 
 
 def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
-    """Let an item out of quarantine: it becomes what is in force, unless a later version already is."""
+    """Release an item from quarantine: it becomes active, unless a later version already is."""
 
     def work() -> MemoryItem | Problem:
         row = _quarantined(tenant, pk)
@@ -57,7 +57,7 @@ def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
             scope=row.scope, key=row.key, current=True, version__gt=row.version
         )
         if newer.exists():
-            detail = "A later version is in force already. Discard this one."
+            detail = "A later version is already active. Discard this one."
             return Problem(status=409, code="VERSION_MISMATCH", detail=detail)
         _supersede(row)
         row.quarantined, row.current, row.released_by = False, True, actor
@@ -135,13 +135,13 @@ def _write(call: Write) -> wire.MemoryAnswer | Problem:
 
 def _refusal(agent: Agent, call: Write) -> Problem | None:
     if agent.status != AgentStatus.ACTIVE:
-        detail = f"The agent is {agent.status}: what it remembers reaches others only while it is ACTIVE."
+        detail = f"The agent is {agent.status}: only ACTIVE agents can write memory."
         return Problem(status=403, code=f"AGENT_{agent.status}", detail=detail)
     if call.scope not in memory.writable(agent):
-        detail = "The active manifest does not let this agent write this scope. Write one that it grants."
+        detail = "The active manifest does not grant this agent write access to this scope."
         return Problem(status=403, code="UNAUTHORIZED", detail=detail)
     if len(call.value) > MAX_VALUE_BYTES:
-        detail = f"A remembered value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Register an artifact."
+        detail = f"A memory value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Register an artifact."
         return Problem(status=422, code="INVALID_REQUEST", detail=detail)
     return None
 
@@ -149,11 +149,11 @@ def _refusal(agent: Agent, call: Write) -> Problem | None:
 def _full(call: Write, *, quarantined: bool) -> Problem | None:
     rows = MemoryItem.objects.of(call.agent.tenant).filter(scope=call.scope)
     if quarantined and rows.filter(quarantined=True).count() >= MAX_QUARANTINED:
-        detail = "Too much of this scope waits in quarantine. Wait until an admin has looked at it."
+        detail = "Too many values of this scope are in quarantine. Wait until an admin has reviewed them."
         return Problem(status=409, code="MEMORY_FULL", detail=detail)
     held = rows.filter(current=True)
     if not quarantined and not held.filter(key=call.key).exists() and held.count() >= MAX_KEYS:
-        detail = f"A scope holds at most {MAX_KEYS} keys. Write over one that is there."
+        detail = f"A scope can have at most {MAX_KEYS} keys. Overwrite an existing one."
         return Problem(status=409, code="MEMORY_FULL", detail=detail)
     return None
 
@@ -167,7 +167,7 @@ def _quarantined(tenant: str, pk: int) -> MemoryItem | Problem:
     rows = MemoryItem.objects.of(tenant).select_for_update(of=("self",)).select_related("writer")
     row = rows.filter(pk=pk, quarantined=True).first()
     if row is None:
-        return Problem(status=404, code="NOT_FOUND", detail="Nothing of this id waits in quarantine.")
+        return Problem(status=404, code="NOT_FOUND", detail="Nothing with this id is in quarantine.")
     return row
 
 

@@ -21,7 +21,7 @@ def ask(*, agent: Agent, owner: str, actor: str, at: datetime) -> Sequence[event
     change waits.
     """
     if queries.get_asked(agent=agent) is not None:
-        said = "Another owner was asked for already. Agree to that change or drop it first."
+        said = "A change of owner is already pending. Agree to it or drop it first."
         return Problem(status=409, code="OWNER_CHANGE_OPEN", detail=said)
     change = OwnerChange.objects.create(
         agent=agent, owner_before=agent.owner, owner_after=owner, asked_by=actor, asked_at=at
@@ -40,7 +40,7 @@ def may_agree(*, change: OwnerChange, actor: str) -> Problem | None:
     if change.asked_by != actor:
         return None
     alone = four_eyes.others(actor=actor, at=clock.now())
-    said = f"You asked for this: another admin must agree.{alone.words}"
+    said = f"You requested this: another admin must agree.{alone.words}"
     return None if alone.is_now else Problem(status=403, code="SEPARATION_OF_DUTY", detail=said)
 
 
@@ -80,7 +80,7 @@ def _on_change(
             return agent
         change = queries.get_asked(agent=agent)
         if change is None or change.pk != change_pk:
-            said = "This change was agreed to or dropped meanwhile. Look at the agent again."
+            said = "This change has already been agreed to or dropped. Review the agent again."
             return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
         at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
         done = work(agent, change, at)

@@ -23,7 +23,7 @@ def problems(
 ) -> Iterator[Problem]:
     """Everything that does not hold together. `targets` and `kinds` are those that exist already.
 
-    `targets` says of each whether it honours keys; `linted` is what `lint` says of each kind of the pack.
+    `targets` tells of each whether it honours keys; `linted` is the result of `lint` by kind of the pack.
     """
     honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
     resources = {resource.name for resource in pack.resources}
@@ -49,7 +49,7 @@ def role_problems(
 ) -> Iterator[Problem]:
     """What the roles of the pack's agents do not allow; an agent that exists keeps the role that it has.
 
-    `kinds` are those that are registered; the pack's own stand in their place.
+    `kinds` are those that are registered; the pack's own replace them.
     """
     known = {**kinds, **{kind.kind: kind for kind in pack.policy_kinds}}
     for at, agent in enumerate(pack.agents):
@@ -59,7 +59,7 @@ def role_problems(
 
 
 def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Problem]:
-    """Steps of a kind that `monitors` may propose by their manifests in force."""
+    """Steps of a kind that `monitors` may propose by their active manifests."""
     if kind.steps and monitors:
         said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
         yield Problem(("steps",), said)
@@ -68,7 +68,7 @@ def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Pr
 def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[str]) -> Iterator[Problem]:
     for at, guard in enumerate(pack.guards):
         if guard.target is not None and guard.target not in targets:
-            yield Problem(("guards", at, "target"), f"no target is called {guard.target}")
+            yield Problem(("guards", at, "target"), f"there is no target named {guard.target}")
         for number, name in enumerate(guard.policy_kinds):
             if name not in kinds:
                 place = ("guards", at, "policy_kinds", number)
@@ -79,7 +79,7 @@ def _guard_problems(pack: Pack, *, targets: Collection[str], kinds: Collection[s
 def lint(kind: PolicyKind) -> Linted:
     """What is wrong with one kind in itself; places begin at the kind.
 
-    It may take seconds and reads no row: so it is asked before a transaction, while nobody waits.
+    It may take seconds and reads no row: so it runs before a transaction, while no one waits.
     """
     return tuple(Problem(problem.place, problem.message) for problem in kind_linter.lint_kind(kind))
 
@@ -89,19 +89,19 @@ def kind_problems(
 ) -> Iterator[Problem]:
     """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
 
-    `targets` says of each whether it honours keys.
+    `targets` tells of each whether it honours keys.
     """
     yield from linted
     for number, step in enumerate(kind.steps):
         if step.target is not None and step.target not in targets:
             place = ("steps", number, "target")
-            yield Problem(place, f"no target is called {step.target}")
+            yield Problem(place, f"there is no target named {step.target}")
     for message in kind_queries.list_forgetting(kind, targets=targets):
         yield Problem(("on_unknown",), message)
     for number, claim in enumerate(kind.claims):
         if claim.resource not in resources:
             place = ("claims", number, "resource")
-            yield Problem(place, f"no resource is called {claim.resource}")
+            yield Problem(place, f"there is no resource named {claim.resource}")
 
 
 def not_enforced(pack: Pack) -> Iterator[str]:
@@ -116,22 +116,22 @@ def not_enforced(pack: Pack) -> Iterator[str]:
 
 
 def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[Problem]:
-    """The targets of a pack that do not honour keys, although a kind that stays in force relies on it."""
+    """The targets of a pack that do not honour keys, although a kind that stays active relies on it."""
     for name in sorted(kind.resends_to & pack.targets.keys()):
         if not pack.targets[name].honours_keys:
-            said = f"{kind.kind} {kind.version}, which is in force, resends unknown results to it"
+            said = f"{kind.kind} {kind.version}, which is active, resends unknown results to it"
             yield Problem(("targets", name, "honours_keys"), f"{said}: {kind_queries.HONOURS_NOT}")
 
 
 def warnings(pack: Pack) -> Iterator[str]:
-    """What cannot work as written, once it is in force."""
+    """What cannot work as written, once it is active."""
     for agent in pack.agents:
         yield from _missing_limits(pack, agent.agent_id, agent.manifest)
     for guard in pack.guards:
         is_lexical = guard.guard is GuardKind.LEXICAL
         if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > weights.MOST_BPS:
-            most = f"a lexical guard is never surer than {text(weights.MOST_BPS)}"
-            yield f"{guard.id}: {most}, so it stops nobody at {guard.stop_confidence}"
+            most = f"the confidence of a lexical guard is at most {text(weights.MOST_BPS)}"
+            yield f"{guard.id}: {most}, so it never stops an agent at {guard.stop_confidence}"
 
 
 def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:

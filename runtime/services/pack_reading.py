@@ -1,6 +1,6 @@
 """A written document, read strictly: YAML -> JSON values with their lines -> a validated contract.
 
-Only what JSON can say is taken from YAML: no tags, no dates, no `yes` or `on`, no merge keys, no
+Only what JSON can express is accepted from YAML: no tags, no dates, no `yes` or `on`, no merge keys, no
 duplicate keys. Every problem is reported at once, each with line and field.
 """
 
@@ -129,7 +129,7 @@ def written(place: Place) -> str:
 def _value(text: str, source: Source) -> Any:
     if len(text) > MAX_PACK_CHARS:
         raise _NotReadableError(Problem((), f"the file is longer than {MAX_PACK_CHARS} characters"))
-    # YAML reads JSON too; a slip is told in the words of what was meant.
+    # YAML reads JSON too; an error is reported in terms of the intended format.
     form = "JSON" if text.lstrip().startswith("{") else "YAML"
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -196,7 +196,7 @@ def _scalar(node: yaml.ScalarNode, otherwise: Problem) -> Any:
     try:
         canonical.encode(value)
     except canonical.CanonicalError:
-        said = "this number or text has no place in JSON (integers end at 2^53-1)"
+        said = "this number or text cannot be represented in JSON (integers up to 2^53-1)"
         raise _NotReadableError(Problem(otherwise.place, said, otherwise.line)) from None
     return value
 

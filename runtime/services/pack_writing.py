@@ -8,7 +8,7 @@ from runtime.contracts.policy_kind import Contract
 from runtime.services import pack_reading
 
 WIDTH = 110
-# Stored schemas have their keys sorted; people say first what a thing is.
+# Stored schemas have their keys sorted; people put first what a thing is.
 _FIRST = ("type", "title", "description", "enum", "properties", "items")
 _ODD_ENDS = frozenset("\x85\u2028\u2029")
 

@@ -1,7 +1,7 @@
 """Loading packs: the file is checked whole, then its rows and entries are written in one transaction.
 
 Kinds and manifests are immutable under their version; loading the same bytes again changes nothing.
-Facts that exist, and an agent's status and budget, are never touched: the world has moved on since.
+Facts that exist, and an agent's status and budget, are never touched: they have changed since.
 """
 
 from collections import defaultdict
@@ -82,7 +82,7 @@ def load(
 ) -> Loaded | Refused:
     """Load a pack file's `text`; `source` is the name that problems are reported under.
 
-    With `activate`, its kinds and manifests come into force, except those that were in force before and
+    With `activate`, its kinds and manifests become active, except those that were active before and
     were superseded: a repeated load must not undo what a person has activated since.
 
     Raises:
@@ -278,7 +278,7 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
 
 
 def _make_owner(loading: _Loading, name: str) -> None:
-    """An owner whom nobody knows becomes an empty group, so that people can be put into it."""
+    """An unknown owner becomes an empty group, so that people can be added to it."""
     added = groups.make_owner(name=name)
     if added is not None:
         loading.registered.append(f"group {name}, without members")
@@ -323,7 +323,7 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
 
 
 def _superseded(name: str) -> str:
-    return f"{name} was in force before and has been superseded: left as it is; give it a new version"
+    return f"{name} was active before and has been superseded: left as it is; give it a new version"
 
 
 def _discarded(name: str) -> str:

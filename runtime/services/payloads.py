@@ -1,4 +1,4 @@
-"""Erasing what the ledger keeps beside its chain: the commitment stays, and says nothing any more."""
+"""Erasing what the ledger keeps beside its chain: the commitment stays, and reveals nothing."""
 
 from audit import ledger
 from runtime.queries import clock

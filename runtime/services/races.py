@@ -10,12 +10,12 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 
 Result = TypeVar("Result")
 TRIES = 3
-# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its errors are told by their words.
+# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its errors are recognised by their text.
 RACE_CODES = frozenset({"40001", "40P01"})
 RACE_WORDS = "database table is locked"
 # SQLite has waited for as long as the settings let it: another process has the file, and will have it longer.
 LOCKED_WORDS = "database is locked"
-# How long a writer stands in line while another process has the file; then the caller hears of it.
+# How long a writer waits while another process has the file; then the caller gets an error.
 PATIENCE_S: Final = 5.0
 _LOOK_S: Final = 0.2
 
@@ -24,7 +24,7 @@ _file_is_locked = threading.Event()
 
 
 class LostRaceError(Exception):
-    """Somebody else moved a row between our read and our compare-and-swap."""
+    """A concurrent update moved a row between our read and our compare-and-swap."""
 
 
 class BusyError(Exception):
@@ -66,8 +66,8 @@ def give_back_connection() -> None:
 def turn() -> Iterator[None]:
     """SQLite has one writer: waiting in line is fair, while its busy handler sleeps and lets others pass.
 
-    Other processes meet in the file's own lock; while one of them keeps it, nobody stands in line for long.
-    PostgreSQL locks rows, so nobody waits here.
+    Other processes meet in the file's own lock; while one of them keeps it, no one waits for long.
+    PostgreSQL locks rows, so no one waits here.
     """
     if connection.vendor != "sqlite":
         yield

@@ -21,9 +21,9 @@ from runtime.queries import facts as fact_queries
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What speaks against a call now: what the world has changed, and what people have of the rules.
+    """What prevents a call now: facts that have changed, and rules that people have changed.
 
-    `withdrawn` is None where the rules in force are those of the verdict, or still grant all of it.
+    `withdrawn` is None where the active rules are those of the verdict, or still grant all of it.
     """
 
     stale: tuple[Finding, ...]
@@ -82,7 +82,7 @@ def _withdrawn(
 ) -> Withdrawn | None:
     asked, agent, then = judgement.proposal, flow.agent, canonical.digest(bytes(row.bundle.body))
     case = (agent, asked.policy_kind)
-    # The bytes that were read say which rules they are, not the key of the row that they came from.
+    # The bytes that were read identify the rules, not the key of the row that they came from.
     if fact_queries.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == then:
         return None
     in_force = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)

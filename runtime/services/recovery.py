@@ -35,9 +35,9 @@ def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[F
     """RESUME: try again with the same key, the failures forgotten, and ring after the commit.
 
     The window is extended to one more length of the proposal's own, counted from now: a person took longer
-    than the agent meant to, and said that it should happen all the same. The second look in the claim still
+    than the agent meant to, and decided that it should happen anyway. The check in the claim still
     asks the constraints and the freshness of the evidence. What undoes a step has no window and no such look.
-    `lifted` are the findings that the person was shown and says it should happen against.
+    `lifted` are the findings that the person was shown and overrides.
     """
     _require_with_people(intent)
     kept = rechecking.lifted_bytes([*rechecking.lifted_by_people(intent), *lifted])
@@ -57,7 +57,7 @@ def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[F
 def mark_done(
     *, journal: Journal, intent: Intent, receipt: Mapping[str, Any], actor: str, at: datetime
 ) -> None:
-    """MARK_DONE: the person found that it has happened; what they found stands as the receipt.
+    """MARK_DONE: the person found that it has happened; what they found becomes the receipt.
 
     Where it was one of several steps, or of several compensations, the next one follows, in a window as long
     as the proposal's own.
@@ -112,8 +112,8 @@ def give_up(
 ) -> None:
     """ABORT: no further forward call. `effect` is a person's word of the call in doubt, None where none is.
 
-    Steps that were done are undone, and so is one that a person says was done, or whose receipt came too
-    late; where undoing is what failed, the flow ends with what still stands. A call whose effect is UNKNOWN
+    Steps that were done are undone, and so is one that a person states was done, or whose receipt came too
+    late; where undoing is what failed, the flow ends with what was not undone. A call whose effect is UNKNOWN
     stays in doubt after that.
     """
     _require_with_people(intent)
@@ -137,7 +137,7 @@ def give_up(
 def _settle_call(journal: Journal, intent: Intent, *, effect: Effect, actor: str) -> None:
     """Of the call at hand where that is in doubt; else of all that were left in doubt before it.
 
-    Where its receipt has come, what is said of it says nothing of the others.
+    Where its receipt has come, a statement about it does not cover the others.
     """
     current = rendering.current(intent)
     key = "" if current is None else current.step.key

@@ -1,4 +1,4 @@
-"""Agents in the registry: registered without rights, described anew; every change with who made it."""
+"""Agents in the registry: registered without rights, updated later; every change with who made it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What people say of an agent: who answers for it, what it is for, and when somebody looks again."""
+    """The profile of an agent: who is responsible for it, what it is for, and when it is reviewed next."""
 
     owner: str
     mission: str
@@ -63,7 +63,7 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
 
     def work() -> Agent | Problem:
         if Agent.objects.of(tenant).filter(agent_id=agent_id).exists():
-            said = f"An agent is called {agent_id} already. Choose another id."
+            said = f"An agent already has the id {agent_id}. Choose another id."
             return Problem(status=409, code="AGENT_EXISTS", detail=said)
         at = clock.now()
         agent, registered = create(
@@ -76,7 +76,7 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
 
 
 def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: str) -> Agent | Problem:
-    """Describe an agent anew. `seen` is what the editor saw: 409 where somebody else has changed it since.
+    """Update an agent's profile. `seen` is what the editor saw: 409 where someone else has changed it since.
 
     Another owner waits for another admin where there is one; everything else is changed at once.
     """
@@ -91,7 +91,7 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
         if before == wanted:
             return agent
         if before != seen:
-            said = "Somebody else has changed this agent meanwhile. Look at it again before you change it."
+            said = "Someone else changed this agent. Review it again before you change it."
             return Problem(status=409, code="AGENT_MOVED", detail=said)
         at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
         added: Sequence[events.Event] | Problem = ()
@@ -131,7 +131,7 @@ def _identity_violations(agent_id: str, role: str) -> list[Violation]:
         said = "An id is up to 64 letters, digits, dots, - and _, and begins with a letter or a digit."
         found.append(Violation(pointer="agent_id", message=said))
     if role not in AgentRole.values():
-        found.append(Violation(pointer="role", message="Choose one of the roles."))
+        found.append(Violation(pointer="role", message="Choose one of the listed roles."))
     return found
 
 
@@ -140,10 +140,10 @@ def _profile_violations(wanted: Profile, *, before: Profile | None) -> list[Viol
     found = []
     stays = before is not None and before.owner == wanted.owner
     if not stays and not _is_owner(wanted.owner):
-        said = "No active user and no group has this name. Choose one of the list."
+        said = "No active user and no group has this name. Choose one from the list."
         found.append(Violation(pointer="owner", message=said))
     if not 0 < len(wanted.mission) <= LONGEST_MISSION or "\x00" in wanted.mission:
-        said = f"Say in at most {LONGEST_MISSION} characters what the agent is for."
+        said = f"Describe in at most {LONGEST_MISSION} characters what the agent is for."
         found.append(Violation(pointer="mission", message=said))
     return found
 

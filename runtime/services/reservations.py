@@ -85,7 +85,7 @@ def release_lapsed(*, flow: Flow, at: datetime) -> list[events.Event]:
 def settle(*, flow: Flow, at: datetime) -> list[events.Event]:
     """What becomes of a flow's reservations when it ends: CLOSED uses them up, ABORTED frees them.
 
-    An aborted flow whose effect stands, or may stand, uses them up as well: nothing is granted twice.
+    An aborted flow that took effect, or may have, uses them up as well: nothing is granted twice.
     """
     rows = _standing(flow)
     if flow.state == FlowState.CLOSED or _may_stand(rows):
@@ -94,7 +94,7 @@ def settle(*, flow: Flow, at: datetime) -> list[events.Event]:
 
 
 def give_back(*, intent: Intent, reason: str, at: datetime) -> list[events.Event]:
-    """What an ended flow had used up for an intent is free again, once nothing of it can stand."""
+    """What an ended flow had used up for an intent is released, once none of it can have taken effect."""
     rows = _rows(Reservation.objects.filter(proposal=intent.proposal_id, state=ReservationState.COMMITTED))
     if _may_stand(rows):
         return []
@@ -163,7 +163,7 @@ def _take_all(rows: Sequence[Reservation]) -> bool:
 
 
 def _move(row: Reservation, *, committed: int) -> None:
-    """From reserved to `committed`, or to nobody."""
+    """From reserved to `committed`, or released."""
     changed = Resource.objects.filter(pk=row.resource_id, reserved__gte=row.amount).update(
         reserved=F("reserved") - row.amount, committed=F("committed") + committed
     )
@@ -172,7 +172,7 @@ def _move(row: Reservation, *, committed: int) -> None:
 
 
 def _free(row: Reservation) -> None:
-    """From what is held, or used up, to nobody."""
+    """Release what is held or used up."""
     if row.state != ReservationState.COMMITTED:
         _move(row, committed=0)
         return

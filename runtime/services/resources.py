@@ -18,8 +18,8 @@ _STREAM = "system"
 def in_use_words(row: Resource) -> str:
     """Why a capacity cannot be lowered under what is in use, as a sentence."""
     return (
-        f"{row.name} has {row.reserved + row.committed} {row.unit} in use, "
-        "and a capacity cannot be lowered under what is in use"
+        f"{row.name} has {row.reserved + row.committed} {row.unit} in use, and the capacity cannot be set "
+        "below that"
     )
 
 

@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 def flag(*, flow: Flow, run_id: int, guard: Guard, result: GuardResult, at: datetime) -> Review:
     """Open a review, inside the caller's transaction, which holds the flow's lock. It blocks nothing.
 
-    An emergency-stop guard that is sure enough suspends the agent in the same transaction: the claim looks at
-    the agent's status under the flow's lock, so an intent that nobody has claimed by now is held. One that is
-    claimed is not touched, and the review says so.
+    An emergency-stop guard that is sure enough suspends the agent in the same transaction: the claim checks
+    the agent's status under the flow's lock, so an intent that is not yet claimed is held. One that is
+    claimed is not touched, and the review records that.
     """
     run = GuardRun.objects.select_related("guard", "proposal__agent").get(pk=run_id)
     agent = run.proposal.agent
@@ -82,7 +82,7 @@ def flag(*, flow: Flow, run_id: int, guard: Guard, result: GuardResult, at: date
 
 
 def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, actor: str) -> Review | Problem:
-    """Record what a person found; nothing is executed by it. 404 for none, 409 where somebody was first."""
+    """Record what a person found; nothing is executed by it. 404 for none, 409 where it is already closed."""
 
     def work() -> Review | Problem:
         dfid = Review.objects.of(tenant).filter(pk=review_id).values_list("flow_id", flat=True).first()
@@ -94,7 +94,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
             return Problem(
                 status=409,
                 code="REVIEW_CLOSED",
-                detail=f"Somebody has closed this review as {review.result}. Look at it again.",
+                detail=f"This review was already closed as {review.result}. Review it again.",
             )
         journal = Journal(flow=flow, actor=actor, at=clock.now())
         review.state, review.result, review.note = ReviewState.REVIEWED, result, note[:MAX_NOTE_CHARS]
@@ -112,7 +112,7 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
 
 
 def _met(flow: Flow) -> EmergencyStop:
-    """How the flow's newest intent stands; a claim takes the flow's lock too, so it cannot move meanwhile."""
+    """The state of the flow's newest intent; a claim takes the flow's lock too, so it cannot change now."""
     intent = Intent.objects.filter(flow=flow).order_by("-intent_id").first()
     if intent is None:
         return EmergencyStop.NO_INTENT

@@ -17,7 +17,7 @@ PROBE = "probe"
 
 @dataclass(frozen=True, kw_only=True)
 class SettledLate:
-    """Whether a late receipt said anything new, and the person whose statement it contradicts, or empty."""
+    """Whether a late receipt held anything new, and the person whose statement it contradicts, or empty."""
 
     is_new: bool
     contradicts: str
@@ -45,7 +45,7 @@ def settle_left(*, journal: Journal, intent: Intent, effect: Effect, by: str, ke
 
 
 def settle_late(*, journal: Journal, intent: Intent, by: str, key: str) -> SettledLate:
-    """A receipt came after the claim had ended: it has happened, whatever was found or said before."""
+    """A receipt came after the claim had ended: it has happened, whatever was found or stated before."""
     lost = Attempt.objects.filter(
         intent=intent, target_key=key, state=AttemptState.UNKNOWN, purpose=Purpose.CALL
     )

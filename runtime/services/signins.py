@@ -46,11 +46,11 @@ def list_minutes(*, at: datetime, limit: int) -> list[datetime]:
 
 
 def record_minute(minute: datetime) -> bool:
-    """Make one entry of a minute's failures, in the caller's transaction; False where somebody has."""
+    """Make one entry of a minute's failures, in the caller's transaction; False where it exists already."""
     rows = list(FailedSignin.objects.select_for_update().filter(minute=minute).order_by("pk"))
     if not rows:
         return False
-    # People first: names that nobody has must not hide whose password is being guessed.
+    # People first: names of no user must not hide whose password is being guessed.
     named = sorted(
         (row for row in rows if row.name_hash),
         key=lambda row: (row.user_id is None, -(row.failed + row.locked)),

@@ -46,14 +46,17 @@ def _refusal(flow: Flow) -> Problem | None:
         return Problem(
             status=409,
             code="FLOW_NOT_OPEN",
-            detail=f"The flow is {flow.state}: nothing is reasoned in it any more. Open a new flow.",
+            detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
             dfid=str(flow.dfid),
         )
     if flow.steps_reported >= MAX_STEPS:
         return Problem(
             status=429,
             code="TOO_MANY_STEPS",
-            detail=f"A flow takes {MAX_STEPS} steps. Report several as one, with a payload_ref to the whole.",
+            detail=(
+                f"A flow accepts at most {MAX_STEPS} steps. Report several as one, with a "
+                "payload_ref to the whole."
+            ),
             dfid=str(flow.dfid),
         )
     return None

@@ -1,4 +1,4 @@
-"""The kill switches: one for everything of a tenant, one per agent. No call begins after either has answered.
+"""The kill switches: one for everything of a tenant, one per agent. No call begins after either has returned.
 
 What has begun by then is named: its target has the request, and its outcome is recorded as ever.
 """
@@ -37,7 +37,7 @@ def stop_all(*, tenant: str, actor: str, reason: str) -> Stop:
 
 
 def resume_all(*, tenant: str, actor: str, reason: str = "") -> bool:
-    """Lift the tenant's stop and ring what is due; False where nothing was stopped."""
+    """End the tenant's stop and queue what is due; False where nothing was stopped."""
 
     def work() -> bool:
         stop = _in_force(tenant)
@@ -79,7 +79,7 @@ def stop_held(*, agent: Agent, actor: str, reason: str) -> None:
 
 
 def resume_agent(*, tenant: str, agent_id: str, actor: str, reason: str = "") -> Agent | Problem:
-    """Lift the stop of one agent and ring what is due of it."""
+    """End the stop of one agent and queue what is due of it."""
 
     def work() -> Agent | Problem:
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)

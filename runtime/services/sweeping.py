@@ -1,6 +1,6 @@
 """The sweeper: finds what a crash, a lost message or silence left behind; a lost doorbell costs seconds.
 
-Ids are chosen without a lock; each item is then locked, looked at again and mended in a transaction of its
+Ids are chosen without a lock; each item is then locked, checked again and repaired in a transaction of its
 own, so that one bad row stops no other.
 """
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """How many items of each sort were mended, and how many could not be."""
+    """How many items of each sort were repaired, and how many could not be."""
 
     orphans: int = 0
     rung: int = 0
@@ -95,7 +95,7 @@ def sweep() -> Swept:
 
 
 def _look_at_mark() -> int:
-    """Compare the ledger with its mark; after a restore, all that is live is put in doubt."""
+    """Compare the ledger with its mark; after a restore, all live intents become in doubt."""
     try:
         if epochs.look():
             _, failed = _each(epochs.list_undecided(limit=BATCH), epochs.put_in_doubt)
@@ -118,7 +118,7 @@ def expire_all_leases() -> int:
 
 
 def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
-    """A worker has died between the claim and the record: nobody knows whether the call was made."""
+    """A worker has died between the claim and the record: it is unknown whether the call was made."""
     found = locks.lock_intent(intent_id=intent_id)
     if found is None:
         return False
@@ -143,7 +143,7 @@ def _list_orphans(at: datetime) -> list[UUID]:
 def _is_leased(intent: Intent, *, at: datetime) -> bool:
     """Whether the worker may still report.
 
-    A server that is alone knows the leases of its own threads by a clock that nobody can move; what it does
+    A server that is alone knows the leases of its own threads by a monotonic clock; what it does
     not know was claimed before it began. Several processes compare the row's time with the database's clock.
     """
     if boots.this_boot() is not None:
@@ -207,12 +207,12 @@ def _expire_escalations() -> tuple[int, int]:
 
 
 def _each(items: Iterable[Item], mend: Callable[[Item], bool]) -> tuple[int, int]:
-    """Mend each item in its own transaction; how many were mended, and how many raised."""
+    """Repair each item in its own transaction; returns how many were repaired, and how many raised."""
     mended = failed = 0
     for item in items:
         try:
             mended += races.run(lambda item=item: mend(item))  # type: ignore[misc]
         except Exception:
-            _log.exception("the sweeper could not mend %s", item)
+            _log.exception("the sweeper could not repair %s", item)
             failed += 1
     return mended, failed

@@ -123,7 +123,7 @@ def _spend(call: Report, journal: Journal) -> ComputeFacts:
 
 
 def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
-    """The bounds that are passed. Time is the agent's own: it stands still while others have the flow."""
+    """The limits that are exceeded. Time is the agent's own: it is paused while others have the flow."""
     found = budgets.overspent(compute, opened_at_ms=moments.to_ms(flow.opened_at), now_ms=moments.to_ms(at))
     own_turn = flow.state in OPEN_TO_PROPOSALS
     return tuple(item for item in found if own_turn or item.what is not Spent.TIME)
@@ -177,7 +177,7 @@ def _ended(flow: Flow) -> Problem:
     return Problem(
         status=409,
         code="FLOW_NOT_OPEN",
-        detail=f"The flow is {flow.state}: it uses nothing more. Report to the flow that you work in.",
+        detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
         dfid=str(flow.dfid),
     )
 
@@ -188,8 +188,8 @@ def _exceeded(flow: Flow, *, stopped: bool) -> Problem:
 
 def _refusal(dfid: str, *, stopped: bool) -> Problem:
     detail = (
-        "The flow has used more than its compute budget and is ABORTED. Open a new flow."
+        "The flow exceeded its compute budget and is ABORTED. Open a new flow."
         if stopped
-        else "The flow has used more than its compute budget. Its call is under way: read its feedback."
+        else "The flow exceeded its compute budget. Its call is in progress: read its feedback."
     )
     return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=dfid)

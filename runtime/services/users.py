@@ -22,7 +22,7 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
 
     def work() -> User | Problem:
         if User.objects.filter(username=name).exists():
-            return Problem(status=409, code="USER_EXISTS", detail=f"There is a user called {name} already.")
+            return Problem(status=409, code="USER_EXISTS", detail=f"A user named {name} already exists.")
         user = User(username=name)
         weakness = _weakness(user, password)
         if weakness is not None:
@@ -87,7 +87,7 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
 
 def _find(name: str) -> User | Problem:
     user = User.objects.select_for_update().filter(username=name).first()
-    return user or Problem(status=404, code="NOT_FOUND", detail=f"There is no user called {name}.")
+    return user or Problem(status=404, code="NOT_FOUND", detail=f"There is no user named {name}.")
 
 
 def _weakness(user: User, password: str) -> Problem | None:

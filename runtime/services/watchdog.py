@@ -1,7 +1,7 @@
 """The silence watchdog: an agent that is not heard for longer than its manifest allows goes to a person.
 
 Each silence is a flow of the runtime's own, so that it has a DFID, a lock, a timeline and a journal like
-every other decision. It ends when a person decides, when the agent speaks, or when nobody watches it now.
+every other decision. It ends when a person decides, when the agent calls, or when it is no longer monitored.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from runtime.services import locks, races
 from runtime.services.journal import Journal
 
 BATCH = 200
-# A longer gap between two rounds says that the runtime was down: the agents could not speak in it.
+# A longer gap between two rounds means that the runtime was down: the agents could not call then.
 GAP = timedelta(seconds=30)
 KEPT_EVERY = timedelta(seconds=5)
 _ACTOR = "system"
 
-_after_pk = 0  # where this process goes on in its next round; another process goes its own rounds
+_after_pk = 0  # where this process continues in its next round; another process has its own rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def list_due(*, at: datetime) -> list[Due]:
 
 
 def keep_round(*, at: datetime) -> datetime:
-    """Note that somebody listens, and answer since when without a gap. Seldom writes."""
+    """Note that the runtime listens, and return since when without a gap. Seldom writes."""
     row = WatchRound.objects.first()
     if row is not None and row.unbroken_since <= at and abs(at - row.last_at) <= KEPT_EVERY:
         return row.unbroken_since
@@ -87,7 +87,7 @@ def end_if_over(*, flow: Flow, agent: Agent, journal: Journal) -> bool:
 
 
 def watch_again(*, agent: Agent, journal: Journal) -> None:
-    """A person has looked: close the flow, and count silence anew from now. The caller holds both."""
+    """A person has reviewed it: close the flow, and restart the timer now. The caller holds both."""
     agent.watched_from = journal.at
     agent.save(update_fields=["watched_from"])
     journal.move(FlowState.CLOSED)

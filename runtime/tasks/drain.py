@@ -1,6 +1,6 @@
 """The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, and guards.
 
-Rows are the truth; the bell only shortens the wait. Other processes cannot ring it, so the finder also looks
+Rows are the truth; a wake-up only shortens the wait. Other processes cannot send it, so the finder also looks
 by itself, at most a second apart.
 """
 
@@ -82,7 +82,7 @@ class Drain:
         return not any(thread.is_alive() for thread in self._threads)
 
     def list_dead_threads(self) -> list[str]:
-        """Names of threads that have ended although nobody told them to."""
+        """Names of threads that have ended without being stopped."""
         return [thread.name for thread in self._threads if not thread.is_alive()]
 
     def _begin(self, name: str, target: Callable[[], None]) -> None:
@@ -111,12 +111,12 @@ class Drain:
             races.give_back_connection()
 
     def _is_master(self) -> bool:
-        """Whether no later server has taken the database; said once when one has."""
+        """Whether no later server has taken the database; logged once when one has."""
         if not boots.is_superseded():
             return True
         if not self._superseded.is_set():
             self._superseded.set()
-            _log.error("another server was started on this database: this one executes nothing any more")
+            _log.error("another server was started on this database: this one no longer executes anything")
         return False
 
     def _hand_out(self) -> float:
@@ -149,7 +149,7 @@ class Drain:
             with self._lock:
                 del self._taken[due.intent_id]
                 if not whole:
-                    # It is still due: without a rest it would be found again at once, and for ever.
+                    # It is still due: without a rest it would be found again at once, forever.
                     self._resting[due.intent_id] = time.monotonic() + _AFTER_ERROR_S
             # The next intent of this target may have waited for this place.
             _bell.set()
@@ -190,11 +190,11 @@ def list_dead_threads() -> list[str]:
 
 
 def _connect() -> None:
-    """Taken before strangers connect, and kept: nobody can use up what execution needs."""
+    """Taken before clients connect, and kept: they cannot use up what execution needs."""
     try:
         connection.ensure_connection()
     except DatabaseError:
-        _log.warning("a thread begins without a connection to the database")
+        _log.warning("a thread starts without a database connection")
 
 
 def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
@@ -205,7 +205,7 @@ def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
         _log.info("intent %s is contended; it waits for the next round", intent_id)
         return False
     except OperationalError as error:
-        # Locked, full or gone: said each time, without the road that led there.
+        # Locked, full or gone: logged each time, without a traceback.
         _log.warning("intent %s waits for the database: %s", intent_id, error)
         connection.close()
         return False

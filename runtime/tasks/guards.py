@@ -26,7 +26,7 @@ def ring(run_ids: Sequence[int]) -> None:
 
 
 def serve(stopping: threading.Event) -> None:
-    """Let due guards look until told to stop; between two rounds at most POLL_S pass."""
+    """Run due guards until stopped; between two rounds at most POLL_S pass."""
     while not stopping.is_set():
         _bell.wait(POLL_S)
         _bell.clear()

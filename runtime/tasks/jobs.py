@@ -1,7 +1,7 @@
 """The production work queue: Celery carries the ids of intents and guard runs, the rows decide.
 
 No countdown and no retry of Celery's own: a redelivered message would run twice. Retry times live in the
-row; the sweeper rings again for whatever a lost message left behind.
+row; the sweeper queues again whatever a lost message left behind.
 """
 
 import logging
@@ -37,13 +37,13 @@ def attempt(intent_id: str) -> None:
 
 @shared_task(name="runtime.guard", acks_late=True, ignore_result=True)
 def guard(run_id: str) -> None:
-    """Let one guard look at one proposal."""
+    """Run one guard on one proposal."""
     guards.run_quietly(int(run_id))
 
 
 @shared_task(name="runtime.sweep", ignore_result=True)
 def sweep() -> None:
-    """One round of the sweeper; beat sends it every second; what piled up meanwhile is passed over."""
+    """One round of the sweeper; beat sends it every second; what piled up in between is skipped."""
     global _swept_at_s
     if time.monotonic() - _swept_at_s < LEAST_SWEEP_S:
         return
@@ -58,7 +58,7 @@ class Ringer:
     """Sends ids to the broker from a thread of its own: a hung Redis once held a request for a minute.
 
     The queue is bounded, sends have timeouts (the broker's transport options), and after a failure nothing is
-    sent for PAUSE_S. Dropping is fine, because the sweeper rings again.
+    sent for PAUSE_S. Dropping is fine, because the sweeper queues again.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Ringer:
             for item in ids:
                 self._ids.put_nowait((task, item))
         except queue.Full:
-            _log.warning("the bell's queue is full; the sweeper will ring for the rest")
+            _log.warning("the wake-up queue is full; the sweeper will queue the rest")
             self._quiet_until = time.monotonic() + FULL_PAUSE_S
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -94,7 +94,7 @@ class Ringer:
             try:
                 task.apply_async((str(item),), retry=False)
             except Exception as error:
-                _log.warning("the broker cannot be rung (%s); pausing %s s", type(error).__name__, PAUSE_S)
+                _log.warning("the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S)
                 self._quiet_until = time.monotonic() + PAUSE_S
                 self._empty()
 

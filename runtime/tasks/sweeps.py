@@ -17,7 +17,7 @@ FAILING: Final = "runtime.tasks.sweeps.failing_since"
 
 
 def run() -> None:
-    """Sweep once, and note whether something could not be mended."""
+    """Sweep once, and note whether something could not be repaired."""
     swept = sweeping.sweep()
     # The cache is a table of its own, which an installation may lack: it must not cost the round.
     with suppress(DatabaseError):

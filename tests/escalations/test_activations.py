@@ -49,7 +49,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
     assert drifting.revise_open() == 1
     assert drifting.revise_open() == 0
     newest = Evidence.objects.filter(escalation=escalation).latest("revision")
-    assert (newest.revision, newest.why) == (2, "the rules in force changed")
+    assert (newest.revision, newest.why) == (2, "the active rules changed")
     answer = deciding.decide(
         tenant=factories.TENANT,
         escalation_id=escalation.pk,

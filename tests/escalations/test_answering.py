@@ -95,7 +95,9 @@ def test_evidence_without_an_answer_names_no_questions(asked: Escalation) -> Non
 def test_what_was_answered_stays_in_every_later_revision(desk: factories.Desk, asked: Escalation) -> None:
     factories.write("price.AAPL", 25_000)
     factories.answer(desk, asked, ANSWER)
-    assert Evidence.objects.get(revision=2).why.startswith("the agent answered question 1, price.AAPL moved")
+    assert Evidence.objects.get(revision=2).why.startswith(
+        "the agent answered question 1, price.AAPL changed"
+    )
     factories.policy_kind(builders.kind(version="1.3.0"))
     factories.write("price.AAPL", 12_000)
     assert drifting.revise_open() == 1

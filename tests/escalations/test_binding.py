@@ -109,11 +109,11 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
     answer = factories.send(escalation, olivia, wish)
     assert ground.refused(answer) == (409, "EVIDENCE_CHANGED")
     assert isinstance(answer, Problem)
-    assert "price.AAPL moved" in answer.detail
+    assert "price.AAPL changed" in answer.detail
     row = Escalation.objects.get()
     assert (row.state, row.revision, row.version) == ("OPEN", 2, 2)
     assert row.evidence_hash != wish.evidence_hash
-    assert revisions(escalation) == ["opened", "price.AAPL moved"]
+    assert revisions(escalation) == ["opened", "price.AAPL changed"]
     kinds = [kind for kind, _ in ground.recorded(escalation)]
     assert kinds[-2:] == ["escalation:revised", "escalation:refused"]
     first, second = [
@@ -160,7 +160,7 @@ def test_a_tick_that_makes_it_weigh_more_is_shown_before_it_is_decided(olivia: U
     wish = factories.wish(escalation)
     factories.write("price.AAPL", 19_010)
     assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
-    assert revisions(escalation)[-1] == "the impact is another"
+    assert revisions(escalation)[-1] == "the impact changed"
     assert Escalation.objects.get().impact == "HIGH_IMPACT"
     stale = factories.person(olivia, confirmed_at_ms=None)
     assert ground.refused(factories.decide(escalation, olivia, who=stale)) == (401, "STEP_UP")
@@ -184,7 +184,7 @@ def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factorie
     limits = {"max_notional_cents": 10}
     factories.activate(desk.agent, builders.manifest(version="1.5.0", limits=limits))
     assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
-    assert revisions(escalation)[-1] == "the rules in force changed"
+    assert revisions(escalation)[-1] == "the active rules changed"
     shown = revising.get_shown(Escalation.objects.get())
     assert shown["agent"]["manifest_version"] == "1.5.0"
     assert [item["limit"] for item in shown["findings"] if item["outcome"] == "REFER"] == ["10"]
@@ -258,7 +258,7 @@ def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
     assert expects(escalation) == [(94, 99)]
     factories.write("position.AAPL", 112)
     assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
-    assert revisions(escalation)[-1] == "position.AAPL moved"
+    assert revisions(escalation)[-1] == "position.AAPL changed"
     assert expects(escalation) == [(112, 117)]
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
 

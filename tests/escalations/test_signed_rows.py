@@ -66,7 +66,7 @@ def test_a_statement_of_the_effect_is_compared_both_ways(stated: Escalation, oli
     assert of_statement() == []
     row = EffectStatement.objects.get()
     EffectStatement.objects.update(effect="NOT_HAPPENED")
-    assert of_statement() == ["effectstatement.effect is NOT_HAPPENED, recorded was HAPPENED"]
+    assert of_statement() == ["effectstatement.effect is NOT_HAPPENED, but the ledger recorded HAPPENED"]
     EffectStatement.objects.update(effect="HAPPENED", approver=factories.user("mara"))
     assert [detail.split(" is ")[0] for detail in of_statement()] == ["effectstatement.approver"]
     EffectStatement.objects.update(approver=olivia)
@@ -74,4 +74,4 @@ def test_a_statement_of_the_effect_is_compared_both_ways(stated: Escalation, oli
     row.save(force_insert=True)
     assert of_statement() == [f"no entry records the statement of the effect on {stated.pk}"]
     EffectStatement.objects.all().delete()
-    assert of_statement() == ["the statement of the effect is not there"]
+    assert of_statement() == ["the statement of the effect is missing"]

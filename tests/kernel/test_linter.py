@@ -120,7 +120,7 @@ def test_passes_what_can_be_followed(source: str) -> None:
         ("params.word.matches('a' + 'b')", "the pattern of matches must be written out"),
         ("Thing{n: 1} == 1", "objects of a named type"),
         (".params.n == 1", "may not start with a dot"),
-        ("params.free.all(x, x > 1)", "goes over params.free, which is not a list with maxItems"),
+        ("params.free.all(x, x > 1)", "iterates over params.free, which is not a list with maxItems"),
         ("params.word.all(x, x > 1)", "which is not a list with maxItems"),
         ("params.long.all(x, x > 1)", "whose maxItems is above 200"),
         ("params.lost.all(x, x)", "not a list with maxItems"),
@@ -128,14 +128,14 @@ def test_passes_what_can_be_followed(source: str) -> None:
         ("params.n.deeper.all(x, x)", "not a list with maxItems"),
         ("params.legs[0].nothing.all(x, x)", "not a list with maxItems"),
         ("context.facts.market.all(x, x)", "not a list with maxItems"),
-        ("(params.legs).all(x, true)", "goes over something computed"),
-        ("size(params.legs).all(x, true)", "goes over something computed"),
-        ("{'a': 1}.all(x, true)", "goes over something computed"),
-        ("'text'.all(x, true)", "goes over something computed"),
-        ("[params.legs][0].all(x, true)", "goes over something computed"),
+        ("(params.legs).all(x, true)", "iterates over something computed"),
+        ("size(params.legs).all(x, true)", "iterates over something computed"),
+        ("{'a': 1}.all(x, true)", "iterates over something computed"),
+        ("'text'.all(x, true)", "iterates over something computed"),
+        ("[params.legs][0].all(x, true)", "iterates over something computed"),
         ("params.legs.map(x, x).all(y, y.all(z, true))", "not a list with maxItems"),
-        ("params.legs.all(params, true)", "binds the name params, which is taken"),
-        ("params.deep.all(x, x.all(x, true))", "binds the name x, which is taken"),
+        ("params.legs.all(params, true)", "binds the name params, which is already in use"),
+        ("params.deep.all(x, x.all(x, true))", "binds the name x, which is already in use"),
         ("params.deep.all(a, a.all(b, [b].all(c, true)))", "nested deeper than 2"),
         ("params.legs.all(leg, leg.tags.map(t, t).size() > 0)", "whose maxItems is above 50"),
         ("params.legs.all(x, true) && x", "the name x is not known"),
@@ -168,7 +168,7 @@ def test_unless_sees_four_names() -> None:
 def test_a_character_that_cel_does_not_have_is_named() -> None:
     walk = linter._Walk(tokens=tokens.tokenize("#"), allowed=frozenset(), schemas={}, namespaces=None)
     linter._read(walk, 0, walk.tokens[0])
-    assert walk.found == ["the character '#' has no place in an expression"]
+    assert walk.found == ["the character '#' is not allowed in an expression"]
 
 
 def test_tokens_keep_strings_whole() -> None:

@@ -98,14 +98,14 @@ def test_a_good_kind_passes() -> None:
         (
             {"rules": [{"id": "EXPIRED", "require": "true"}]},
             "rules.0.id",
-            "a reason code of the runtime's own",
+            "a reserved reason code of the runtime",
         ),
         ({"rules": [{"id": "x", "require": "true"}] * 2}, "rules.1.id", "is used twice"),
         ({"constraints": [{"id": "x", "require": "no"}]}, "constraints.0.require", "the name no "),
         ({"depends_on": ["market"]}, "depends_on.0.fact", "a fact has two segments"),
         ({"depends_on": ["a.b.c"]}, "depends_on.0.fact", "a fact has two segments"),
         ({"depends_on": ["price.${agent.role}"]}, "depends_on.0.fact", "the name agent"),
-        ({"depends_on": ["price.${"]}, "depends_on.0.fact", "is empty or does not end"),
+        ({"depends_on": ["price.${"]}, "depends_on.0.fact", "is empty or not closed"),
         (
             {"depends_on": [{"fact": "a.b", "unless": "time.hour > 1"}]},
             "depends_on.0.unless",
@@ -136,7 +136,7 @@ def test_a_good_kind_passes() -> None:
             "rules.0.require",
             "the name outcome",
         ),
-        ({"routes": [{"when": "true", "action": "FALL_BACK"}]}, "routes.0", "FALL_BACK names the step"),
+        ({"routes": [{"when": "true", "action": "FALL_BACK"}]}, "routes.0", "FALL_BACK must name the step"),
         (
             {"routes": [{"when": "true", "action": "FALL_BACK", "step": "nobody"}]},
             "routes.0.step",
@@ -145,16 +145,16 @@ def test_a_good_kind_passes() -> None:
         (
             {"routes": [{"when": "true", "action": "CLOSE", "step": "note"}]},
             "routes.0.step",
-            "only FALL_BACK names a step",
+            "only FALL_BACK can name a step",
         ),
-        ({"routes": [{"when": "true", "action": "RE_ENGAGE"}]}, "routes.0", "RE_ENGAGE gives"),
+        ({"routes": [{"when": "true", "action": "RE_ENGAGE"}]}, "routes.0", "RE_ENGAGE must give"),
         (
             {"routes": [{"when": "true", "action": "FALL_BACK", "step": "order"}]},
             "steps.0",
-            "the first step runs always",
+            "the first step always runs",
         ),
         (step(request={"path": "/a/../b"}), "steps.0.request.path", "a path starts with /"),
-        (step(request={"path": "/${"}), "steps.0.request.path", "does not end"),
+        (step(request={"path": "/${"}), "steps.0.request.path", "not closed"),
         (step(request={"path": "/x", "body": "{'a': no}"}), "steps.0.request.body", "the name no "),
         (step(request={"path": "/${receipt.id}"}), "steps.0.request.path", "the name receipt"),
         (step(compensate={"path": "//x"}), "steps.0.compensate.path", "a path starts with /"),
@@ -163,8 +163,8 @@ def test_a_good_kind_passes() -> None:
         (step(compensate={"path": "/${receipt.id}"}), "steps.0.compensate.path", "the name receipt"),
         (step(request={"path": "/${key}"}), "steps.0.request.path", "the name key"),
         (step(probe={"path": "/${no}/${key}"}), "steps.0.probe.path", "the name no "),
-        (step(probe={"path": "/${"}), "steps.0.probe.path", "does not end"),
-        (step(probe={"path": "/orders"}), "steps.0.probe.path", "its path must hold ${key}"),
+        (step(probe={"path": "/${"}), "steps.0.probe.path", "not closed"),
+        (step(probe={"path": "/orders"}), "steps.0.probe.path", "its path must contain ${key}"),
         (step() | {"on_unknown": "probe"}, "steps.0", "with on_unknown probe an http step needs a probe"),
         ({"steps": GOOD["steps"][1:] * 2}, "steps.0", "a step before the last one needs a compensate"),
         ({"steps": [{"id": f"s{n}", "executor": "simulated"} for n in range(11)]}, "steps", "at most 10"),
@@ -228,7 +228,7 @@ def test_what_says_less_than_it_seems_to_is_no_danger_to_the_house() -> None:
     (problem,) = kind_linter.lint_kind(kind)
     assert problem.gravity is kind_linter.Gravity.UNSOUND
     assert problem.message == (
-        "no expression reads constraints.state: agents would set this bound and nothing would keep it"
+        "no expression reads constraints.state: agents could set this constraint and nothing would enforce it"
     )
 
 

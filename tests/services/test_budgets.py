@@ -135,7 +135,7 @@ def test_an_intent_under_way_is_left_to_its_outcome() -> None:
     answer = report(of, flow, tokens=2_000)
     assert refused(answer) == (429, "BUDGET_EXCEEDED")
     assert isinstance(answer, Problem)
-    assert "under way" in answer.detail
+    assert "in progress" in answer.detail
     assert Intent.objects.get(pk=intent_id).state == IntentState.CLAIMED
     assert flow.row().state == FlowState.EXECUTING
     assert UsageReport.objects.count() == 1

@@ -125,6 +125,6 @@ def test_what_changed_while_it_was_linted_counts(monkeypatch: pytest.MonkeyPatch
     refused = draft()
     assert isinstance(refused, Problem)
     assert [item.message for item in refused.violations] == [
-        "no target is called broker",
+        "there is no target named broker",
         "1.3.0 is registered already; give the change a new version",
     ]

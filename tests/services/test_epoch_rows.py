@@ -33,9 +33,9 @@ def test_a_restore_that_its_row_denies_is_found(place: Path) -> None:
     assert found() == []
     row = Epoch.objects.get()
     Epoch.objects.update(missing=bytes(row.missing) + b" ")
-    assert found() == ["epoch.missing is not what was recorded"]
+    assert found() == ["epoch.missing does not match the ledger"]
     Epoch.objects.update(missing=row.missing, restored_at=None)
-    assert found() == [f"epoch.restored_at is None, recorded was {row.restored_at}"]
+    assert found() == [f"epoch.restored_at is None, but the ledger recorded {row.restored_at}"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_each_life_is_as_it_was_begun(place: Path, number: int, columns: dict[st
 def test_the_first_life_is_there() -> None:
     assert found() == []
     Epoch.objects.update(number=7)
-    assert found() == ["the first epoch is not there", "no entry records the epoch 7"]
+    assert found() == ["the first epoch is missing", "no entry records the epoch 7"]
 
 
 @pytest.mark.parametrize(("column", "value"), [("secret_hash", "a" * 64), ("fact_prefix", "order.")])

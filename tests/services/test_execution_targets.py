@@ -44,11 +44,11 @@ def test_a_reachable_target_is_good_and_hears_nothing() -> None:
 @pytest.mark.parametrize(
     ("base_url", "words"),
     [
-        ("http://127.0.0.1:1", "nobody answers"),
+        ("http://127.0.0.1:1", "no server responds"),
         ("http://10.0.0.1", "not public"),
-        ("http://no-such-name.invalid", "no address"),
+        ("http://no-such-name.invalid", "does not resolve"),
         ("ftp://127.0.0.1", "not an http"),
-        ("http://127.0.0.1:x", "not an address"),
+        ("http://127.0.0.1:x", "not a URL"),
     ],
 )
 def test_says_why_a_target_cannot_be_called(base_url: str, words: str) -> None:
@@ -80,9 +80,9 @@ def test_the_command_names_what_is_not_good() -> None:
         trade.place_target(running.base_url)
         call_command("target_check", stdout=out)
         assert "broker: " in out.getvalue()
-        with pytest.raises(CommandError, match="not good: nobody"):
+        with pytest.raises(CommandError, match="failed: nobody"):
             call_command("target_check", "broker", "nobody", stdout=out)
-    with pytest.raises(CommandError, match="not good: broker"):
+    with pytest.raises(CommandError, match="failed: broker"):
         call_command("target_check", stdout=out)
 
 
@@ -92,5 +92,5 @@ def test_the_sweep_command_tells_its_counts(monkeypatch: pytest.MonkeyPatch) -> 
     assert "orphans: 0" in out.getvalue()
     assert "failed: 0" in out.getvalue()
     monkeypatch.setattr("runtime.ports.expire_escalations", lambda: 1 / 0)
-    with pytest.raises(CommandError, match="1 could not be mended"):
+    with pytest.raises(CommandError, match="1 could not be repaired"):
         call_command("sweep", stdout=out)

@@ -45,6 +45,6 @@ def test_whoever_was_an_admin_within_seven_days_still_counts() -> None:
     me = f"user:{ada.pk}"
     refused = four_eyes.ask(author=me, actor=me, what="it")
     assert isinstance(refused, Problem)
-    assert "The last one left within 7 days: you may from " in refused.detail
+    assert "The last other admin left less than 7 days ago: you may do it from " in refused.detail
     Membership.objects.update(since=F("since") - WEEK, until=F("until") - WEEK)
     assert four_eyes.ask(author=me, actor=me, what="it") == four_eyes.Agreed(solo=True)

@@ -233,7 +233,7 @@ def test_a_webhook_without_its_target_fails(desk: factories.Desk) -> None:
     watch.configure(**watch.WEBHOOK)
     watch.propose(desk)
     assert watch.run_all() == [GuardRunState.PENDING]
-    assert GuardRun.objects.get().detail == "no target is called judge"
+    assert GuardRun.objects.get().detail == "there is no target named judge"
 
 
 def test_nothing_is_called_while_everything_is_stopped(desk: factories.Desk) -> None:

@@ -41,7 +41,7 @@ def test_groups_that_come_and_go_past_the_console(ada: User) -> None:
     assert Membership.objects.filter(user=ada, group="traders").count() == 2
     assert found() == []
     Membership.objects.filter(user=ada, group="traders", until=None).delete()
-    assert found() == [f"the row of user {ada.pk} in the group traders is not there"]
+    assert found() == [f"the row of user {ada.pk} in the group traders is missing"]
 
 
 def test_an_account_that_was_deactivated_keeps_its_past(ada: User) -> None:

@@ -151,8 +151,8 @@ def test_targets_and_resources_must_be_there() -> None:
     claims = [{"resource": "cash", "amount": "1"}]
     given = text(steps=steps, claims=claims)
     assert [item[1:3] for item in remarks(given)] == [
-        ("steps[0].target", "no target is called nowhere"),
-        ("claims[0].resource", "no resource is called cash"),
+        ("steps[0].target", "there is no target named nowhere"),
+        ("claims[0].resource", "there is no resource named cash"),
     ]
     stored = pack.Resource(name="cash", capacity=10, unit="cents")
     resources.store(tenant=factories.TENANT, given=stored, actor="system", at=clock.now())

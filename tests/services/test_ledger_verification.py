@@ -54,8 +54,8 @@ def verify(**options: Any) -> str:
 
 def test_a_whole_ledger_prints_what_was_checked() -> None:
     printed = verify()
-    assert printed.startswith("The ledger is whole: 6 entries in 2 streams, 2 heads and 1 payloads checked")
-    assert printed.endswith(", and every row they are about.\n")
+    assert printed.startswith("The ledger is intact: 6 entries in 2 streams, 2 heads and 1 payloads checked")
+    assert printed.endswith(", and every row they cover.\n")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_stream_without_a_head_is_found() -> None:
 
 def test_without_a_source_of_flow_heads_flows_need_none(settings: Any) -> None:
     settings.DIR_HEADS = []
-    assert "whole" in verify()
+    assert "intact" in verify()
 
 
 def test_an_edited_head_is_found() -> None:
@@ -223,7 +223,7 @@ def test_an_export_that_lost_a_line_is_found(tmp_path: Path, line: int, why: str
 def test_a_file_that_is_no_export_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text(text)
-    with pytest.raises(CommandError, match="line 1 is not a line of an export"):
+    with pytest.raises(CommandError, match="line 1 is not a valid export line"):
         verify(file=path)
 
 

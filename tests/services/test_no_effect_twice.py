@@ -139,7 +139,7 @@ def test_resend_needs_a_target_that_honours_keys(opening: Opening) -> None:
     refused = effects.reload(resending, base_url=bank.base_url)
     assert isinstance(refused, packs.Refused)
     (problem,) = refused.problems
-    assert "on_unknown: resend is a second effect at broker" in problem
+    assert "on_unknown: resend can cause a second effect at broker" in problem
     assert "honours_keys: true" in problem
 
 
@@ -149,7 +149,7 @@ def test_a_target_may_not_forget_keys_under_a_kind_that_relies_on_them(opening: 
     refused = effects.reload(moved, base_url=bank.base_url)
     assert isinstance(refused, packs.Refused)
     (problem,) = refused.problems
-    assert "targets.broker.honours_keys: BUY 1.0.0, which is in force, resends unknown results" in problem
+    assert "targets.broker.honours_keys: BUY 1.0.0, which is active, resends unknown results" in problem
 
 
 @pytest.mark.parametrize("when", ["before the call", "before the next call"])
@@ -202,6 +202,6 @@ def test_a_kind_in_force_that_lost_its_ground_is_named(opening: Opening) -> None
     factories.configure_target(honours_keys=False)
     (warning,) = kind_checks.check_in_force(app_configs=None, databases=["default"])
     assert warning.msg == (
-        "BUY 1.0.0 in force: on_unknown: resend is a second effect at broker:"
+        "BUY 1.0.0 (active): on_unknown: resend can cause a second effect at broker:"
         " the target does not declare honours_keys: true; a person is asked instead."
     )

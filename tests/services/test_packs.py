@@ -152,7 +152,7 @@ def test_an_older_pack_does_not_come_back_by_itself() -> None:
     found = load()
     assert not found.changed
     assert found.activated == ()
-    said = "was in force before and has been superseded: left as it is; give it a new version"
+    said = "was active before and has been superseded: left as it is; give it a new version"
     assert found.warnings == (f"TRADE 1.0.0 {said}", f"manifest trader 1.0.0 {said}")
 
 
@@ -289,7 +289,7 @@ def test_guards_are_configured_and_recorded_once() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("target: nobody", "guards[1].target: no target is called nobody"),
+        ("target: nobody", "guards[1].target: there is no target named nobody"),
         (
             "target: broker, policy_kinds: [NONE]",
             "guards[1].policy_kinds[0]: the policy kind NONE is neither",
@@ -310,4 +310,4 @@ def test_two_guards_of_one_id_are_refused() -> None:
 
 def test_an_emergency_stop_that_no_lexical_guard_reaches_is_told() -> None:
     found = load(TEXT + "guards: [{id: explain-fits, guard: lexical, emergency_stop: true}]\n")
-    assert any("stops nobody at 0.99" in warning for warning in found.warnings)
+    assert any("never stops an agent at 0.99" in warning for warning in found.warnings)

@@ -115,10 +115,10 @@ def test_plain_values_are_json_values() -> None:
         ("pack: !!timestamp 2026-01-01\n", "demo.yaml:1 pack: the tag"),
         ("pack: !mine [x]\n", "demo.yaml:1 pack: the tag"),
         ("? [a]\n: b\n", "demo.yaml:1: a field name must be plain text"),
-        ("pack: 9007199254740993\n", "demo.yaml:1 pack: this number or text has no place in JSON"),
-        (f"pack: {'9' * 5000}\n", "has no place in JSON"),
-        ("pack: 1e999\n", "has no place in JSON"),
-        ('pack: "\\ud800"\n', "has no place in JSON"),
+        ("pack: 9007199254740993\n", "demo.yaml:1 pack: this number or text cannot be represented in JSON"),
+        (f"pack: {'9' * 5000}\n", "cannot be represented in JSON"),
+        ("pack: 1e999\n", "cannot be represented in JSON"),
+        ('pack: "\\ud800"\n', "cannot be represented in JSON"),
         ("x" * 1_000_001, "longer than 1000000 characters"),
         ("[" * 2000 + "]" * 2000, "nested too deep"),
         ("a: " + "{a: " * 70 + "1" + "}" * 70, "too deep ones"),
@@ -200,8 +200,8 @@ def test_checks_what_the_pack_refers_to() -> None:
         + "resources: [{name: x, capacity: 1, unit: u}, {name: x, capacity: 1, unit: u}]\n"
     )
     assert [one.split(" ", 1)[1] for one in checked(text)] == [
-        "policy_kinds[0].steps[0].target: no target is called nowhere",
-        "policy_kinds[0].claims[0].resource: no resource is called cash",
+        "policy_kinds[0].steps[0].target: there is no target named nowhere",
+        "policy_kinds[0].claims[0].resource: there is no resource named cash",
         "agents[0].manifest.policy_kinds[1]: the policy kind LOST is neither in the pack nor registered",
         "agents[1].manifest.policy_kinds[1]: the policy kind LOST is neither in the pack nor registered",
         "policy_kinds[1].kind: TRADE is already in this pack",

@@ -35,7 +35,7 @@ def test_nothing_is_erased_twice() -> None:
     gone = ledger.commit_payload(tenant=TENANT, body=b'"personal"')
     erase(gone)
     for commitment in (gone, "0" * 64):
-        with pytest.raises(CommandError, match="Nothing is kept under this commitment"):
+        with pytest.raises(CommandError, match="No payload is stored under this commitment"):
             erase(commitment)
     assert LedgerEntry.objects.filter(kind="payload:erased").count() == 1
 

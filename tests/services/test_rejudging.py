@@ -55,7 +55,7 @@ def test_one_proposal_is_judged_whole(desk: factories.Desk) -> None:
     assert (found.effect_text, found.impact) == ("Do BUY", "HIGH_IMPACT")
     counted = ruled("history.proposals_1h < 100")
     untold = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=counted))
-    assert untold == "the counts over the agent's past were not kept"
+    assert untold == "the counts over the agent's history were not stored"
 
 
 def test_a_new_rule_says_which_verdicts_change_and_why(desk: factories.Desk) -> None:
@@ -148,15 +148,15 @@ def test_too_many_facts_cannot_be_told(desk: factories.Desk, monkeypatch: pytest
         factories.write(f"desk.{name}", 1)
     desk.propose(desk.open())
     report = of_kind(ruled("context.facts.desk.all(name, true)"))
-    assert report.untold == (("the draft reads too many facts that were not kept with the proposal", 1),)
+    assert report.untold == (("the draft reads too many facts that were not stored with the proposal", 1),)
 
 
 def test_counts_and_capacities_that_were_not_kept_cannot_be_told(desk: factories.Desk) -> None:
     desk.propose(desk.open())
     counted = of_kind(ruled("history.proposals_1h < 100"))
-    assert counted.untold == (("the counts over the agent's past were not kept", 1),)
+    assert counted.untold == (("the counts over the agent's history were not stored", 1),)
     claimed = of_kind(ruled("true", claims=[{"resource": "cash", "amount": "1"}]))
-    assert claimed.untold == (("what was free of cash was not kept", 1),)
+    assert claimed.untold == (("the free amount of cash was not stored", 1),)
 
 
 def test_a_claim_on_a_resource_that_was_kept_is_judged() -> None:

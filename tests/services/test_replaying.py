@@ -45,7 +45,7 @@ def command(*arguments: str) -> str:
 
 def test_an_untouched_history_is_equal(desk: factories.Desk) -> None:
     assert replaying.replay() == replaying.Equal(4)
-    assert command() == "4 verdicts judged again: all equal, byte for byte.\n"
+    assert command() == "4 verdicts replayed: all identical, byte for byte.\n"
 
 
 def test_one_flow_is_replayed_alone(desk: factories.Desk) -> None:

@@ -47,7 +47,7 @@ def test_the_control_is_whole(undone: History) -> None:
     result = findings.verify_all()
     assert result.findings == []
     assert result.entries == LedgerEntry.objects.count() > 100
-    assert verify().startswith(f"The ledger is whole: {result.entries} entries")
+    assert verify().startswith(f"The ledger is intact: {result.entries} entries")
 
 
 @pytest.mark.parametrize("name", tampers.CASES)
@@ -113,7 +113,7 @@ def test_an_erased_payload_with_its_entry_is_no_finding_until_it_is_put_back(und
     Payload.objects.filter(commitment=commitment).update(**before)
     (found,) = findings.verify_all().findings
     assert (found.stream, found.fault) == (f"payload {commitment}", Fault.PAYLOAD_MISMATCH)
-    assert found.detail == "the payload was erased, and is there again"
+    assert found.detail == "the payload was erased but is present again"
 
 
 def an_entry_of_each_kind() -> dict[str, LedgerEntry]:
@@ -162,7 +162,7 @@ def test_a_payload_that_is_not_one_of_its_kind_is_found_where_the_chain_is_whole
     tampering.put_triggers_back()
     found = [item for item in findings.verify_all().findings if item.seq == entry.seq]
     assert [(item.fault, item.detail) for item in found] == [
-        (Fault.UNREADABLE, "the payload is not one of the kind proposal:submitted")
+        (Fault.UNREADABLE, "the payload is not valid for the kind proposal:submitted")
     ]
 
 

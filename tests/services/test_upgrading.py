@@ -84,8 +84,8 @@ def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> 
     assert rows_of(left) == [("admin", ADDED, gone_at)]
     assert not four_eyes.others(actor=f"user:{ada.pk}", at=clock.now()).is_now
     assert found() == [
-        "roles is ['operator', 'senior'], recorded was ['operator']",
-        "roles is ['operator'], recorded was ['auditor', 'operator']",
+        "roles is ['operator', 'senior'], but the ledger recorded ['operator']",
+        "roles is ['operator'], but the ledger recorded ['auditor', 'operator']",
     ]
 
     for change in (groups.leave, groups.join):

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import yaml
 from django.test import override_settings
 
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.services import pack_checks, pack_reading
+from runtime.kernel.rules import kind_linter
 
 
 @contextmanager
@@ -23,17 +24,17 @@ def passwords() -> Iterator[None]:
 
 @contextmanager
 def packs() -> Iterator[None]:
-    """A pack is read, and a kind linted, once for each text: both depend on nothing else."""
-    lint = pack_checks.lint
-    known: dict[bytes, pack_checks.Linted] = {}
+    """A text is parsed, and a kind linted, once: both depend on nothing else."""
+    lint = kind_linter.lint_kind
+    known: dict[bytes, tuple[kind_linter.Problem, ...]] = {}
 
-    def lint_once(kind: PolicyKind) -> pack_checks.Linted:
+    def lint_once(kind: PolicyKind) -> tuple[kind_linter.Problem, ...]:
         body = kind.to_bytes()
         if body not in known:
             known[body] = lint(kind)
         return known[body]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pack_reading, "read", functools.lru_cache(maxsize=64)(pack_reading.read))
-        patch.setattr(pack_checks, "lint", lint_once)
+        patch.setattr(yaml, "compose", functools.lru_cache(maxsize=64)(yaml.compose))
+        patch.setattr(kind_linter, "lint_kind", lint_once)
         yield

@@ -127,14 +127,14 @@ def test_without_the_demo_there_is_no_agent(folder: Path, started: Started) -> N
     assert "The console is empty" in up("--no-demo")
     assert not started
     assert not Agent.objects.exists()
-    assert "The demo runs" not in up()
+    assert "The demo is running" not in up()
 
 
 @pytest.mark.django_db
 def test_calls_that_the_last_stop_cut_off_go_to_people(folder: Path, started: Started) -> None:
     intent_id = trade.open_desk().accept()
     assert isinstance(races.run(lambda: claiming.claim(intent_id, owner="dead")), claiming.Claimed)
-    assert "1 call(s) were cut off" in up("--no-demo")
+    assert "1 call(s) were interrupted" in up("--no-demo")
     assert trade.states(intent_id)[0] is IntentState.IN_DOUBT
 
 

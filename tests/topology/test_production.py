@@ -186,7 +186,7 @@ def test_a_proposal_goes_all_the_way(
         until(lambda dfid=dfid: agent.flow(dfid)["state"] == "CLOSED", timeout_s=90)  # type: ignore[misc]
     keys = [seen.headers["Idempotency-Key"] for seen in target.seen]
     assert len(keys) == len(set(keys)) == 5
-    assert "cannot be rung" not in installation.processes["web"].log.read_text()
+    assert "broker cannot be reached" not in installation.processes["web"].log.read_text()
     installation.manage("verify_ledger")
 
 

@@ -125,7 +125,7 @@ def test_a_restored_backup_calls_nothing_again(server: Process, env: dict[str, s
             env, "manage.py", "leave_recovery", "ada", "--reason", "drill", "--password-stdin",
             typed=PASSWORD,
         )  # fmt: skip
-        assert "Epoch 2 has begun" in said
+        assert "Epoch 2 has started" in said
         agent.wire.close()
         assert agent.handshake()["epoch"] == 2
         assert agent.open_flow(trigger="trial")

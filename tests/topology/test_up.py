@@ -132,7 +132,7 @@ def test_a_new_folder_starts_with_the_demo_and_ends_with_all_of_it(up: Up, tmp_p
     wait_ready(again, port)
     said = again.log.read_text()
     assert "password" not in said
-    assert "The demo runs" in said, "an existing folder remembers its demo"
+    assert "The demo is running" in said, "an existing folder remembers its demo"
     assert json.loads((folder / "demo" / "issued_keys.json").read_text()) == keys
     assert stop(again, signal.SIGINT) < STOP_S
     assert "Traceback" not in again.log.read_text()
@@ -151,7 +151,7 @@ def test_without_the_demo_the_console_is_empty_and_stays_so(
     stop(process, signal.SIGTERM)
     again = up(port=port)
     wait_ready(again, port)
-    assert "The demo runs" not in again.log.read_text()
+    assert "The demo is running" not in again.log.read_text()
 
 
 def test_a_killed_server_leaves_no_child_and_its_folder_free(
@@ -197,8 +197,8 @@ def test_a_later_server_on_the_same_file_takes_the_work_from_the_first(
     port = free_port()
     second = up("--no-demo", port=port, folder="other")
     wait_ready(second, port)
-    until(lambda: "this one executes nothing any more" in first.log.read_text(), timeout_s=30)
-    assert "this one executes nothing any more" not in second.log.read_text()
+    until(lambda: "this one no longer executes anything" in first.log.read_text(), timeout_s=30)
+    assert "this one no longer executes anything" not in second.log.read_text()
 
 
 def test_nobody_else_of_the_machine_can_read_the_folder(up: Up, tmp_path: Path) -> None:

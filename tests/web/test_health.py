@@ -93,7 +93,7 @@ def test_a_sweeper_that_fails_in_every_round_is_not_well(
         long_ago = clock.now() - timedelta(seconds=health.LATE_S + 1)
         cache.set(sweeps.FAILING, long_ago.isoformat())
         sweeps.run()
-        assert failing() == {"sweeper": "the sweeper fails on something in every round: its log says what"}
+        assert failing() == {"sweeper": "the sweeper fails in every round: see its log"}
     sweeps.run()
     assert failing() == {}
 
@@ -113,7 +113,7 @@ def test_a_thread_that_died_is_named(beating: None, monkeypatch: pytest.MonkeyPa
     try:
         assert failing() == {}
         may_live.set()
-        dead = {"threads": "a thread has died: drain-finder, drain-sweeper"}
+        dead = {"threads": "a thread has stopped: drain-finder, drain-sweeper"}
         until(lambda: failing() == dead)  # the one thread may end a moment before the other
     finally:
         working.stop(timeout_s=30)
@@ -126,7 +126,7 @@ def test_a_disk_that_is_nearly_full(beating: None, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "statvfs", lambda _: room)
     assert failing() == {}
     room.f_frsize -= 1
-    assert failing() == {"disk": "7 MB are left on the disk of the data folder"}
+    assert failing() == {"disk": "7 MB are free on the disk of the data folder"}
 
 
 def test_a_disk_of_another_machine_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def test_a_forbidden_action_is_disabled_with_the_reason(case: Escalation) -> Non
     Agent.objects.filter(agent_id="ambitious-trader").update(owner="owner")
     page = text_of(client, f"/escalations/{case.pk}/")
     assert re.search(r'value="OVERRIDE" disabled', page)
-    assert "You own this agent: somebody else must decide." in page
+    assert "You own this agent: someone else must decide." in page
     assert not re.search(r'value="ABORT" disabled', page)
 
 

@@ -143,7 +143,7 @@ def test_a_draft_is_shown_and_activated_by_another_admin(desk: factories.Desk, a
     assert "Roll back to this version" in back
     assert "Discard this draft" not in back
     moved = alan.post(f"{PAGE}1.2.0/activate/", form)
-    assert (moved.status_code, "1.3.0 is in force now" in moved.content.decode()) == (409, True)
+    assert (moved.status_code, "1.3.0 is active now" in moved.content.decode()) == (409, True)
 
 
 def test_a_draft_is_discarded_and_stays_to_be_read(desk: factories.Desk, ada: Client) -> None:
@@ -191,5 +191,5 @@ def test_a_proposal_of_which_the_past_is_lost_shows_no_verdict(desk: factories.D
     desk.propose(desk.open())
     rule = {"id": "R_SELDOM", "require": "history.proposals_1h < 100"}
     _, page = send(ada, "check", text(rules=[rule]))
-    assert "1 could not be re-evaluated: the counts over the agent&#x27;s past were not kept." in page
+    assert "1 could not be re-evaluated: the counts over the agent&#x27;s history were not stored." in page
     assert Proposal.objects.count() == 1

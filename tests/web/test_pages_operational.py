@@ -79,5 +79,5 @@ def test_what_has_taken_effect_is_not_replaced_and_the_page_says_why(in_doubt: E
     Attempt.objects.update(state=states.AttemptState.SUCCEEDED)
     Intent.objects.update(state=states.IntentState.WITH_PERSON)
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
-    assert "A step of this has taken effect, so nothing else can run in its place." in page
+    assert "A step has already taken effect, so nothing else can run in its place." in page
     assert 'name="effect"' not in page

@@ -66,7 +66,7 @@ def test_a_plain_post_asks_by_either_field(case: Escalation, field: str) -> None
     assert page.count("Waiting for the agent") >= 2
     assert "deadline paused, resumes in" in page
     assert "question 1 of 3" in page
-    assert "A question is out already. Wait for the answer, or decide." in page
+    assert "A question is already open. Wait for the answer, or decide." in page
 
 
 def test_the_words_of_a_reason_are_not_sent_when_a_question_is(case: Escalation) -> None:

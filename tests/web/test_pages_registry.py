@@ -51,8 +51,8 @@ def test_an_admin_registers_an_agent(admin: Client) -> None:
     [
         ("agent_id", "two words", "An id is up to 64"),
         ("owner", "nobody", "No active user and no group has this name"),
-        ("mission", "", "Say in at most 2000"),
-        ("role", "KING", "Choose one of the roles"),
+        ("mission", "", "Describe in at most 2000"),
+        ("role", "KING", "Choose one of the listed roles"),
         ("review_on", "soon", "Enter the date as YYYY-MM-DD"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_form_says_beside_the_field_what_is_wrong_and_keeps_what_was_typed(
 def test_a_taken_id_is_said_above_the_form(admin: Client) -> None:
     answer = admin.post("/register-agent/", {**NEW, "agent_id": "momentum-trader"})
     assert answer.status_code == 409
-    assert "is called momentum-trader already" in answer.content.decode()
+    assert "already has the id momentum-trader" in answer.content.decode()
 
 
 def test_an_admin_describes_an_agent_anew(admin: Client) -> None:
@@ -84,7 +84,7 @@ def test_an_admin_describes_an_agent_anew(admin: Client) -> None:
     assert "Agent profile updated" in text_of(admin, "/ledger/")
     late = admin.post(f"{PAGE}edit/", {**seen, **wanted, "mission": "Something else."})
     assert late.status_code == 409
-    assert "Somebody else has changed this agent" in late.content.decode()
+    assert "Someone else changed this agent" in late.content.decode()
     assert admin.post(f"{PAGE}edit/", {**seen, **wanted, "review_on": "x"}).status_code == 422
     assert admin.get("/agents/nobody/edit/").status_code == 404
 

@@ -67,7 +67,7 @@ def test_shows_why_those_that_ended_did(desk: factories.Desk) -> None:
     assert "No reservations" in text_of(client, PAGE)
     page = text_of(client, f"{PAGE}?show=ended")
     assert page.count("LEASE_ENDED") == 2
-    assert "The flow waited longer than its lease on a resource lasts." in page
+    assert "The flow waited until its lease on a resource expired." in page
     assert "No results" in text_of(client, f"{PAGE}?resource=gold")
 
 

@@ -88,7 +88,7 @@ def test_a_late_decision_is_told_that_the_agent_spoke(desk: factories.Desk, esca
     answer = client.post(f"/escalations/{escalation.pk}/decision/", sent)
     assert answer.status_code == 409
     page = answer.content.decode()
-    assert "The agent has spoken again, or nobody watches it now." in page
+    assert "The agent called again, or is no longer monitored." in page
     assert "Withdrawn" in page
 
 

@@ -156,7 +156,7 @@ def test_another_admin_agrees_and_is_bound_too(case: Escalation) -> None:
     hand_over(ada, "admin")
     change = OwnerChange.objects.get()
     page = text_of(ada, f"/agents/{AGENT}/")
-    assert "You asked for this: another admin must agree." in page
+    assert "You requested this: another admin must agree." in page
     assert "/agree/" not in page
     assert ada.post(f"/agents/{AGENT}/owner/{change.pk}/agree/").status_code == 403
     assert Agent.objects.get(agent_id=AGENT).owner == "ada"

@@ -13,7 +13,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--stream", help="only this stream: a DFID, agent:<id>, feed:<name> or system")
-        parser.add_argument("--out", type=Path, help="a file to write; standard output without it")
+        parser.add_argument("--out", type=Path, help="file to write (default: standard output)")
 
     def handle(self, *, stream: str | None = None, out: Path | None = None, **options: Any) -> None:
         lines = verification.export_lines(stream=stream)

@@ -12,10 +12,12 @@ from audit.chain import Break
 
 
 class Command(BaseCommand):
-    help = "Check the ledger of this database and every row it is about, or an export. Exit 0 means whole."
+    help = (
+        "Verify the ledger of this database and every row it covers, or an export. Exit code 0 means intact."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--file", type=Path, help="check this export instead of the database")
+        parser.add_argument("--file", type=Path, help="verify this export instead of the database")
         parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
 
     def handle(self, *, file: Path | None = None, **options: Any) -> None:
@@ -27,8 +29,8 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(_as_json(result), ensure_ascii=False))
         elif not result.findings:
             self.stdout.write(
-                f"The ledger is whole: {result.entries} entries in {result.streams} streams, "
-                f"{result.heads} heads and {result.payloads} payloads checked, and every row they are about."
+                f"The ledger is intact: {result.entries} entries in {result.streams} streams, "
+                f"{result.heads} heads and {result.payloads} payloads checked, and every row they cover."
             )
         for words in result.not_verified:
             self.stderr.write(f"Not verified: {words}.")
@@ -48,8 +50,8 @@ class Command(BaseCommand):
         if isinstance(result, Break):
             raise CommandError(f"The first bad entry: {_words(result)}")
         self.stdout.write(
-            f"The export is whole: {result.entries} entries in {result.streams} streams, "
-            f"{result.heads} heads checked. It holds no rows."
+            f"The export is intact: {result.entries} entries in {result.streams} streams, {result.heads} "
+            "heads checked. It contains no rows."
         )
 
 

@@ -13,7 +13,7 @@ from runtime.services import users
 
 
 class Command(BaseCommand):
-    help = "Add a person who may sign in at /accounts/login/."
+    help = "Add a user who can sign in at /accounts/login/."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
@@ -21,7 +21,7 @@ class Command(BaseCommand):
             "--role",
             action="append",
             choices=list(Role),
-            help="give it once per role: roles add up",
+            help="repeat the option to give several roles",
         )
         parser.add_argument("--password-stdin", action="store_true", required=True, help="read it from stdin")
 
@@ -35,4 +35,4 @@ class Command(BaseCommand):
         )
         if isinstance(added, Problem):
             raise CommandError(added.detail)
-        self.stderr.write(f"{added.get_username()} may sign in.")
+        self.stderr.write(f"{added.get_username()} can now sign in.")

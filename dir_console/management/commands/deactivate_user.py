@@ -11,7 +11,7 @@ from runtime.services import users
 
 
 class Command(BaseCommand):
-    help = "Lock a person out. The account stays, because the ledger names it."
+    help = "Deactivate a user. The account is kept, because the ledger refers to it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
@@ -20,4 +20,4 @@ class Command(BaseCommand):
         gone = users.deactivate(tenant=settings.DIR_TENANT, name=options["name"], actor="system")
         if isinstance(gone, Problem):
             raise CommandError(gone.detail)
-        self.stderr.write(f"{gone.get_username()} is locked out.")
+        self.stderr.write(f"{gone.get_username()} is deactivated.")

@@ -22,7 +22,7 @@ VARIABLE = re.compile(r"^(?:# )?([A-Z][A-Z0-9_]*)=(.*)$")
 
 
 def page(title: str, about: str, *parts: str) -> str:
-    note = "<!-- Drawn from code by `make docs`; change the code, not this page. -->"
+    note = "<!-- Generated from code by `make docs`; change the code, not this page. -->"
     return "\n\n".join((f"# {title}", note, about, *parts)) + "\n"
 
 
@@ -50,7 +50,7 @@ def event_kinds() -> str:
     payloads = sorted(every_subclass(events.Event), key=lambda payload: order.index(payload.kind))
     return page(
         "Event kinds",
-        "What the ledger can hold. A kind is permanent; fields are only ever added, with a default (`?`).",
+        "Every kind of ledger entry. Kinds are permanent; fields are only added, with a default (`?`).",
         table(("kind", "payload"), map(row, payloads)),
     )
 
@@ -66,7 +66,7 @@ def reason_codes() -> str:
     rows = ((f"`{reason}`", reasons.MEANINGS[reason]) for reason in reasons.Reason)
     return page(
         "Reason codes",
-        "Why the runtime said no or asked for a person. Permanent. A rule of a pack adds its own id.",
+        "Why the runtime refused or escalated. Codes are permanent. A rule of a pack adds its own id.",
         table(("code", "means"), rows),
     )
 
@@ -93,7 +93,7 @@ def setting_names() -> str:
             words = [*words, line.removeprefix("# ")] if line else []
     flush()
     return page(
-        "Settings", "Read from the environment at start; `.env.example` is the same list to copy.", *parts
+        "Settings", "Read from the environment at start; `.env.example` has the same list to copy.", *parts
     )
 
 
@@ -108,7 +108,7 @@ def diagram(moves: Mapping[State, Iterable[State]]) -> str:
 def flow_states() -> str:
     return page(
         "States of a flow",
-        "Every allowed move. A move is a compare-and-swap on the flow's state and version.",
+        "Every allowed transition. A transition is a compare-and-swap on the flow's state and version.",
         diagram(lifecycle.MOVES),
     )
 
@@ -122,7 +122,7 @@ def agent_tables() -> str:
         diffing.Tighter.MORE: "more",
     }
     absent = {
-        diffing.Absent.OPEN: "no bound",
+        diffing.Absent.OPEN: "no limit",
         diffing.Absent.SHUT: "nothing granted",
         diffing.Absent.NEUTRAL: "neither",
     }
@@ -133,11 +133,11 @@ def agent_tables() -> str:
     )
     return page(
         "Statuses of an agent, directions of a manifest",
-        "Every allowed move of a status. Only ACTIVE agents may propose.",
+        "Every allowed status change. Only ACTIVE agents can propose.",
         diagram(agents.MOVES),
-        "Which way a field of a manifest tightens; the opposite loosens. A field that is not listed is "
-        "added, removed or changed; the first row that fits wins. What is not set means what the last "
-        "column says.",
+        "Which change of a manifest field tightens it; the opposite loosens it. A field that is not "
+        "listed is only added, removed or changed. The first matching row applies. The last column says "
+        "what an unset field means.",
         table(("field", "tighter when", "not set"), rows),
     )
 
@@ -154,9 +154,9 @@ def gate_checks() -> str:
     rows = (row(place, stage) for place, stage in enumerate(pipeline.STAGES, start=1))
     return page(
         "Checks of the gate, in order",
-        "Every finding of a stage is kept; a stage that ends the walk does so when it rejects. "
-        "Any Fail is REJECT, else any Refer is ESCALATE, else ACCEPT.",
-        table(("", "stage", "asks", "answers", "ends the walk"), rows),
+        "Every finding of a stage is kept; a stage marked in the last column is the last one checked "
+        "when it rejects. Any Fail is REJECT, else any Refer is ESCALATE, else ACCEPT.",
+        table(("", "stage", "asks", "answers", "stops on reject"), rows),
     )
 
 
@@ -171,10 +171,10 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 class Command(BaseCommand):
-    help = "Say which generated pages of docs/ are stale; with --write, write them anew."
+    help = "List the stale generated pages of docs/; with --write, regenerate them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--write", action="store_true", help="write the stale pages")
+        parser.add_argument("--write", action="store_true", help="regenerate the stale pages")
 
     def handle(self, *args: Any, **options: Any) -> None:
         stale = []

@@ -15,13 +15,13 @@ class Command(BaseCommand):
     """Exit 0 when it is erased now; 1 where nothing is kept under the commitment."""
 
     help = (
-        "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary. The"
-        " chain stays whole. The rows of proposals and outcomes are not touched."
+        "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary. "
+        "The hash chain stays intact. The rows of proposals and outcomes are not changed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("commitment", help="as an entry has it: 64 hexadecimal digits")
-        parser.add_argument("--reason", required=True, help="why; it is kept in the ledger")
+        parser.add_argument("commitment", help="as shown in an entry: 64 hexadecimal digits")
+        parser.add_argument("--reason", required=True, help="the reason; it is kept in the ledger")
 
     def handle(self, *, commitment: str, reason: str, **options: Any) -> None:
         said = reason.strip()
@@ -34,5 +34,5 @@ class Command(BaseCommand):
         except races.BusyError as error:
             raise CommandError("The database is busy; nothing was erased. Run the command again.") from error
         if not erased:
-            raise CommandError("Nothing is kept under this commitment, or it was erased before.")
+            raise CommandError("No payload is stored under this commitment, or it was already erased.")
         self.stdout.write("erased")

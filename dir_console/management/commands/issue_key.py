@@ -13,11 +13,11 @@ from runtime.services import credentials
 class Command(BaseCommand):
     """Nothing else goes to stdout, so that a script can keep the key without cutting it out."""
 
-    help = "Print a new key of an agent, or of a state feed. It cannot be shown again."
+    help = "Print a new key for an agent or a state feed. It cannot be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent_id", nargs="?", help="the agent that the key is for")
-        parser.add_argument("--feed", help="the name of a state feed, in place of an agent")
+        parser.add_argument("--feed", help="the name of a state feed, instead of an agent")
         parser.add_argument("--prefix", help="what the feed may write, such as price.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -18,11 +18,13 @@ from runtime.services import epochs
 
 
 class Command(BaseCommand):
-    help = "Say what a restored backup is missing. With NAME: begin a new epoch, as that admin."
+    help = "Show what a restored backup is missing. With NAME: start a new epoch as that admin."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", help="the admin who says how to go on")
-        parser.add_argument("--reason", default="", help="why, in a sentence; it stands in the ledger")
+        parser.add_argument("name", nargs="?", help="the admin who starts the new epoch")
+        parser.add_argument(
+            "--reason", default="", help="the reason, in one sentence; it is kept in the ledger"
+        )
         parser.add_argument(
             "--password-stdin", action="store_true", help="read the admin's password from stdin"
         )
@@ -30,17 +32,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         epoch = queries.in_force()
         if epoch.restored_at is None:
-            raise CommandError("The database was not restored: there is nothing to leave.")
+            raise CommandError("The database is not in recovery: there is nothing to leave.")
         missing = canonical.decode(bytes(epoch.missing))
         in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT).count()
         self.stderr.write(
             f"In recovery since {epoch.restored_at:%Y-%m-%d %H:%M} UTC. The mark names entry "
-            f"{missing['entry_id']} with the hash {missing['hash'] or '(unreadable)'}, which is not in this "
-            "database. What was written up to it is missing, and what ran then is not known here. "
-            f"{in_doubt} intent(s) are in doubt."
+            f"{missing['entry_id']} with the hash {missing['hash'] or '(unreadable)'}, which is missing "
+            "from this database. Entries up to it are lost, and what was executed in that time is "
+            f"unknown. {in_doubt} intent(s) are in doubt."
         )
         if not options["name"]:
-            self.stderr.write("To go on: manage.py leave_recovery NAME --reason TEXT --password-stdin")
+            self.stderr.write("To continue: manage.py leave_recovery NAME --reason TEXT --password-stdin")
             return
         if not options["reason"].strip() or not options["password_stdin"]:
             raise CommandError("Give --reason TEXT and --password-stdin: this is signed in your name.")
@@ -50,12 +52,13 @@ class Command(BaseCommand):
             or not user.check_password(passwords.from_stdin())
             or Role.ADMIN not in roles_of(user)
         ):
-            raise CommandError("That is no admin with this password.")
+            raise CommandError("No active admin has this name and password.")
         begun = epochs.begin_next(
             tenant=settings.DIR_TENANT, actor=actor_of(user), reason=options["reason"].strip()[:500]
         )
         if isinstance(begun, Problem):
             raise CommandError(begun.detail)
         self.stderr.write(
-            f"Epoch {begun.number} has begun. All sessions have ended: sign in again, shake hands again."
+            f"Epoch {begun.number} has started. All sessions have ended: sign in again; agents "
+            "must open new sessions."
         )

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="the pack, YAML in UTF-8")
         parser.add_argument(
-            "--activate", action="store_true", help="put its kinds and manifests in force, once registered"
+            "--activate", action="store_true", help="activate its kinds and manifests once registered"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

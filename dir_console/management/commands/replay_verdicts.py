@@ -12,7 +12,7 @@ from runtime.queries import replaying
 class Command(BaseCommand):
     """Exit 0 when every verdict comes out as it is stored; 1 names the first that does not."""
 
-    help = "Judge every stored verdict again from its stored input and rules. Reads only."
+    help = "Replay every stored verdict from its stored input and rules. Read-only."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dfid", type=UUID, metavar="DFID", help="only the verdicts of this flow")
@@ -24,4 +24,4 @@ class Command(BaseCommand):
                 f"The first difference: proposal {result.proposal_id} of flow {result.dfid}: {result.what}: "
                 f"stored {result.stored}, found {result.found}."
             )
-        self.stdout.write(f"{result.count} verdicts judged again: all equal, byte for byte.")
+        self.stdout.write(f"{result.count} verdicts replayed: all identical, byte for byte.")

@@ -12,7 +12,7 @@ from runtime.services import users
 
 
 class Command(BaseCommand):
-    help = "Give a person another password. Open sessions end."
+    help = "Change a user's password. Open sessions end."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
@@ -27,4 +27,4 @@ class Command(BaseCommand):
         )
         if isinstance(changed, Problem):
             raise CommandError(changed.detail)
-        self.stderr.write(f"The password of {changed.get_username()} is changed.")
+        self.stderr.write(f"The password of {changed.get_username()} has been changed.")

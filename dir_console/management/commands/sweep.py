@@ -9,13 +9,16 @@ from runtime.services import sweeping
 
 
 class Command(BaseCommand):
-    """Exit 1 when an item could not be mended; the log names it."""
+    """Exit 1 when an item could not be repaired; the log names it."""
 
-    help = "Rescue crashed attempts, ring due intents, expire escalations, end idle flows: one round."
+    help = (
+        "Run the sweeper once: recover crashed attempts, queue due intents, expire "
+        "escalations, end idle flows."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         swept = sweeping.sweep()
         for name, count in asdict(swept).items():
             self.stdout.write(f"{name}: {count}")
         if swept.failed:
-            raise CommandError(f"{swept.failed} could not be mended; see the log.")
+            raise CommandError(f"{swept.failed} could not be repaired; see the log.")

@@ -12,10 +12,10 @@ from runtime.services import execution
 class Command(BaseCommand):
     """Exit 0 when every target that was asked for is good."""
 
-    help = "Say for each target whether its address is allowed and reachable and its secret is set."
+    help = "Check for each target that its address is allowed and reachable and its secret is set."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("names", nargs="*", metavar="NAME", help="targets to look at (default: all)")
+        parser.add_argument("names", nargs="*", metavar="NAME", help="targets to check (default: all)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         tenant = settings.DIR_TENANT
@@ -32,4 +32,4 @@ class Command(BaseCommand):
             for words in found.findings:
                 self.stdout.write(f"{name}: {words}")
         if bad:
-            raise CommandError(f"not good: {', '.join(bad)}")
+            raise CommandError(f"failed: {', '.join(bad)}")

@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "--demo",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="run a paper broker and its agents beside it (default on a new folder)",
+            help="also run a paper broker and its agents (default for a new folder)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -58,8 +58,8 @@ class Command(BaseCommand):
         open_to_others = environment.list_readable_by_others(folder)
         if open_to_others:
             self._say(
-                f"Other users of this machine can read {open_to_others[0]}, and so sign in as anybody. "
-                f"Close it with: chmod -R go-rwx {folder}"
+                f"Other users of this machine can read {open_to_others[0]}, and so sign in as anyone. "
+                f"Restrict access with: chmod -R go-rwx {folder}"
             )
 
     def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         _migrate()
         is_new = not get_user_model().objects.exists()
         wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
-        # Its agents would need keys, which nobody gets before an admin has looked.
+        # Its agents would need keys, which nobody gets before an admin has ended the recovery.
         if epochs.look():
             self._say_what_is_missing()
             wants_demo = False
@@ -91,7 +91,7 @@ class Command(BaseCommand):
         if is_new:
             # Said at once: whatever goes wrong after this, the password must not be lost.
             self._say(f"Sign in as {OPERATOR} with the password {_add_operator()}")
-            self._say("It is shown this once. Write it down, or set another with `manage.py set_password`.")
+            self._say("It is shown only once. Save it, or set another with `manage.py set_password`.")
         stops: list[Callable[[], Any]] = []
 
         def on_ready() -> None:
@@ -105,7 +105,7 @@ class Command(BaseCommand):
     def _say_what_is_missing(self) -> None:
         self._say(
             "This database is older than its mark: a backup was restored. Nothing is executed and no "
-            "proposal is taken until an admin says how to go on: manage.py leave_recovery"
+            "proposal is accepted until an admin starts a new epoch: manage.py leave_recovery"
         )
 
     def _greet(
@@ -114,14 +114,16 @@ class Command(BaseCommand):
         self._say(f"DIR Console is running at {url}/")
         if host in ANY_ADDRESS:
             names = ", ".join(settings.ALLOWED_HOSTS)
-            self._say(f"It answers to these names only: {names}. Add others in DIR_ALLOWED_HOSTS.")
+            self._say(f"It accepts these host names only: {names}. Add others in DIR_ALLOWED_HOSTS.")
         self._say(f"Data folder: {folder}")
         if has_demo:
-            self._say("The demo runs: a paper broker and its agents. Leave it out with --no-demo.")
+            self._say("The demo is running: a paper broker and its agents. Turn it off with --no-demo.")
         elif is_new:
             self._say("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
         if rescued:
-            self._say(f"{rescued} call(s) were cut off by the last stop; people decide them in the queue.")
+            self._say(
+                f"{rescued} call(s) were interrupted by the last stop and wait in the queue for a decision."
+            )
         self._say("Stop it with Ctrl-C.")
 
     def _say(self, words: str) -> None:

@@ -13,8 +13,8 @@ class Call:
     """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt.
 
     A GET has no body and no effect: its `key` only names the message. An executor sends the first bytes
-    inside `gate`, and lets through what that raises: a stop that was pressed meanwhile ends the call there.
-    `refuses` are the statuses by which the target says that it has not done it.
+    inside `gate`, and lets through what that raises: a stop that was pressed in between ends the call there.
+    `refuses` are the statuses by which the target reports that it has not done it.
     """
 
     base_url: str

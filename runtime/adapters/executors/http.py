@@ -37,7 +37,7 @@ def execute(call: Call) -> CallResult:
     except egress.EgressRefusedError:
         return _transient(C.EGRESS_REFUSED, "the address is not public and not in DIR_EGRESS_ALLOW")
     except egress.UnresolvedError:
-        return _transient(C.NAME_UNRESOLVED, "the target's name has no address now; nothing was sent")
+        return _transient(C.NAME_UNRESOLVED, "the target's host name does not resolve; nothing was sent")
     except httpx2.TransportError as error:
         return _lost(error, sent=trip.sent)
 
@@ -73,7 +73,7 @@ def _address(call: Call) -> httpx2.URL | Failure:
     try:
         address = httpx2.URL(call.base_url.rstrip("/") + call.path)
     except httpx2.InvalidURL:
-        return _terminal(C.REQUEST_INVALID, "the rendered path is not part of an address")
+        return _terminal(C.REQUEST_INVALID, "the rendered path is not a valid URL path")
     if address.scheme not in {"http", "https"} or not address.host:
         return _terminal(C.REQUEST_INVALID, "the target's address is not http or https")
     return address
@@ -139,12 +139,12 @@ def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:
     if not sent:
         return _transient(C.CONNECT_FAILED, "no connection to the target; nothing was sent")
     if isinstance(error, httpx2.TimeoutException):
-        return _unknown(C.TIMED_OUT, "no whole answer came in time; it may have taken effect")
-    return _unknown(C.CONNECTION_LOST, "the connection ended before the answer; it may have taken effect")
+        return _unknown(C.TIMED_OUT, "no complete answer arrived in time; it may have taken effect")
+    return _unknown(C.CONNECTION_LOST, "the connection closed before the answer; it may have taken effect")
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, in either of its forms; None where it says nothing sensible."""
+    """Seconds of a Retry-After header, in either of its forms; None where it is unusable."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after[:9])
     try:

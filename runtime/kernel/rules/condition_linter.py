@@ -25,7 +25,7 @@ def lint_conditions(conditions: tuple[str, ...], kind: PolicyKind | None) -> tup
 
 def _problems(conditions: tuple[str, ...], kind: PolicyKind | None) -> Iterator[str]:
     if len(conditions) > MAX_CONDITIONS:
-        yield f"There are {len(conditions)} conditions, and {MAX_CONDITIONS} is the most"
+        yield f"There are {len(conditions)} conditions, and at most {MAX_CONDITIONS} are allowed"
         return
     linted = [_lint(condition, kind) for condition in conditions]
     for condition, one in zip(conditions, linted, strict=True):
@@ -35,8 +35,8 @@ def _problems(conditions: tuple[str, ...], kind: PolicyKind | None) -> Iterator[
     total = sum(one.work for one in linted)
     if total > MAX_TOTAL_WORK:
         yield (
-            f"The conditions together may take {total / 1e6:,.1f} ms, and {MAX_TOTAL_WORK / 1e6:,.0f} ms is "
-            "the most: leave some out, or make them shorter"
+            f"The conditions together may take {total / 1e6:,.1f} ms, and at most "
+            f"{MAX_TOTAL_WORK / 1e6:,.0f} ms is allowed: remove some, or make them shorter"
         )
 
 

@@ -2,7 +2,7 @@
 
 Nobody can stop an evaluation once it runs: the library holds the interpreter's lock. So the bound is worked
 out before. Figures are measured and rounded up; tests/properties/test_rule_costs.py searches for expressions
-that take longer than is said here. A name is read by reference, a field of it by copying that field.
+that take longer than stated here. A name is read by reference, a field of it by copying that field.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _BUILDING = 3
 _COMPARING = 3
 _EQUALS = frozenset({"==", "!="})
 MATCH = "matches"
-# What cannot be told counts as more than anybody may spend.
+# What cannot be computed counts as more than the maximum.
 TOO_MUCH = 10**12
 
 
@@ -55,7 +55,7 @@ class Reading:
     names: Mapping[str, Shape]
     # By place as it is written (`params.note`): what the schema lacks for a bound of its own.
     unbounded: dict[str, str] = field(default_factory=dict)
-    # Patterns that take too long to compile, or cannot be told; and those that stand in a macro.
+    # Patterns that take too long to compile, or cannot be estimated; and those inside a macro.
     too_slow: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     bound: dict[str, tuple[str, Shape]] = field(default_factory=dict)
@@ -157,7 +157,7 @@ def _call(reading: Reading, node: Call) -> Costs:
 
 
 def _match(reading: Reading, node: Call, chars: int) -> int:
-    """A pattern is compiled anew at every call, and then led over the text."""
+    """A pattern is compiled at every call, and then matched against the text."""
     pattern = _text(node.parts[-1])
     found = None if pattern is None else patterns.cost(pattern)
     if found is None or found.compiling > patterns.MAX_COMPILE:

@@ -1,7 +1,7 @@
 """Which bounds of a proposal its kind declares.
 
 A bound that the kind does not declare is read by no expression: taken, it would look like a promise that
-nobody keeps. So it is refused, whatever the schema says of additional properties at its top.
+nobody enforces. So it is refused, whatever the schema states about additional properties at its top.
 """
 
 from collections.abc import Iterator, Mapping

@@ -215,7 +215,7 @@ def list_moved(
 ) -> tuple[str, ...]:
     """The facts that moved materially under what a person is shown: depended on, or expected to change.
 
-    None where the kind is not evaluated, or not over these parameters: the next judgement says so.
+    None where the kind is not evaluated, or not over these parameters: the next judgement reports it.
     """
     if safety.why_not_asked(kind, params=params, constraints=constraints):
         return ()

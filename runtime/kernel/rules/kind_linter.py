@@ -17,20 +17,20 @@ from runtime.kernel.rules.sources import Place, Standing
 # Each step of an intent has its receipt, and all of them are one outcome.
 MAX_STEPS = 10
 # Nanoseconds that all expressions of a kind may take together at worst; above the second, a stored kind
-# judges nothing any more.
+# no longer judges anything.
 MAX_WORK = 250_000_000
 STOPPING_WORK = 1_000_000_000
-# What the linter says of one source of the kind, which may use these names; each is read once.
+# The lint result of one source of the kind, which may use these names; each is read once.
 _Lint = Callable[[str, frozenset[str]], linter.Linted]
 _OWN_CODES = frozenset(reason.value for reason in reasons.Reason)
 
 
 class Gravity(StrEnum):
-    """What a problem means for a version that is in force already; a new version is refused by either."""
+    """What a problem means for a version that is already active; a new version is refused for either."""
 
-    # It can stop the house.
+    # It can block all other work.
     UNSAFE = "UNSAFE"
-    # It says less than it seems to: people are told, and it goes on as it was.
+    # It does less than it seems to: people are warned, and it stays active.
     UNSOUND = "UNSOUND"
 
 
@@ -47,7 +47,7 @@ def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
     """Everything that is wrong with a kind, in the order of its fields; empty when it may be stored."""
     broken = tuple(_schema_problems(kind))
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
-        # Every expression that reads a field would be reported too, to nobody's use.
+        # Every expression that reads a field would be reported too, which helps nobody.
         return broken
     lint: _Lint = cache(partial(_lint, kind))
     return (
@@ -89,7 +89,7 @@ def _schema_problems(kind: PolicyKind) -> Iterator[Problem]:
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
-            # Nobody can say what it would do.
+            # Its behaviour is unknown.
             yield Problem((name,), sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
             yield Problem((name,), "the schema must have type object")
@@ -114,7 +114,7 @@ def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[Pro
 
 
 def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
-    """What all expressions cost together; one that is too dear alone has been named already."""
+    """What all expressions cost together; one that is too expensive alone has been reported already."""
     works = [
         (lint(source, standing.names).work, standing.place)
         for standing, source in sources.list_every_source(kind)
@@ -144,7 +144,8 @@ def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
 def _unread_constraints(kind: PolicyKind) -> Iterator[Problem]:
     for name in unread.constraints(kind):
         said = (
-            f"no expression reads constraints.{name}: agents would set this bound and nothing would keep it"
+            f"no expression reads constraints.{name}: agents could set this constraint and "
+            "nothing would enforce it"
         )
         yield Problem(("constraints_schema", "properties", name), said)
 
@@ -159,7 +160,10 @@ def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     except ExpressionError:
         yield Problem(
             standing.place,
-            "a fact has two segments, namespace.name; only the second may hold ${...}, and no more dots",
+            (
+                "a fact has two segments, namespace.name; only the second may contain ${...}, and "
+                "further dots are not allowed"
+            ),
         )
 
 
@@ -182,7 +186,7 @@ def _in_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     try:
         found = templates.expressions(standing.text)
     except ExpressionError:
-        yield Problem(standing.place, "a ${ is empty or does not end")
+        yield Problem(standing.place, "a ${ is empty or not closed")
         return
     for source in found:
         yield from _in_expression(lint, standing, source)
@@ -212,7 +216,7 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
             if counts[one] > 1:
                 yield Problem((group, at, "id"), f"the id {one} is used twice")
             if group == "rules" and one in _OWN_CODES:
-                yield Problem((group, at, "id"), f"{one} is a reason code of the runtime's own")
+                yield Problem((group, at, "id"), f"{one} is a reserved reason code of the runtime")
 
 
 def _figure_problems(kind: PolicyKind) -> Iterator[Problem]:
@@ -251,7 +255,8 @@ def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
             yield Problem(("steps", at), "with on_unknown probe an http step needs a probe")
         if step.probe is not None and not _reads_key(step.probe.path):
             yield Problem(
-                ("steps", at, "probe", "path"), "a probe asks by the key: its path must hold ${key}"
+                ("steps", at, "probe", "path"),
+                "a probe looks a call up by its key: its path must contain ${key}",
             )
 
 
@@ -261,15 +266,17 @@ def _route_problems(kind: PolicyKind) -> Iterator[Problem]:
     for at, route in enumerate(kind.routes):
         is_fall_back = route.action is RouteAction.FALL_BACK
         if is_fall_back and route.step is None:
-            yield Problem(("routes", at), "FALL_BACK names the step that runs instead")
+            yield Problem(("routes", at), "FALL_BACK must name the step that runs instead")
         elif not is_fall_back and route.step is not None:
-            yield Problem(("routes", at, "step"), "only FALL_BACK names a step")
+            yield Problem(("routes", at, "step"), "only FALL_BACK can name a step")
         elif route.step is not None and route.step not in ids:
             yield Problem(("routes", at, "step"), f"the kind has no step {route.step}")
         if route.action is RouteAction.RE_ENGAGE and route.advice is None:
-            yield Problem(("routes", at), "RE_ENGAGE gives the agent an advice")
+            yield Problem(("routes", at), "RE_ENGAGE must give the agent an advice")
     if ids and ids[0] in kind.fallbacks:
-        yield Problem(("steps", 0), "the first step runs always; a step to fall back to stands after another")
+        yield Problem(
+            ("steps", 0), "the first step always runs; a fallback step must come after another step"
+        )
 
 
 def _reads_key(template: str) -> bool:

@@ -1,7 +1,7 @@
 """What an expression may be, checked at save: known names and fields, bounded size and cost.
 
 The library shows no tree, so this reads tokens. It errs on the strict side: what it cannot follow it
-refuses, in a sentence that says what to write instead.
+refuses, in a sentence that tells what to write instead.
 """
 
 import re
@@ -22,9 +22,9 @@ MAX_LIST_ITEMS = 200
 # The library builds lists by copying: a `map` inside another macro costs items of the outer one times
 # the square of its own (200 and 200 items took five seconds).
 MAX_INNER_BUILT_ITEMS = 50
-# Nanoseconds that one expression of a kind may take at worst, told from its tree and the schemas: see `cost`.
+# Nanoseconds that an expression of a kind may take at worst, from its tree and the schemas: see `cost`.
 MAX_WORK = 50_000_000
-# A stored expression above this is not evaluated any more: it could keep everybody else waiting.
+# A stored expression above this is no longer evaluated: it could block all other work.
 STOPPING_WORK = 500_000_000
 
 FUNCTIONS = frozenset({"has", "size", "int", "double", "string", "type", "dyn", "timestamp", "duration"})
@@ -67,7 +67,7 @@ class _Walk:
 class Linted:
     """What is wrong with an expression, as plain sentences; and nanoseconds that it takes at worst.
 
-    `stops` are those of the sentences that must keep it from being evaluated at all: nobody can say how long
+    `stops` are those of the sentences that must keep it from being evaluated at all: it is unknown how long
     it would take, or it takes too long, and meanwhile nothing else runs.
     """
 
@@ -155,9 +155,9 @@ def _weighed(walk: _Walk, sizes: Mapping[str, Shape], most: int) -> Linted:
         stop = "the expression is written in a way whose cost cannot be told; write it simpler"
         return Linted(found=(*walk.found, stop), stops=(stop,), work=cost.TOO_MUCH)
     for pattern in reading.repeated:
-        walk.say(f"the pattern {pattern!r} of matches stands in a macro, where it is compiled for each item")
+        walk.say(f"the pattern {pattern!r} of matches is inside a macro, where it is compiled for each item")
     for place, lacks in reading.unbounded.items():
-        walk.say(f"{place} is read in a macro and has no bound: {lacks.format(place)}")
+        walk.say(f"{place} is read in a macro and has no size limit: {lacks.format(place)}")
     heavy = [_slow_words(pattern) for pattern in reading.too_slow if pattern]
     if work > most and not (heavy and work >= cost.TOO_MUCH):
         heavy.append(_work_words(work, most, reading))
@@ -186,12 +186,12 @@ def _work_words(work: int, most: int, reading: cost.Reading) -> str:
 
 def _read(walk: _Walk, at: int, token: Token) -> None:
     if token.kind is TokenKind.OTHER:
-        walk.say(f"the character {token.text!r} has no place in an expression")
+        walk.say(f"the character {token.text!r} is not allowed in an expression")
     elif token.kind is TokenKind.NAME:
         _read_name(walk, at, token.text)
     elif token.text in "([{":
         if token.text == "{" and _is_type_name(walk, at - 1):
-            walk.say("objects of a named type do not exist here; write a map")
+            walk.say("objects of a named type are not supported; use a map")
         walk.open.append(_frame(walk, at))
     elif token.text in ")]}" and walk.open:
         walk.open.pop()
@@ -218,12 +218,12 @@ def _frame(walk: _Walk, at: int) -> tuple[str, ranges.Range] | None:
     if depth > MAX_NESTED_MACROS:
         walk.say(f"macros are nested deeper than {MAX_NESTED_MACROS}")
     if name in walk.allowed or name in walk.bound():
-        walk.say(f"the macro {macro} binds the name {name}, which is taken")
+        walk.say(f"the macro {macro} binds the name {name}, which is already in use")
     limit = MAX_INNER_BUILT_ITEMS if depth > 1 and macro in {"map", "filter"} else MAX_LIST_ITEMS
     if found.max_items is None:
-        walk.say(f"the macro {macro} goes over {found.text}, which is not a list with maxItems in a schema")
+        walk.say(f"macro {macro} iterates over {found.text}, which is not a list with maxItems in a schema")
     elif found.max_items > limit:
-        walk.say(f"the macro {macro} goes over {found.text}, whose maxItems is above {limit}")
+        walk.say(f"macro {macro} iterates over {found.text}, whose maxItems is above {limit}")
     return name, found
 
 
@@ -236,14 +236,14 @@ def _read_name(walk: _Walk, at: int, name: str) -> None:
         if name in walk.bound() or (name in _TYPES and name not in walk.allowed):
             return
         if name not in walk.allowed:
-            walk.say(f"the name {name} is not known here; known are {', '.join(sorted(walk.allowed))}")
+            walk.say(f"the name {name} is not known here; known names: {', '.join(sorted(walk.allowed))}")
             return
         _read_fields(walk, at, name)
 
 
 def _read_call(walk: _Walk, at: int, name: str, known: frozenset[str]) -> None:
     if name not in known:
-        walk.say(f"the function {name} is not known; known are {', '.join(sorted(known))}")
+        walk.say(f"the function {name} is not known; known functions: {', '.join(sorted(known))}")
     elif name == "matches" and not (
         at + 2 < len(walk.tokens)
         and walk.tokens[at + 2].kind is TokenKind.STRING
@@ -290,7 +290,7 @@ def _read_namespace(walk: _Walk, at: int) -> None:
 def _dotted(walk: _Walk, at: int) -> str | None:
     """The name in `.name` directly after `tokens[at]`, without spaces; None for anything else.
 
-    What is loaded for a case is told from the text of the expressions, so the text must be plain.
+    What is loaded for a case is derived from the text of the expressions, so the text must be plain.
     """
     if at + 2 >= len(walk.tokens) or walk.text(at + 3) == "(":
         return None

@@ -62,7 +62,7 @@ def parts(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Ma
 
 
 def members(schema: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a schema says of its field `name`: one schema for each part of it that declares the field."""
+    """What a schema states about its field `name`: one schema for each part of it that declares the field."""
     named = (_mapping(part.get("properties")).get(name) for part in parts(schema, document))
     return [one for one in named if isinstance(one, dict)]
 
@@ -143,7 +143,7 @@ def _resolve(
 def below(
     schema: Mapping[str, Any], step: str | int, document: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """What a schema says of a field, or (for a number) of an item."""
+    """What a schema states about a field, or (for a number) of an item."""
     for part in parts(schema, document):
         found = part.get("items") if isinstance(step, int) else _mapping(part.get("properties")).get(step)
         if isinstance(found, dict):

@@ -1,8 +1,8 @@
 """Whether a stored kind may be evaluated at all.
 
-A kind is immutable, and the linter learns. What an older linter let pass may keep everything else waiting:
-such a kind judges nothing until another version is in force. What was judged under it is judged again as it
-was, from its stored bytes: the gate is told, it does not ask here.
+A kind is immutable, and the linter learns. What an older linter accepted may block all other work:
+such a kind judges nothing until another version is active. What was judged under it is judged again as it
+was, from its stored bytes: the gate receives the answer, it does not ask here.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ MISFIT = "parameters or constraints do not fit the schemas of the policy kind, o
 
 
 class _Same:
-    """A kind as the object that it is: the kinds in force are read once and kept."""
+    """A kind as the object that it is: the active kinds are read once and kept."""
 
     __slots__ = ("kind",)
 

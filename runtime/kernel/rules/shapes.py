@@ -1,7 +1,7 @@
-"""How large a value can be, told from its schema: what to copy, compare and look through it costs.
+"""How large a value can be, derived from its schema: what it costs to copy, compare and search it.
 
 Costs are nanoseconds, measured with the library and rounded up. Where a schema sets no bound, that of a
-whole request stands in: no value in it is larger.
+whole request applies: no value in it is larger.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _MAX_DEPTH = 12
 class Shape:
     """Bounds of a value: nanoseconds to copy it, its longest text, its most items.
 
-    `lacks` says what to do to its schema for a bound of its own, as "add maxLength to {}"; else empty.
+    `lacks` is what to do to its schema for a bound of its own, as "add maxLength to {}"; else empty.
     """
 
     copy: int = SCALAR
@@ -81,7 +81,7 @@ def joined(*shapes: Shape) -> Shape:
     """What is one of several."""
     if len(shapes) == 1:
         return shapes[0]
-    # A field is known only where all that may have fields say the same of them.
+    # A field is known only where all that may have fields agree on them.
     holding = [shape for shape in shapes if shape.count or shape.schema is not None]
     is_known = all((shape.schema, shape.root) == (holding[0].schema, holding[0].root) for shape in holding)
     only = holding[0] if holding and is_known else Shape()
@@ -159,7 +159,7 @@ def _of_schema(schema: Any, root: Mapping[str, Any], depth: int) -> Shape:
 
 
 def _alternatives(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[Shape]:
-    """What each keyword alone says; all of them hold."""
+    """What each keyword alone requires; all of them apply."""
     options = (
         part["enum"] if isinstance(part.get("enum"), list) else [part["const"]] if "const" in part else None
     )

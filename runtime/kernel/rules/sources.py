@@ -1,6 +1,6 @@
-"""Every place in a policy kind where an expression may stand: the one list.
+"""Every place in a policy kind that may hold an expression: the one list.
 
-The linter checks what stands there, and the facts of a case are loaded by what is read there. A place that
+The linter checks these places, and the facts of a case are loaded by what is read there. A place that
 only one of them knew would be checked and never served, so both ask here.
 """
 
@@ -16,7 +16,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A text of the kind: where it stands, what it says, and the names that it may use."""
+    """A text of the kind: its place, its source, and the names that it may use."""
 
     place: Place
     text: str
@@ -24,7 +24,7 @@ class Standing:
 
 
 def list_expressions(kind: PolicyKind) -> Iterator[Standing]:
-    """The expressions that stand by themselves, in the order of the kind's fields."""
+    """The expressions outside templates, in the order of the kind's fields."""
     for at, dependency in enumerate(kind.depends_on):
         if dependency.unless is not None:
             yield Standing(("depends_on", at, "unless"), dependency.unless, names.UNLESS)
@@ -81,12 +81,12 @@ def list_subjects(kind: PolicyKind) -> Iterator[Standing]:
 
 
 def list_evaluated(kind: PolicyKind) -> Iterator[str]:
-    """The source of every expression that is evaluated, whether it stands by itself or inside a template."""
+    """The source of every expression that is evaluated, whether by itself or inside a template."""
     yield from (source for _, source in list_every_source(kind))
 
 
 def list_every_source(kind: PolicyKind) -> Iterator[tuple[Standing, str]]:
-    """The same with where it stands."""
+    """The same with its place."""
     yield from ((standing, standing.text) for standing in list_expressions(kind))
     for listed in (list_fact_templates, list_path_templates):
         for standing in listed(kind):
@@ -106,4 +106,4 @@ def _inside(template: str) -> tuple[str, ...]:
     try:
         return templates.expressions(template)
     except ExpressionError:
-        return ()  # the linter reports it, and the gate says that the request cannot be made
+        return ()  # the linter reports it, and the gate reports that the request cannot be rendered

@@ -57,7 +57,7 @@ def expressions(template: str) -> tuple[str, ...]:
 
 
 def static_selector(template: str) -> str:
-    """What can be said of a fact path before its values are known: the exact path, or its namespace.
+    """What is known of a fact path before its values are known: the exact path, or its namespace.
 
     `market.state` stays as it is, `price.${params.symbol}` becomes `price.`.
 

@@ -1,7 +1,7 @@
 """A tokenizer of CEL for the linter: the library parses and runs expressions but shows no tree.
 
 It knows just enough: strings, numbers, names, comments and punctuation. What it cannot read becomes an
-`other` token, never an error; whether the text is CEL at all is for the library to say.
+`other` token, never an error; the library decides whether the text is CEL at all.
 """
 
 import re

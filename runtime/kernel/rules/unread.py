@@ -1,4 +1,4 @@
-"""Bounds that a kind declares and that none of its expressions reads: nothing would keep them."""
+"""Bounds that a kind declares and that none of its expressions reads: nothing would enforce them."""
 
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.kernel.rules import ranges, sources, tokens
@@ -14,7 +14,7 @@ def constraints(kind: PolicyKind) -> tuple[str, ...]:
 
 
 def _read(source: str) -> set[str | None]:
-    """The fields of `constraints` that a source reads; None stands for all of them at once."""
+    """The fields of `constraints` that a source reads; None means all of them at once."""
     words = tokens.tokenize(source)
     found = set[str | None]()
     for at, word in enumerate(words):

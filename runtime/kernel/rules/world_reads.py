@@ -1,6 +1,6 @@
 """How much of an expression's work depends on how many facts are loaded for it.
 
-The linter takes the facts of a case to be few. Nobody knows before they are loaded, so the gate is told
+The linter takes the facts of a case to be few. This is unknown before they are loaded, so the gate learns
 afterwards whether they are too many for what reads them.
 """
 

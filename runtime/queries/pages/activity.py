@@ -129,7 +129,7 @@ def _seq_at(*, tenant: str, stream: str, before: int) -> int:
 
 
 def list_latest_besides(*, tenant: str, besides: Sequence[str], size: int) -> Sequence[LedgerEntry]:
-    """Newest entries first without some kinds, of the last LOOKED_BACK rows: a short list costs no more."""
+    """Newest entries first without some kinds, of the last LOOKED_BACK rows: which bounds the cost."""
     newest = LedgerEntry.objects.filter(tenant=tenant).order_by("-id").values_list("id", flat=True).first()
     if newest is None:
         return []

@@ -36,7 +36,7 @@ def actor_of_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PersonShown:
-    """Somebody who may sign in, with roles and other groups."""
+    """A user who may sign in, with roles and other groups."""
 
     name: str
     roles: Sequence[str]

@@ -1,4 +1,4 @@
-"""Reservations, newest first: those that stand, or how those that ended did."""
+"""Reservations, newest first: the open ones, or how the others ended."""
 
 from django.db.models import Q
 

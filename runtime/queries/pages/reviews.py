@@ -68,7 +68,7 @@ def get_review(*, tenant: str, review_id: UUID) -> Review | None:
 
 
 def get_intent(*, review: Review) -> Intent | None:
-    """The flow's newest intent as it stands now."""
+    """The current state of the flow's newest intent."""
     return Intent.objects.filter(flow_id=review.flow_id).order_by("-intent_id").first()
 
 

@@ -5,7 +5,7 @@ from runtime.models import Agent, Intent, Stop
 
 
 def get_stop(*, tenant: str) -> Stop | None:
-    """The stop in force for the tenant, or None."""
+    """The active stop of the tenant, or None."""
     return Stop.objects.of(tenant).filter(lifted_at__isnull=True).first()
 
 

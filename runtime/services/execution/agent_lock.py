@@ -1,4 +1,4 @@
-"""The lock on an agent while the world is half changed by one of its flows (DIR paper, 7.3).
+"""The lock on an agent while one of its flows is partially executed (DIR paper, 7.3).
 
 The agent's row is locked before the intent's: `locks.lock_intent` sees to it where there are several steps.
 """

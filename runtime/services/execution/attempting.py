@@ -57,7 +57,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptResult:
-    """`called` says whether the target was called; `detail` is a reason code, or empty.
+    """`called` tells whether the target was called; `detail` is a reason code, or empty.
 
     `outcome` and `receipt` (canonical JSON) are the stored ones of an intent that had ended before.
     """
@@ -154,7 +154,7 @@ def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
         return Failure(
             category=FailureCategory.EXECUTOR_CRASHED,
             failure_class=FailureClass.UNKNOWN,
-            detail="the executor failed in a way that it should not",
+            detail="the executor failed unexpectedly",
         )
 
 
@@ -170,7 +170,7 @@ def _patiently(claim: Claimed, write: Callable[[], Written]) -> Written:
         try:
             return races.run(write)
         except (races.BusyError, OperationalError, InterfaceError):
-            _log.warning("what became of intent %s could not be written; trying again", claim.intent_id)
+            _log.warning("the result of intent %s could not be written; retrying", claim.intent_id)
             if not connection.in_atomic_block:
                 connection.close()
             time.sleep(wait_s)

@@ -1,7 +1,7 @@
-"""The circuit of a target around a call: asked inside the claim, told inside the record.
+"""The circuit of a target around a call: checked inside the claim, updated inside the record.
 
 A target that works costs one read and no write. The circuit's row is locked after the intent and before
-resources, escalations and heads, and nobody who holds it asks for a flow or an intent.
+resources, escalations and heads, and no holder of it locks a flow or an intent.
 """
 
 from datetime import datetime, timedelta
@@ -98,7 +98,7 @@ def _yields(row: Circuit, intent: Intent, *, current: Current, place: Place | No
     """Whether another intent makes the one call of a half-open circuit.
 
     When that call comes to nothing known, a person must find out what it did, unless it may be sent again or
-    asked about: one of those goes first while there is one. Not for ever: it may be held back elsewhere.
+    asked about: one of those goes first while there is one. Not forever: it may be held back elsewhere.
     """
     if row.retry_at is None or at >= row.retry_at + timedelta(seconds=settings.DIR_LEASE_S):
         return False
@@ -123,7 +123,7 @@ def report(
 ) -> None:
     """Tell the circuit what attempt `number` came to; None where no call was made after all.
 
-    `is_sick`: none was made because the target itself said that it cannot work.
+    `is_sick`: none was made because the target itself reported that it is unavailable.
     """
     if not _has_circuit(step):
         return
@@ -160,7 +160,7 @@ def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | 
 
     def work() -> bool | Problem:
         if not Target.objects.of(tenant).filter(name=name).exists():
-            return Problem(status=404, code="NOT_FOUND", detail="There is no target of this name.")
+            return Problem(status=404, code="NOT_FOUND", detail="No target has this name.")
         row = Circuit.objects.select_for_update().filter(tenant=tenant, target=name).first()
         if row is None or row.state == CircuitState.CLOSED:
             return False

@@ -36,13 +36,13 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return Failure(
             category=FailureCategory.LEASE_ENDED,
             failure_class=FailureClass.TRANSIENT,
-            detail="the lease was nearly over before the call; nothing was sent",
+            detail="the lease was about to expire before the call; nothing was sent",
         )
     execute = registry.EXECUTORS.get(step.executor)
     if execute is None:
-        return _unknown_target(f"no executor is called {step.executor}")
+        return _unknown_target(f"there is no executor named {step.executor}")
     if step.executor in registry.REMOTE and claim.place is None:
-        return _unknown_target(f"no target is called {step.target}")
+        return _unknown_target(f"there is no target named {step.target}")
     place = claim.place or NOWHERE
     call = Call(
         base_url=place.base_url,
@@ -64,7 +64,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
 
 
 def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
-    """Whether the target says at its `health` path that it cannot work; asked before a trial's call only."""
+    """Whether the target reports at its `health` path that it is unavailable; only before trial calls."""
     limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
     if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
         return False
@@ -96,13 +96,13 @@ def gate(claim: Claimed) -> AbstractContextManager[None]:
 
 
 def _answer_of(result: CallResult) -> CallResult:
-    """What a probe found: 404 says that the target has done nothing under the key."""
+    """What a probe found: 404 means that the target has done nothing under the key."""
     is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
     if is_settled and result.status_code == NOT_FOUND:
         return Failure(
             category=FailureCategory.NOT_HAPPENED,
             failure_class=FailureClass.TERMINAL,
-            detail="the target knows no call under this key; nothing has happened",
+            detail="the target has no call with this key; it did not take effect",
             status_code=result.status_code,
         )
     return result

@@ -1,4 +1,4 @@
-"""The claim: one worker takes a due intent, after a second look at everything that may have changed."""
+"""The claim: one worker takes a due intent, after a check of everything that may have changed."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -77,8 +77,8 @@ class Refused:
 def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     """Take an intent inside the caller's transaction, or end it, or leave it.
 
-    A forward call is looked at once more: window, agent, the facts it stands on, the rights in force. What
-    undoes a step, and what asks about one, is asked for nothing but a stop: the world is half changed until
+    A forward call is checked once more: window, agent, the facts it depends on, the current rights. What
+    undoes a step, and what asks about one, is checked only for a stop: the flow is partially executed until
     it has been made.
     """
     found = locks.lock_intent(intent_id=intent_id, with_agent=True)
@@ -110,7 +110,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
 
 
 def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
-    """An intent that has ended, or is with a person, is taken by nobody, although its row says PENDING."""
+    """An intent that has ended, or is with a person, is never claimed, although its row is PENDING."""
     state = recorded.state_at_rest(intent)
     if state is None:
         return None
@@ -121,7 +121,7 @@ def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
 
 
 def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
-    """Requests that are not those that were accepted are never sent: a person is asked, whatever they say."""
+    """Requests other than those that were accepted are never sent: a person is asked instead."""
     found = recorded.compare_intent(intent)
     if found is None:
         return None
@@ -271,7 +271,7 @@ def _take(journal: Journal, intent: Intent, *, current: Current, place: Place | 
 
 
 def take_as_lost(journal: Journal, intent: Intent) -> None:
-    """Note a call that may have been made in a time that nobody remembers; nothing is called.
+    """Note a call that may have been made but was not recorded; nothing is called.
 
     What it claims of resources is pinned as far as it can be, since it may have been used.
     """
@@ -306,7 +306,7 @@ def _end(
 
 
 def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
-    """A limit is tighter now, or cannot be checked any more: a person says whether it runs all the same."""
+    """A limit is tighter now, or can no longer be checked: a person decides whether it runs."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
     reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
     endings.ask_person(journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn)

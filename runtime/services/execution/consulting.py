@@ -38,7 +38,7 @@ def consult(
     """
     place = places.get_place(tenant=tenant, name=target)
     if place is None:
-        return Unanswered(why=f"no target is called {target}")
+        return Unanswered(why=f"there is no target named {target}")
     races.give_back_connection()
     question = Call(
         base_url=place.base_url,
@@ -56,10 +56,12 @@ def consult(
     except call_gate.ClosedError as error:
         return Held(why=error.why)
     except (OperationalError, InterfaceError):
-        return Unanswered(why="the database failed while the guard was asked")
+        return Unanswered(why="the database failed during the guard call")
     if isinstance(result, Failure):
         return Unanswered(why=f"{result.category.value}: {result.detail}")
     try:
         return TargetAnswer.from_bytes(result.body)
     except ValidationError:
-        return Unanswered(why="the answer is not {flag, confidence, message} as a guard gives it")
+        return Unanswered(
+            why=("the answer is not the object {flag, confidence, message} expected from a guard")
+        )

@@ -35,9 +35,9 @@ def close(
     observed: Mapping[str, Any],
     recorded_by: str,
 ) -> None:
-    """The effect is in the world: intent DONE, outcome SUCCEEDED, flow CLOSED.
+    """The call took effect: intent DONE, outcome SUCCEEDED, flow CLOSED.
 
-    `observed` holds what the targets said, for comparison with what was expected.
+    `observed` holds what the targets returned, for comparison with what was expected.
     """
     _record(
         journal,
@@ -68,7 +68,7 @@ def abort(
 
 
 def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
-    """A route of the kind closes the flow although the step has failed; the outcome says that it has."""
+    """A route of the kind closes the flow although the step has failed; the outcome records the failure."""
     _record(
         journal,
         intent,
@@ -121,7 +121,7 @@ def move_to(
     cause: str | None = None,
     cause_category: str | None = None,
 ) -> None:
-    """Among the waiting for another call of its walk, due at once; `cause` says why it turned back."""
+    """Among the waiting for another call of its walk, due at once; `cause` is why it turned back."""
     _change(
         intent,
         state=IntentState.PENDING,
@@ -165,7 +165,7 @@ def ask_person(
 ) -> None:
     """Open an operational escalation; no deadline resolves it and no escalation token is spent.
 
-    With `withdrawn` it is about what the rules in force no longer grant, and the person is shown that.
+    With `withdrawn` it is about what the active rules no longer grant, and the person is shown that.
     """
     in_doubt = reason is Reason.IN_DOUBT
     state = IntentState.IN_DOUBT if in_doubt else IntentState.WITH_PERSON
@@ -258,7 +258,7 @@ def _record(
 
 
 def _effect(intent: Intent, status: OutcomeStatus) -> Effect:
-    """What is in the world at the end: who gave up on a call may know, or not know, that it has happened."""
+    """The effect at the end: who gave up on a call may or may not know whether it took effect."""
     if status is OutcomeStatus.SUCCEEDED:
         return Effect.HAPPENED
     return sagas.get_effect(proposals={intent.proposal_id})

@@ -1,4 +1,4 @@
-"""Until when the threads of this process hold their claims, by a clock that nobody can move.
+"""Until when the threads of this process hold their claims, by a monotonic clock.
 
 The time in the row is for pages, and for other processes. A server that is alone asks here: a wall clock that
 jumps ahead must not end a lease while its call is under way.

@@ -1,4 +1,4 @@
-"""Calls that may have been made though no row says so: each is put in doubt before anything is called.
+"""Calls that may have been made though no row shows it: each is put in doubt before anything is called.
 
 An attempt of unknown result is written for it, as for a worker that died in its call, so that all that
 follows a doubt follows here as well.
@@ -35,7 +35,7 @@ def put_in_doubt(intent_id: UUID) -> bool:
 
 def take_as_lost(flow: Flow, intent: Intent) -> bool:
     """Treat the call of an intent as one that was begun and never reported; the caller holds the locks."""
-    # A person was asked before the call could be made again, and stays asked whatever the kind says.
+    # A person was asked before the call could be made again, and stays asked whatever the kind specifies.
     on_unknown = OnUnknown.PERSON if intent.state == IntentState.WITH_PERSON else None
     if intent.state != IntentState.CLAIMED:
         journal = Journal(flow=flow, actor=claiming.SYSTEM, at=clock.now())
@@ -54,7 +54,7 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
 
 
 def _take_from_person(journal: Journal, intent: Intent) -> None:
-    """Nobody decides any more on what was shown: the question is withdrawn, for another to follow at once."""
+    """What was shown is outdated: the escalation is withdrawn, and another follows at once."""
     journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
     journal.move(walking.state_again(intent), reason=intent.cause)
     endings.put_back(intent, next_at=journal.at, failures=intent.failures)

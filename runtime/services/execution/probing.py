@@ -1,4 +1,4 @@
-"""A look at a target that changes nothing there: is it known, allowed, signed for and reachable."""
+"""A connectivity check of a target: is it known, allowed, signed for and reachable."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class TargetCheck:
 def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
     """Look at one target by connecting to it and sending nothing; None where there is no such target.
 
-    The ledger says that somebody looked, and what was found. Blocks for as long as a connection takes.
+    The ledger records the check and its result. Blocks for as long as a connection takes.
     """
     place = places.get_place(tenant=tenant, name=name)
     if place is None:

@@ -33,7 +33,7 @@ from runtime.services.journal import Journal
 
 @dataclass(frozen=True)
 class Late:
-    """The claim had ended before the answer came: what it says is noted, and changes nothing."""
+    """The claim had ended before the answer came: the answer is noted, and changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,14 @@ def lose(
     jitter: float,
     on_unknown: OnUnknown | None = None,
 ) -> None:
-    """A worker has died between the claim and the record: nobody knows whether its call was made.
+    """A worker has died between the claim and the record: it is unknown whether its call was made.
 
-    `on_unknown` is what follows where that is not for the kind to say.
+    `on_unknown` is what follows where the kind does not decide it.
     """
     lost = Failure(
         category=FailureCategory.LEASE_ENDED,
         failure_class=FailureClass.UNKNOWN,
-        detail="the worker did not report before its lease ended; the call may have taken effect",
+        detail="the worker did not report before its lease expired; the call may have taken effect",
     )
     follows = on_unknown or repeating.on_unknown_of(intent)
     _follow(journal, intent, attempt, lost, on_unknown=follows, jitter=jitter)
@@ -147,7 +147,7 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     over_at = since + timedelta(seconds=settings.DIR_LEASE_S)
     if boots.this_boot() is None:
         return over_at
-    # A server that is alone made the call itself, and knows it by a clock that nobody can move.
+    # A server that is alone made the call itself, and knows it by a monotonic clock.
     return max(over_at, at + timedelta(seconds=holding.call_left_s(key)))
 
 
@@ -161,7 +161,7 @@ def hold(claim: Claimed, *, why: str) -> None:
 
 
 def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
-    """Give a claim back uncalled, since its target says that it cannot work; why a person is asked, if any.
+    """Give a claim back uncalled, since its target is unavailable; returns why a person is asked, if any.
 
     Only a window brings an end to that by itself. What has none counts it as a failure, and the fourth asks a
     person: what asks about a call, or undoes a step, keeps others waiting.
@@ -176,7 +176,7 @@ def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
     failure = Failure(
         category=FailureCategory.TARGET_BUSY,
         failure_class=FailureClass.TRANSIENT,
-        detail="the target says at its health path that it cannot work; nothing was sent",
+        detail="the target's health path reports that it is unavailable; nothing was sent",
     )
     tried = _tried(intent, failure, key=claim.step.key, on_unknown=claim.on_unknown, at=journal.at)
     follows = execution.decide(tried, at=journal.at, jitter=jitter)

@@ -14,14 +14,14 @@ from runtime.models import Intent
 
 @dataclass(frozen=True, kw_only=True)
 class Current:
-    """The call that is next or under way, and what follows where nobody knows its result."""
+    """The call that is next or under way, and what follows where its result is unknown."""
 
     step: StepRequest
     on_unknown: OnUnknown
 
 
 def read(intent: Intent) -> Rendered | None:
-    """What was rendered; None for bytes that are no such thing, which must not be tried for ever."""
+    """What was rendered; None for bytes that are no such thing, which must not be retried forever."""
     requests: object = intent.requests
     # A database can hold a text where bytes belong; what wrote it was not the runtime.
     return None if isinstance(requests, str) else _parse(bytes(intent.requests))
@@ -66,7 +66,7 @@ def fallbacks(intent: Intent) -> frozenset[int]:
 
 
 def can_be_undone(intent: Intent) -> bool:
-    """Whether the intent stands at a forward step that has a compensation."""
+    """Whether the intent is at a forward step that has a compensation."""
     if intent.direction != Direction.FORWARD:
         return False
     here = current(intent)

@@ -14,7 +14,7 @@ def on_unknown(current: Current, place: Place | None) -> OnUnknown:
     """What follows an unknown result at this target as it is configured now.
 
     The kind was checked against its target at load, but targets are deployment settings: one that does not
-    honour keys any more would do the call twice, so a person is asked instead.
+    honour keys would do the call twice, so a person is asked instead.
     """
     if current.on_unknown is not OnUnknown.RESEND or current.step.executor not in registry.REMOTE:
         return current.on_unknown
@@ -38,7 +38,7 @@ def is_allowed(intent: Intent, *, current: Current, place: Place | None) -> bool
     """Whether the intent's next call may go out as far as the calls before it go.
 
     One in doubt is repeated where its target honours keys, or by a person's RESUME; asking is never a repeat.
-    One whose receipt came too late has happened, whatever a person said before; nothing runs in its place.
+    One whose receipt came too late has happened, whatever a person stated before; nothing runs in its place.
     """
     if intent.purpose == Purpose.PROBE:
         return True

@@ -1,4 +1,4 @@
-"""Routes after the call: asked inside the record, over the rules that were in force at the ACCEPT."""
+"""Routes after the call: asked inside the record, over the rules that were active at the ACCEPT."""
 
 from dataclasses import dataclass
 

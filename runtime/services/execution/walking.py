@@ -94,7 +94,7 @@ def fail(
     error_category: str = "",
     recorded_by: str = SYSTEM,
 ) -> None:
-    """No forward call will be made any more: what was done is undone, or there is nothing to undo."""
+    """No further forward call will be made: what was done is undone, or there is nothing to undo."""
     take_known(journal, intent, recorded_by=recorded_by)
     progress = sagas.progress_of(intent)
     back = saga.turn_back(progress)
@@ -131,7 +131,7 @@ def fall_back(journal: Journal, intent: Intent, *, to_step: str) -> None:
 
 
 def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
-    """A route closes the flow although the step has failed: what was done before it stands."""
+    """A route closes the flow although the step has failed: what was done before it remains."""
     if not sagas.may_stand(proposals={intent.proposal_id}):
         # Nothing has happened: what a closed flow holds would be taken as used up.
         released = reservations.release(flow=journal.flow, reason=Reason.CLOSED_BY_ROUTE, at=journal.at)
@@ -148,7 +148,7 @@ def take_as_done(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
 def take_known(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     """Steps that a late receipt has shown to be done are undone with the others, where that is possible.
 
-    Nobody need have said so: whoever gives up without knowing leaves nothing behind that is known.
+    No statement is needed: whoever gives up without knowing leaves no known effect behind.
     """
     if intent.steps == 1:
         return
@@ -181,7 +181,7 @@ def _note_done(journal: Journal, intent: Intent, *, position: int, recorded_by: 
 
 
 def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:
-    """A person gives the compensations up: the flow ends with what still stands, and the agent may go on."""
+    """A person gives up the compensations: the flow ends with what was not undone; the agent may continue."""
     endings.abort(
         journal,
         intent,

@@ -1,7 +1,7 @@
-"""Facts taken from a receipt: written with the success of their step, and told with the outcome.
+"""Facts taken from a receipt: written with the success of their step, and sent with the outcome.
 
 Locks: the rows of facts are locked after flow and intent, by path, against the one order of `locks`. That
-cannot end in a ring: whoever else locks a fact's row locks only ledger heads after it, and heads are last
+cannot deadlock: whoever else locks a fact's row locks only ledger heads after it, and heads are last
 here too. Locking them first would need the receipt before the intent is known to be ours.
 """
 
@@ -68,7 +68,7 @@ def writer_of(intent_id: UUID) -> str:
 def told(journal: Journal, intent: Intent) -> tuple[list[FactChange], list[Deviation]]:
     """What all steps of the intent have written, and what they could not: from the flow's entries.
 
-    Those of this transaction stand in the journal still.
+    Those of this transaction are still in the journal.
     """
     if not rendering.is_followed(intent):
         return [], []

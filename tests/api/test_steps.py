@@ -31,7 +31,7 @@ def test_a_step_is_an_entry_of_the_flow(trader: ground.Caller) -> None:
     said = presenters.present(entry.kind)
     assert said.lane == presenters.Lane.REASONING
     assert said.sentence(entry.payload) == (
-        "The agent claims a step: retrieval, from news:reuters, filing:10-K."
+        "The agent reported a step: retrieval, from news:reuters, filing:10-K."
     )
 
 

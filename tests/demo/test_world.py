@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iter
     server = Process(name="server", argv=argv, env=env, log=folder / "server.log")
     server.start()
     try:
-        until(lambda: "The demo runs" in server.tail() or server.ended(), timeout_s=90)
+        until(lambda: "The demo is running" in server.tail() or server.ended(), timeout_s=90)
         yield server
     finally:
         print(server.tail())

@@ -33,7 +33,7 @@ def test_the_page_of_a_rewritten_verdict_says_so(desk: factories.Desk, change: A
     change()
     page = text_of(client, path)
     assert BANNER in page
-    assert "What is stored of this verdict" in page
+    assert "The stored verdict was changed" in page
     assert "Facts and constraints" in page  # the evidence is that which was recorded
 
 
@@ -41,10 +41,10 @@ def test_a_fact_is_within_the_bounds_of_the_kind_that_is_active(desk: factories.
     escalation = desk.escalate()
     client, path = sign_in(Role.OPERATOR), f"/escalations/{escalation.pk}/"
     factories.write("price.AAPL", 18_951)
-    assert "now 18,951, within bounds" in text_of(client, path)
+    assert "now 18,951, within limits" in text_of(client, path)
     exact = ["price.${params.symbol}", "market.state"]
     factories.policy_kind(builders.kind(version="1.3.0", depends_on=exact))
-    assert "moved to 18,951" in text_of(client, path)
+    assert "changed to 18,951" in text_of(client, path)
 
 
 def test_without_an_active_kind_no_fact_is_within_bounds(desk: factories.Desk) -> None:
@@ -52,4 +52,4 @@ def test_without_an_active_kind_no_fact_is_within_bounds(desk: factories.Desk) -
     factories.write("price.AAPL", 18_951)
     PolicyKind.objects.update(active=False)
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{escalation.pk}/")
-    assert "moved to 18,951" in page
+    assert "changed to 18,951" in page

@@ -76,8 +76,9 @@ def main() -> None:
             said = {"failed": traceback.format_exc()}
         # The next question may come after the database dropped every connection.
         connections.close_all()
-        if connection.vendor == "postgresql":
-            connection.close_pool()
+        close_pool = getattr(connection, "close_pool", None)  # PostgreSQL only
+        if close_pool is not None:
+            close_pool()
         print(json.dumps(said), file=answers, flush=True)
 
 

@@ -31,6 +31,19 @@ def test_no_template_holds_inline_script_or_style() -> None:
     assert not found, "\n".join(found)
 
 
+def test_addresses_are_reversed() -> None:
+    """`{% url %}`, so that an address has one home."""
+    pattern = re.compile(
+        r"""(?:\b(?:href|action|formaction|src|hx-get|hx-post|data-[a-z-]+)\s*=\s*|[?&]next=)["']?/[^"']*"""
+    )
+    found = [
+        f"{path}: {match[0]}"
+        for path in templates()
+        for match in pattern.finditer(COMMENTS.sub("", tree.text(path)))
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_a_fragment_extends_nothing() -> None:
     found = [
         str(path) for path in templates() if path.name.startswith("_") and "{% extends" in tree.text(path)

@@ -107,6 +107,10 @@ def test_what_it_cannot_follow_has_no_cost(pattern: str) -> None:
     assert patterns.cost(pattern) is None
 
 
+def test_a_class_of_one_letter_costs_what_its_long_form_costs() -> None:
+    assert patterns.cost(r"\pL") == patterns.cost(r"\p{L}") is not None
+
+
 def test_matching_grows_with_states_and_text() -> None:
     one, many = patterns.cost("[a-z]"), patterns.cost("[a-z]{100}")
     assert one is not None

@@ -11,6 +11,7 @@ from django.test import Client, override_settings
 from audit.permissions import Role
 from escalations.models import Escalation
 from runtime.models import (
+    Agent,
     Flow,
     Guard,
     Intent,
@@ -126,6 +127,31 @@ def test_no_page_falls_over(client: Client, model: type[models.Model], column: s
             answer = client.get(path)
             assert answer.status_code == 200 or (path not in LISTS and answer.status_code == 409), path
             assert answer.status_code == 200 or TAMPERED in answer.content.decode(), path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forged", ["a/b", ""])
+@pytest.mark.parametrize(
+    ("model", "column"),
+    [
+        (Agent, "agent_id"),
+        (PolicyKind, "kind"),
+        (PolicyKind, "version"),
+        (Manifest, "version"),
+        (Flow, "policy_kind"),
+        (Target, "name"),
+        (Guard, "guard_id"),
+    ],
+)
+def test_a_name_that_is_no_part_of_an_address_closes_no_page(
+    client: Client, model: type[models.Model], column: str, forged: str
+) -> None:
+    paths = [*LISTS, *details()]
+    row = model._default_manager.first()
+    assert row is not None
+    model._default_manager.filter(pk=row.pk).update(**{column: forged})
+    for path in paths:
+        assert client.get(path).status_code in ({200} if path in LISTS else {200, 404, 409}), path
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from django.utils.dateparse import parse_datetime
 
 from audit import canonical
 from escalations.presenters import Bound, Piece, bound, segments
-from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import effects
@@ -17,12 +16,6 @@ from runtime.views import params, presenters, proposals, walks
 
 Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
-# Findings whose limit is not a maximum; templates/components/compared.html has the same words.
-COMPARED: Mapping[str, str] = {
-    Reason.LOW_CONFIDENCE: "{value}, at least {limit} required",
-    Reason.STALE_CONTEXT: "{value}, now {limit}",
-    Reason.EXPIRED: "{value}, valid until {limit}",
-}
 # Intents differ in the end of their ids.
 LONGEST_SOURCE = 22
 
@@ -280,7 +273,9 @@ def _told(bundle: Bundle) -> dict[str, str]:
     for item in bundle["difference"]:
         told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
     for item in _by_weight(bundle):
-        numbers = _compared(item) if item["limit"] else ""
+        numbers = ""
+        if item["limit"]:
+            numbers = f" ({presenters.compared(item['code'], item['proposed_value'], item['limit'])})"
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
     for item in bundle.get("questions", ()):
         words = " ".join(item["answer"].split())
@@ -290,11 +285,6 @@ def _told(bundle: Bundle) -> dict[str, str]:
     told["impact"] = bundle["impact"]
     told["rules"] = bundle["policy_bundle_hash"][:16]
     return told
-
-
-def _compared(item: Mapping[str, Any]) -> str:
-    words = COMPARED.get(item["code"], "{value} of {limit} allowed")
-    return f" ({words.format(value=item['proposed_value'], limit=item['limit'])})"
 
 
 def _cut(text: str) -> str:

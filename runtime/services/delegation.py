@@ -87,6 +87,6 @@ def _not_delegated() -> Problem:
         code="FLOW_NOT_FOUND",
         detail="No flow that may delegate to this agent has this DFID.",
         violations=(
-            Violation(pointer="/parent_dfid", message=("is not a flow that may delegate to this agent")),
+            Violation(pointer="/parent_dfid", message="is not a flow that may delegate to this agent"),
         ),
     )

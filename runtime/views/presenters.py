@@ -23,6 +23,37 @@ class Badge:
     title: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LimitWords:
+    """The words between a value and its limit, and after the limit: `7 of 5 allowed`."""
+
+    joint: str
+    before: str
+    after: str = ""
+
+
+# Findings whose limit is not a maximum.
+LIMITS: Mapping[str, LimitWords] = {
+    reasons.Reason.LOW_CONFIDENCE: LimitWords(", ", "at least", "required"),
+    reasons.Reason.STALE_CONTEXT: LimitWords(", ", "now"),
+    reasons.Reason.EXPIRED: LimitWords(", ", "valid until"),
+}
+MAXIMUM = LimitWords(" ", "of", "allowed")
+
+
+def limit_words(code: str) -> LimitWords:
+    """The words around the limit of a finding, by its reason code."""
+    return LIMITS.get(code, MAXIMUM)
+
+
+def compared(code: str, value: str, limit: str) -> str:
+    """A value and its limit, as text: `7 of 5 allowed`; without a limit, the value alone."""
+    if not limit:
+        return value
+    words = limit_words(code)
+    return f"{value}{words.joint}{words.before} {limit} {words.after}".rstrip()
+
+
 IMPACTS: Mapping[str, Badge] = {
     states.Impact.LOW_IMPACT: Badge("idle", "low", "Low impact"),
     states.Impact.HIGH_IMPACT: Badge("danger", "high", "High impact"),

@@ -28,7 +28,6 @@ PASSWORD = "a long pass word"
 ACCEPT = f"""
 import django; django.setup()
 from tests.services import trade
-from tests.support import databases
 import sys
 desk = trade.open_desk(base_url=sys.argv[1])
 for _ in range({ACCEPTED}):

@@ -1,6 +1,6 @@
 """What four journeys go through: files, changes of file and calls, printed for whoever reads the house.
 
-`python -m pytest tests/web/test_journeys.py -s` shows them; docs/architecture.md speaks of them. No gate.
+`python -m pytest tests/web/test_journeys.py -s` shows them. No gate.
 """
 
 import re

@@ -1,11 +1,10 @@
 """What a page does with stored bytes that are not what was recorded, or cannot be read at all."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import models, transaction
+from django.db import models
 from django.test import Client, override_settings
 
 from audit.permissions import Role
@@ -30,6 +29,7 @@ from tests import builders, factories
 from tests.adapters import targets
 from tests.browser import scenes
 from tests.services import trade, watch
+from tests.support import worlds
 from tests.web.test_pages import sign_in
 
 # Bytes that are no JSON, and JSON of another form than any that is stored.
@@ -71,17 +71,9 @@ def binary_columns() -> Iterator[tuple[type[models.Model], str]]:
 COLUMNS = [pytest.param(*column, id=f"{column[0].__name__}.{column[1]}") for column in binary_columns()]
 
 
-@pytest.fixture(scope="module")
-def world(migrated: None, django_db_blocker: Any) -> Iterator[None]:
-    """One of each thing that is stored, made once; each test takes back what it forged."""
-    egress = override_settings(DIR_EGRESS_ALLOW=["127.0.0.1"])
-    with django_db_blocker.unblock(), egress, transaction.atomic():
-        store_everything()
-        yield
-        transaction.set_rollback(True)
-
-
+@override_settings(DIR_EGRESS_ALLOW=["127.0.0.1"])
 def store_everything() -> None:
+    """One of each thing that is stored."""
     scenes.leave_in_doubt()
     with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
         done = trade.open_desk(base_url=target.base_url).accept()
@@ -92,6 +84,9 @@ def store_everything() -> None:
     memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
     watch.flagged(desk)
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
+
+
+world = worlds.shared(store_everything)
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ WRONG = "not the password"
 
 
 @pytest.fixture(autouse=True)
-def _ground(settings: Settings) -> None:
-    # What a password costs to check is not what these tests are about.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def _ground() -> None:
     cache.clear()
 
 

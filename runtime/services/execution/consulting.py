@@ -63,5 +63,5 @@ def consult(
         return TargetAnswer.from_bytes(result.body)
     except ValidationError:
         return Unanswered(
-            why=("the answer is not the object {flag, confidence, message} expected from a guard")
+            why="the answer is not the object {flag, confidence, message} expected from a guard"
         )

@@ -189,6 +189,12 @@ DIR_PORTS = {
     "expire_escalations": "escalations.services.deadlines.expire",
     "ring": "runtime.tasks.drain.ring" if EMBEDDED else "runtime.tasks.jobs.ring",
     "ring_guards": "runtime.tasks.guards.ring" if EMBEDDED else "runtime.tasks.jobs.ring_guards",
+    "queue_guards": "runtime.services.guards.ask",
+    "begin_agent_events": "runtime.services.agent_events.begin",
+    "has_dirty_flows": "runtime.queries.sagas.has_dirty_flows",
+    "may_have_taken_effect": "runtime.queries.sagas.may_stand",
+    "list_resource_names": "runtime.queries.resources.list_names",
+    "list_existing_facts": "runtime.queries.world.list_existing",
 }
 DIR_HEADS = ["runtime.queries.heads.flow_heads"]
 # What compares rows with the entries about them, for verify_ledger.

@@ -7,7 +7,7 @@ from functools import lru_cache
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import KindState
 from runtime.kernel.rules import kind_linter
-from runtime.models import Pack, PolicyKind, Resource
+from runtime.models import Pack, PolicyKind
 from runtime.queries import facts, places, recorded
 
 MOST_VERSIONS = 200
@@ -126,11 +126,6 @@ def list_version_names(*, tenant: str, kind: str) -> frozenset[str]:
     """The versions of a kind that are taken, drafts and discarded ones too."""
     rows = PolicyKind.objects.of(tenant).filter(kind=kind)
     return frozenset(rows.values_list("version", flat=True))
-
-
-def list_resource_names(*, tenant: str) -> frozenset[str]:
-    """The resources that claims may name."""
-    return frozenset(Resource.objects.of(tenant).values_list("name", flat=True))
 
 
 def list_drafts(*, tenant: str) -> Sequence[PolicyKind]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from django.db.models import Q
-
+from runtime import ports
 from runtime.contracts.manifest import Manifest as ManifestContract
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import AgentRole, AgentStatus, ManifestState
 from runtime.kernel import manifests
-from runtime.models import Agent, Fact, Manifest, PolicyKind
+from runtime.models import Agent, Manifest, PolicyKind
 from runtime.queries import schemas
 
 MOST_VERSIONS = 1000
@@ -69,7 +68,7 @@ def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") ->
         kinds={name: schemas.contract_of(row) for name, row in kinds.items()},
         inactive={name for name, row in kinds.items() if not row.active},
         agents=set(others.exclude(status=AgentStatus.RETIRED).values_list("agent_id", flat=True)),
-        facts=_facts(agent, draft),
+        facts=ports.list_existing_facts(tenant=agent.tenant, selectors=draft.subscribes),
         earlier_versions=[name for name in list_names(agent=agent) if name != besides],
     )
 
@@ -94,12 +93,3 @@ def _known_kinds(tenant: str, names: Collection[str]) -> dict[str, PolicyKind]:
     for row in PolicyKind.objects.of(tenant).filter(kind__in=names).order_by("kind", "-active", "-id"):
         kinds.setdefault(row.kind, row)
     return kinds
-
-
-def _facts(agent: Agent, draft: ManifestContract) -> set[str]:
-    """Of the facts and namespaces that the draft subscribes to, those that exist."""
-    rows = Fact.objects.of(agent.tenant)
-    exact = {item for item in draft.subscribes if not item.endswith(".")}
-    there = set(rows.filter(path__in=exact).values_list("path", flat=True))
-    spaces = {item for item in draft.subscribes if item.endswith(".")}
-    return there | {item for item in spaces if rows.filter(Q(path__startswith=item)).exists()}

@@ -41,3 +41,8 @@ def list_overdue(*, at: datetime, states: Collection[str], limit: int) -> list[U
     """Flows in `states` whose compute budget has run out of time at `at`, chosen without a lock."""
     rows = ComputeBudget.objects.filter(ends_at__lte=at, flow__state__in=states)
     return list(rows.order_by("ends_at").values_list("flow_id", flat=True)[:limit])
+
+
+def list_names(*, tenant: str) -> frozenset[str]:
+    """The resources that claims of a policy kind may name."""
+    return frozenset(Resource.objects.of(tenant).values_list("name", flat=True))

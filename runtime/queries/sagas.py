@@ -80,6 +80,11 @@ def is_dirty(flow: Flow) -> bool:
     return _dirty().filter(flow=flow).exists()
 
 
+def has_dirty_flows(*, agent: Agent) -> bool:
+    """Whether a flow of the agent is partially executed and still being compensated."""
+    return _dirty().filter(flow__agent=agent).exists()
+
+
 def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
     """The flows that keep an agent locked until their state has converged, oldest first."""
     rows = _dirty().filter(flow__agent=agent).order_by("created_at")

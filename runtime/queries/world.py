@@ -1,6 +1,6 @@
 """The facts that one agent may see, and single facts with their versions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -74,3 +74,11 @@ def _version_of(row: Fact, *, digest: str, at_ms: int) -> FactVersion | None:
     rows = FactVersion.objects.of(row.tenant).filter(path=row.path, digest=digest).order_by("-version")
     earlier = rows.filter(written_at__lt=moments.from_ms(at_ms) + timedelta(milliseconds=1))
     return earlier.first() or rows.first()
+
+
+def list_existing(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:
+    """Of paths, and of namespaces (with a dot at the end), those that a fact exists for."""
+    rows = Fact.objects.of(tenant)
+    spaces = {item for item in selectors if item.endswith(".")}
+    exact = rows.filter(path__in=set(selectors) - spaces).values_list("path", flat=True)
+    return frozenset(exact) | {space for space in spaces if rows.filter(path__startswith=space).exists()}

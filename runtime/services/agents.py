@@ -5,12 +5,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from audit import canonical, events, ledger
+from runtime import ports
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.models import Agent
-from runtime.queries import clock, sagas
-from runtime.services import locks, races
+from runtime.queries import clock
+from runtime.services import races
 
 S = AgentStatus
 
@@ -57,7 +58,7 @@ def set_status(
             return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
         at = clock.now()
         agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
-        if before is S.SUSPENDED and status in _AT_WORK and sagas.list_dirty_flows(agent, limit=1):
+        if before is S.SUSPENDED and status in _AT_WORK and ports.has_dirty_flows(agent=agent):
             # Nobody locked it when it turned back: it was out of work for the graver reason.
             agent.locked_from, agent.locked_from_reason = status, reason[:200]
             agent.status, agent.status_reason = S.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY.value
@@ -76,7 +77,16 @@ def lock_by_name(*, tenant: str, agent_id: str) -> Agent | Problem:
     pk = Agent.objects.of(tenant).filter(agent_id=agent_id).values_list("pk", flat=True).first()
     if pk is None:
         return Problem(status=404, code="NOT_FOUND", detail="No agent has this id.")
-    return locks.lock_agent(pk=pk)
+    return lock_by_pk(pk=pk)
+
+
+def lock_by_pk(*, pk: int) -> Agent:
+    """The agent, locked: its status, bucket and history cannot be passed by two flows at once.
+
+    Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
+    lock: an agent whose manifest was replaced since would seem to have none.
+    """
+    return Agent.objects.select_for_update().get(pk=pk)
 
 
 def record_refusal(*, tenant: str, stream: str, code: str, path: str, detail: str) -> bool:

@@ -7,6 +7,7 @@ import semver
 from django.conf import settings
 
 from audit import events, ledger
+from runtime import ports
 from runtime.contracts import wire
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.problem import Problem
@@ -14,7 +15,7 @@ from runtime.contracts.states import AgentStatus
 from runtime.kernel import versions
 from runtime.models import Agent, Key, PolicyKind, Session
 from runtime.queries import clock, epochs, schemas
-from runtime.services import agent_events, credentials, races
+from runtime.services import credentials, races
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +125,7 @@ def _open(key: Key, agent: Agent, request: wire.HandshakeRequest, agreed: Agreed
         instance_id=session.instance_id,
         environment=session.environment,
     )
-    agent_events.begin(agent=agent)
+    ports.begin_agent_events(agent=agent)
     stream = f"agent:{agent.agent_id}"
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[opened])
     return wire.HandshakeAnswer(

@@ -9,13 +9,14 @@ from typing import assert_never
 from uuid import UUID
 
 from audit import canonical
+from runtime import ports
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.models import Agent, Flow, Session
 from runtime.queries import clock
 from runtime.queries import facts as fact_queries
-from runtime.services import consequences, epochs, guards, judging, locks, races, stored_answers
+from runtime.services import consequences, epochs, judging, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
 
@@ -106,7 +107,7 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
     flow.policy_kind = asked.policy_kind
     journal.move(FlowState.VALIDATING)
     journal.add(*judging.store(judged))
-    guards.ask(proposal=judged.proposal, at=journal.at)
+    ports.queue_guards(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:
         case Decision.ACCEPT:
             follow = consequences.accept(journal=journal, judged=judged)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from audit import events, ledger
+from runtime import ports
 from runtime.contracts import recorded
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
@@ -251,7 +252,7 @@ def _misfits(
             contract,
             linted=linted,
             targets=places.list_honouring(tenant=tenant),
-            resources=queries.list_resource_names(tenant=tenant),
+            resources=ports.list_resource_names(tenant=tenant),
         ),
         *pack_checks.monitor_problems(
             contract, manifest_queries.list_monitors_of(tenant=tenant, kind=contract.kind)

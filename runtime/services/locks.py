@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
-from runtime.models import Agent, Flow, Intent
+from runtime.models import Flow, Intent
 from runtime.queries import children
+from runtime.services import agents
 
 
 def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
@@ -26,15 +27,6 @@ def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
     return (rows if tenant is None else rows.filter(tenant=tenant)).first()
 
 
-def lock_agent(*, pk: int) -> Agent:
-    """The agent, locked: its status, bucket and history cannot be passed by two flows at once.
-
-    Its manifest is left to a query of its own. PostgreSQL joins with what was there before it waited for the
-    lock: an agent whose manifest was replaced since would seem to have none.
-    """
-    return Agent.objects.select_for_update().get(pk=pk)
-
-
 def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Intent] | None:
     """An intent and its flow, the flow locked first; None where there is no such intent.
 
@@ -48,7 +40,7 @@ def lock_intent(*, intent_id: UUID, with_agent: bool = False) -> tuple[Flow, Int
         return None
     dfid, agent_pk, steps = known
     flow = lock_flow(dfid=dfid)
-    agent = lock_agent(pk=agent_pk) if with_agent or steps > 1 else None
+    agent = agents.lock_by_pk(pk=agent_pk) if with_agent or steps > 1 else None
     intent = Intent.objects.select_for_update().get(intent_id=intent_id)
     if flow is None:
         return None

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db.models import F, QuerySet
 
 from audit import events
+from runtime import ports
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import STANDING, FlowState, ReservationState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.models import Flow, Intent, Proposal, Reservation, Resource
-from runtime.queries import sagas
 from runtime.services import races
 
 # The reason of a release, where a person put another proposal in place of the one that held.
@@ -115,7 +115,7 @@ def use_up_again(*, intent: Intent, at: datetime) -> list[events.Event]:
 
 
 def _may_stand(rows: Sequence[Reservation]) -> bool:
-    return bool(rows) and sagas.may_stand(proposals={row.proposal_id for row in rows})
+    return bool(rows) and ports.may_have_taken_effect(proposals={row.proposal_id for row in rows})
 
 
 def _commit(rows: Iterable[Reservation], *, at: datetime) -> list[events.Event]:

@@ -1,6 +1,4 @@
 """The product's settings with one address: the bare view that the gate is measured against."""
 
-from dir_console.settings import *  # noqa: F403
-
 ROOT_URLCONF = "bench.bare"
 MIDDLEWARE = ["allauth.account.middleware.AccountMiddleware"]  # its app refuses to start without

@@ -4,6 +4,12 @@ import asyncio
 import os
 from typing import Any
 
+from audit import consumers, live
+from dir_console import connections, static_files
+from dir_console.body_limit import BodyLimit
+from dir_console.celery import app as celery_app
+from runtime.api import event_stream, feedback_stream
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
 from django.core.asgi import get_asgi_application
@@ -12,12 +18,6 @@ django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
-
-from audit import consumers, live
-from dir_console import connections, static_files
-from dir_console.body_limit import BodyLimit
-from dir_console.celery import app as celery_app  # the doorbell rings through it
-from runtime.api import event_stream, feedback_stream
 
 __all__ = ["application", "celery_app"]
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from dir_console import embedded
-from dir_console import environment as env
+from dir_console import embedded, environment
 from dir_console.demo import agents, children
 from runtime.contracts.problem import Problem
 from runtime.services import credentials, packs
@@ -70,7 +69,7 @@ def prepare(folder: Path) -> Demo:
     settings.DIR_TARGET_URLS.update(dict.fromkeys(TARGETS, f"http://127.0.0.1:{port}"))
     settings.DIR_EGRESS_ALLOW.append(f"127.0.0.1:{port}")
     fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    secret = env.keep_secret_file(demo_folder / "broker_secret", fresh)
+    secret = environment.keep_secret_file(demo_folder / "broker_secret", fresh)
     os.environ[SECRET_ENV] = secret
     return Demo(
         folder=demo_folder,

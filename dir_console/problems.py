@@ -19,7 +19,7 @@ from ninja.errors import ValidationError as NinjaValidationError
 from dir_console.crowds import CrowdedError
 from runtime.api import envelopes, refusals
 from runtime.contracts.problem import Problem, ProblemError, Violation
-from runtime.queries.recorded import TamperedError
+from runtime.queries.mismatches import TamperedError
 from runtime.services import races
 
 log = logging.getLogger(__name__)

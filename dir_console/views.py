@@ -17,9 +17,8 @@ from django.views.defaults import permission_denied
 from audit.events import Kind
 from audit.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
 from dir_console import health, problems
-from escalations import left_calls
+from escalations import left_calls, queries
 from escalations import presenters as escalation_presenters
-from escalations import queries as escalation_queries
 from runtime.contracts import states
 from runtime.queries import clock, epochs, kinds
 from runtime.queries.pages import activity, agents, people, reviews, stops
@@ -74,7 +73,7 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
     roles = roles_of(request.user)
     tenant = tenant_of(request.user)
     stop = stops.get_stop(tenant=tenant)
-    counts = escalation_queries.count_open(tenant=tenant)
+    counts = queries.count_open(tenant=tenant)
     shown = None
     if stop:
         names = people.names_of([stop.stopped_by])
@@ -131,16 +130,16 @@ def _command() -> str:
 
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
-    wanted = escalation_queries.Filter()
-    page = escalation_queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
-    urgent = [*escalation_queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
+    wanted = queries.Filter()
+    page = queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
+    urgent = [*queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)
     latest = activity.list_latest_besides(tenant=tenant, besides=NOISE, size=8)
     newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
     contradicted = left_calls.count_contradicted(tenant=tenant)
     return {
-        "counts": escalation_queries.count_open(tenant=tenant),
+        "counts": queries.count_open(tenant=tenant),
         "in_doubt": left_calls.count(tenant=tenant) - contradicted,
         "contradicted": contradicted,
         "stop": stops.get_stop(tenant=tenant),
@@ -149,7 +148,7 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         "oldest_review_at": reviews.oldest_open_at(tenant=tenant),
         "urgent": escalation_presenters.rows(
             escalations=urgent,
-            evidence=escalation_queries.get_evidence(tenant=tenant, escalations=urgent),
+            evidence=queries.get_evidence(tenant=tenant, escalations=urgent),
             now=now,
             user_pk=user_pk,
         ),

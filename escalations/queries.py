@@ -9,8 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet
 
-from audit import canonical
-from audit import queries as ledger_queries
+from audit import canonical, queries
 from audit.events import Kind
 from audit.verification import UNREADABLE
 from escalations import contracts
@@ -18,7 +17,7 @@ from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
 from runtime.models import Fact, Intent
-from runtime.queries import recorded
+from runtime.queries import mismatches
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -149,7 +148,7 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
     one before it where it was.
     """
     hashes: dict[str, tuple[int, str]] = {}
-    for _, said in ledger_queries.list_payloads_of_streams(
+    for _, said in queries.list_payloads_of_streams(
         tenant=tenant, streams={str(row.flow_id) for row in escalations}, kinds=_REVISIONS
     ):
         hashes[said["escalation_id"]] = (said["revision"], said["evidence_hash"])
@@ -161,7 +160,7 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
         revision, digest = hashes.get(str(row.escalation_id), (0, ""))
         if (
             row.revision == revision
-            and recorded.compare("evidence.body", str(row.pk), digest, row.body) is None
+            and mismatches.compare("evidence.body", str(row.pk), digest, row.body) is None
         ):
             found[row.escalation_id] = canonical.decode(bytes(row.body))
     return found

@@ -20,9 +20,8 @@ from escalations.policy import Person
 from escalations.services import answering, deciding, revising
 from escalations.services.wishes import Wish
 from runtime.contracts import manifest as manifest_contract
-from runtime.contracts import pack as pack_contract
+from runtime.contracts import pack, wire
 from runtime.contracts import policy_kind as kind_contract
-from runtime.contracts import wire
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole
@@ -175,11 +174,11 @@ def configure_target(name: str = "broker", **fields: Any) -> None:
     at = clock.now()
     with transaction.atomic():
         # Tests name addresses that no pack may, to see what becomes of a call there.
-        given = pack_contract.Target.model_construct(**{**_PLAIN_TARGET, **held, **fields})
+        given = pack.Target.model_construct(**{**_PLAIN_TARGET, **held, **fields})
         record("system", *targets.store(tenant=TENANT, name=name, given=given, at=at), actor="system", at=at)
 
 
-_PLAIN_TARGET = pack_contract.Target(base_url="http://127.0.0.1:1").model_dump()
+_PLAIN_TARGET = pack.Target(base_url="http://127.0.0.1:1").model_dump()
 
 
 def desk(

@@ -17,7 +17,7 @@ from runtime.contracts.verdict import FindingOutcome
 from runtime.kernel import moments
 from runtime.kernel.rules import condition_linter
 from runtime.models import Agent, Flow
-from runtime.queries import facts as fact_queries
+from runtime.queries import facts
 from runtime.services import consequences, epochs, judging, recovery, stops, watchdog
 from runtime.services.journal import Journal
 
@@ -89,7 +89,7 @@ def faults(order: Order, agent: Agent) -> Problem | None:
         return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
     if not order.wish.conditions:
         return None
-    rules = fact_queries.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
+    rules = facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
     problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
     return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
 

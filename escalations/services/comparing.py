@@ -17,9 +17,9 @@ from escalations import recorded_deadlines
 from escalations.models import Decision, Escalation, Evidence
 from escalations.recorded_deadlines import Deadline
 from runtime.models import Proposal
-from runtime.queries import intent_records, recorded
+from runtime.queries import intent_records, mismatches, recorded_flow
 from runtime.queries.intent_records import IntentRecord
-from runtime.queries.recorded import Mismatch
+from runtime.queries.mismatches import Mismatch
 
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 _KINDS = (
@@ -84,7 +84,7 @@ def of(escalation: Escalation) -> Recorded:
 def compare_evidence(known: Recorded, rows: Iterable[Evidence]) -> list[Mismatch]:
     """The revisions that are not what was recorded."""
     found = (
-        recorded.compare(
+        mismatches.compare(
             "evidence.body", f"revision {row.revision}", known.evidence.get(row.revision, ""), row.body
         )
         for row in rows
@@ -113,13 +113,15 @@ def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list
         found += _compare_impact(escalation, row)
     found += _compare_deadline(escalation, known)
     if escalation.proposal is not None:
-        wrong = recorded.compare(
+        wrong = mismatches.compare(
             "proposal.body", str(escalation.proposal_id), known.proposal, escalation.proposal.body
         )
         found += [] if wrong is None else [wrong]
     if escalation.intent is not None:
         # Whoever resumes it would confirm the window and the lifted limits that the row holds.
-        moved = recorded.compare_progress(escalation.intent, known.intents.get(str(escalation.intent_id)))
+        moved = recorded_flow.compare_progress(
+            escalation.intent, known.intents.get(str(escalation.intent_id))
+        )
         found += [] if moved is None else [moved]
     return found
 
@@ -179,7 +181,7 @@ def _compare_deadline(escalation: Escalation, known: Recorded) -> list[Mismatch]
 
 def compare_verdict(known: Recorded, proposal: Proposal) -> Mismatch | None:
     """What does not match of the verdict on a proposal: its input, its rules or its answer."""
-    of_flow = recorded.OfFlow(verdicts={str(proposal.pk): known.verdict})
+    of_flow = recorded_flow.OfFlow(verdicts={str(proposal.pk): known.verdict})
     try:
         return of_flow.compare_verdict(proposal.verdict)
     except ObjectDoesNotExist:
@@ -190,7 +192,7 @@ def compare_verdict(known: Recorded, proposal: Proposal) -> Mismatch | None:
 def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
     """What does not match of a decision: its entry, its columns, or its signature."""
     said = known.decided
-    wrong = recorded.compare(
+    wrong = mismatches.compare(
         "decision.statement", str(decision.pk), said.get("statement_digest", ""), decision.statement
     )
     if wrong is not None:

@@ -32,7 +32,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
 from runtime.kernel import moments
 from runtime.queries.epochs import RECOVERY
-from runtime.queries.recorded import Mismatch
+from runtime.queries.mismatches import Mismatch
 from runtime.services import epochs, races
 from runtime.services.journal import Journal
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from escalations.models import Escalation
 from runtime.models import Agent, Flow
 from runtime.queries import clock
-from runtime.services import locks
+from runtime.services import agents, locks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ def hold(*, escalation_id: UUID, tenant: str) -> Held | None:
     flow = None if dfid is None else locks.lock_flow(dfid=dfid, tenant=tenant)
     if flow is None:
         return None
-    agent = locks.lock_agent(pk=flow.agent_id)
+    agent = agents.lock_by_pk(pk=flow.agent_id)
     escalation = (
         Escalation.objects.select_for_update(of=("self",))
         .select_related("proposal", "intent")

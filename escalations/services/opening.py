@@ -17,7 +17,7 @@ from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.models import Flow, Intent, Proposal, Verdict
 from runtime.models.ids import new_id
-from runtime.queries import recorded
+from runtime.queries import mismatches, recorded_flow
 from runtime.services import judging
 
 IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
@@ -102,12 +102,12 @@ def _basis(
     """
     if intent is None:
         return evidence.from_row(verdict)
-    known = recorded.of_flow(tenant=flow.tenant, dfid=flow.dfid)
+    known = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     if known.compare_verdict(verdict) is None:
         return evidence.from_row(verdict)
     said = known.verdicts.get(str(verdict.pk), {})
     basis = (("input_digest", verdict.input), ("policy_bundle_hash", verdict.bundle.body))
-    if not any(recorded.compare("", "", said.get(name, ""), body) for name, body in basis):
+    if not any(mismatches.compare("", "", said.get(name, ""), body) for name, body in basis):
         body = pipeline.judge_bytes(bytes(verdict.input), bytes(verdict.bundle.body))
         if canonical.digest(body) == said.get("verdict_digest"):
             return evidence.from_bytes(bytes(verdict.input), bytes(verdict.bundle.body), body)

@@ -25,9 +25,7 @@ from runtime.kernel import moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate
 from runtime.models import Intent, Proposal
-from runtime.queries import clock
-from runtime.queries import facts as fact_queries
-from runtime.queries import recorded as provenance
+from runtime.queries import clock, facts, recorded_flow
 from runtime.queries.epochs import RECOVERY
 from runtime.services import epochs
 from runtime.views import params, proposals
@@ -227,7 +225,7 @@ def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
     if escalation.state != contracts.State.OPEN:
         return case.read(bundle, live={}, material=frozenset())
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
-    kind = fact_queries.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
+    kind = facts.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
     material: Iterable[str] = live
     if kind is not None:
         material = evaluate.list_moved(
@@ -292,7 +290,7 @@ def _ran(intent: Intent | None) -> dict[str, Any]:
     """Return what ran after a decision; if it does not match the ledger, only that."""
     if intent is None:
         return {"ran": None}
-    wrong = provenance.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
+    wrong = recorded_flow.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
     return {"ran": None, "untrusted_ran": wrong} if wrong else {"ran": proposals.intent_shown(intent)}
 
 

@@ -12,24 +12,15 @@ from typing import Any
 from django.db.models import Count, Q
 
 from audit import canonical
-from runtime.contracts.facts import (
-    AgentFacts,
-    ComputeFacts,
-    Facts,
-    FlowFacts,
-    Lift,
-    ResourceFacts,
-    SnapshotFacts,
-)
-from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
 from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel import budgets, moments
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.rules import evaluate, ranges, safety, sources, tokens
-from runtime.models import Agent, ComputeBudget, Fact, Flow, PolicyKind, Proposal, Snapshot
-from runtime.queries import recorded, resources
-from runtime.queries.recorded import Mismatch
+from runtime.models import Agent, Fact, Flow, PolicyKind, Proposal, Snapshot
+from runtime.queries import recorded_versions, resources, stored_documents, usage
+from runtime.queries.mismatches import Mismatch
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
@@ -47,11 +38,13 @@ def compare_rules(*, agent: Agent, kind_name: str) -> tuple[Rules, tuple[Mismatc
     """
     row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
     manifest = agent.active_manifest
-    wrong_kind = None if row is None else recorded.compare_kind(row)
-    wrong_manifest = None if manifest is None else recorded.compare_manifest(agent, manifest)
+    wrong_kind = None if row is None else recorded_versions.compare_kind(row)
+    wrong_manifest = None if manifest is None else recorded_versions.compare_manifest(agent, manifest)
     rules = Rules(
-        manifest=None if manifest is None or wrong_manifest else _manifest(bytes(manifest.body)),
-        kind=None if row is None or wrong_kind else kind_of(bytes(row.body)),
+        manifest=None
+        if manifest is None or wrong_manifest
+        else stored_documents.manifest_of(bytes(manifest.body)),
+        kind=None if row is None or wrong_kind else stored_documents.kind_of(bytes(row.body)),
     )
     return rules, tuple(wrong for wrong in (wrong_manifest, wrong_kind) if wrong is not None)
 
@@ -60,7 +53,9 @@ def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, s
     """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
     asked = list(cases)
     rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
-    bodies = {(row.tenant, row.kind): bytes(row.body) for row in rows if recorded.compare_kind(row) is None}
+    bodies = {
+        (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
+    }
     return {
         (agent.pk, kind): _bundle_digest(_trusted_manifest(agent), bodies.get((agent.tenant, kind)))
         for agent, kind in asked
@@ -69,7 +64,7 @@ def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, s
 
 def _trusted_manifest(agent: Agent) -> bytes | None:
     row = agent.active_manifest
-    return None if row is None or recorded.compare_manifest(agent, row) else bytes(row.body)
+    return None if row is None or recorded_versions.compare_manifest(agent, row) else bytes(row.body)
 
 
 def get_facts(
@@ -109,7 +104,7 @@ def get_facts(
         history=_history(agent, rules, conditions, at),
         escalation_tokens=budgets.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
         lifts=lifts,
-        compute=get_compute(flow),
+        compute=usage.get_compute(flow),
         resources=get_resources(flow=flow, rules=rules),
         unsafe=unsafe or None,
     )
@@ -142,25 +137,6 @@ def get_rate_wait_s(*, agent: Agent, rules: Rules, at: datetime) -> int:
     newest = own.order_by("-received_at").values_list("received_at", flat=True)
     last = newest[allowed - 1 : allowed].first() or at
     return max(1, ceil((last + timedelta(minutes=1) - at).total_seconds()))
-
-
-def get_compute(flow: Flow) -> ComputeFacts | None:
-    """The compute budget of a flow; None where its manifest set none and nothing was reported."""
-    row = ComputeBudget.objects.filter(flow=flow).first()
-    return None if row is None else compute_of(row)
-
-
-def compute_of(row: ComputeBudget) -> ComputeFacts:
-    """A compute budget as the gate sees it."""
-    return ComputeFacts(
-        tokens_cap=row.tokens_cap,
-        tokens_used=row.tokens_used,
-        cost_cap_micros=row.cost_cap_micros,
-        cost_used_micros=row.cost_used_micros,
-        tool_calls_cap=row.tool_calls_cap,
-        tool_calls_used=row.tool_calls_used,
-        ends_at_ms=None if row.ends_at is None else moments.to_ms(row.ends_at),
-    )
 
 
 def get_resources(*, flow: Flow, rules: Rules) -> tuple[ResourceFacts, ...] | None:
@@ -237,29 +213,18 @@ def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=256)
-def _manifest(body: bytes) -> ManifestContract:
-    return ManifestContract.from_bytes(body)
-
-
 @lru_cache(maxsize=1024)
 def _bundle_digest(manifest: bytes | None, kind: bytes | None) -> str:
     rules = Rules(
-        manifest=None if manifest is None else _manifest(manifest),
-        kind=None if kind is None else kind_of(kind),
+        manifest=None if manifest is None else stored_documents.manifest_of(manifest),
+        kind=None if kind is None else stored_documents.kind_of(kind),
     )
     return rules.digest
 
 
 @lru_cache(maxsize=1024)
-def kind_of(body: bytes) -> PolicyKindContract:
-    """The policy kind of its stored bytes, read once."""
-    return PolicyKindContract.from_bytes(body)
-
-
-@lru_cache(maxsize=1024)
 def _reads_of(body: bytes) -> frozenset[str]:
-    return _named_facts(sources.list_evaluated(kind_of(body)))
+    return _named_facts(sources.list_evaluated(stored_documents.kind_of(body)))
 
 
 def _named_facts(texts: Iterable[str]) -> frozenset[str]:

@@ -11,20 +11,8 @@ from audit.chain import Break
 from audit.events import Kind
 from audit.row_checks import Found, NotProved
 from runtime.contracts.guard import bps
-from runtime.contracts.states import (
-    ENDED,
-    FlowState,
-)
-from runtime.models import (
-    Feedback,
-    Flow,
-    Intent,
-    Proposal,
-    Reservation,
-    Review,
-    Snapshot,
-    Verdict,
-)
+from runtime.contracts.states import ENDED, FlowState
+from runtime.models import Feedback, Flow, Intent, Proposal, Reservation, Review, Snapshot, Verdict
 from runtime.queries.flow_entries import Entries, Payloads, entries_of, note_extra, of_kind
 
 _PROPOSAL = itemgetter("proposal_id")

@@ -12,14 +12,7 @@ from audit import canonical, row_checks
 from audit.chain import time_text
 from audit.events import Kind
 from runtime.contracts.policy_kind import RouteAction
-from runtime.contracts.states import (
-    AttemptState,
-    Direction,
-    FlowState,
-    IntentState,
-    OutcomeStatus,
-    Purpose,
-)
+from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.models import Attempt, Intent, Outcome
 
 # What an intent becomes by the outcome that is recorded of it.

@@ -8,7 +8,7 @@ from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import KindState
 from runtime.kernel.rules import kind_linter
 from runtime.models import Pack, PolicyKind
-from runtime.queries import facts, places, recorded
+from runtime.queries import places, recorded_versions, stored_documents
 
 MOST_VERSIONS = 200
 MOST_PACKS = 50
@@ -17,7 +17,7 @@ HONOURS_NOT = "the target does not declare honours_keys: true"
 
 def contract_of(row: PolicyKind) -> KindContract:
     """The stored document, read once per body."""
-    return facts.kind_of(bytes(row.body))
+    return stored_documents.kind_of(bytes(row.body))
 
 
 def state_of(row: PolicyKind) -> KindState:
@@ -67,7 +67,7 @@ def lint_of(row: PolicyKind) -> tuple[kind_linter.Problem, ...]:
 
 @lru_cache(maxsize=256)
 def _lint(body: bytes) -> tuple[kind_linter.Problem, ...]:
-    return kind_linter.lint_kind(facts.kind_of(body))
+    return kind_linter.lint_kind(stored_documents.kind_of(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def list_refusable(*, tenant: str) -> Sequence[Refusable]:
     """The active kinds that today's linter would refuse; those that are not evaluated come first."""
     found = []
     for row in PolicyKind.objects.of(tenant).filter(active=True).order_by("kind"):
-        if recorded.compare_kind(row) is not None:
+        if recorded_versions.compare_kind(row) is not None:
             # The gate refuses it too: it is unknown what it would evaluate.
             found.append(Refusable(kind=row.kind, version=row.version, is_unsafe=True))
             continue

@@ -8,7 +8,7 @@ from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.states import AgentRole, AgentStatus, ManifestState
 from runtime.kernel import manifests
 from runtime.models import Agent, Manifest, PolicyKind
-from runtime.queries import schemas
+from runtime.queries import schemas, stored_documents
 
 MOST_VERSIONS = 1000
 
@@ -36,7 +36,7 @@ def list_names(*, agent: Agent) -> list[str]:
 
 def contract_of(row: Manifest) -> ManifestContract:
     """The stored document."""
-    return ManifestContract.from_bytes(bytes(row.body))
+    return stored_documents.manifest_of(bytes(row.body))
 
 
 def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Manifest | None]:

@@ -1,19 +1,17 @@
 """Policy kinds as an agent may know them: only those that its active manifest grants (need-to-know)."""
 
-from functools import lru_cache
-
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
 from runtime.models import Agent, PolicyKind
-from runtime.queries import recorded
+from runtime.queries import recorded_versions, stored_documents
 
 
 def manifest_of(agent: Agent) -> Manifest | None:
     """The agent's active manifest; None where no person has activated one, or not these bytes."""
     row = agent.active_manifest
-    if row is None or recorded.compare_manifest(agent, row) is not None:
+    if row is None or recorded_versions.compare_manifest(agent, row) is not None:
         return None
-    return _manifest(row.digest, bytes(row.body))
+    return stored_documents.manifest_of(bytes(row.body))
 
 
 def stored_manifest_of(agent: Agent) -> Manifest | None:
@@ -22,12 +20,12 @@ def stored_manifest_of(agent: Agent) -> Manifest | None:
     Whoever changes a row must not end the watch over its agent by that.
     """
     row = agent.active_manifest
-    return None if row is None else _manifest(row.digest, bytes(row.body))
+    return None if row is None else stored_documents.manifest_of(bytes(row.body))
 
 
 def contract_of(row: PolicyKind) -> PolicyKindContract:
     """The stored contract of a policy kind."""
-    return _kind(row.digest, bytes(row.body))
+    return stored_documents.kind_of(bytes(row.body))
 
 
 def granted(agent: Agent) -> frozenset[str]:
@@ -45,13 +43,3 @@ def get_version(*, tenant: str, kind: str, version: str | None) -> PolicyKind | 
     """One version of a kind; the active one where `version` is None."""
     rows = PolicyKind.objects.of(tenant).filter(kind=kind)
     return (rows.filter(active=True) if version is None else rows.filter(version=version)).first()
-
-
-@lru_cache(maxsize=256)
-def _manifest(digest: str, body: bytes) -> Manifest:
-    return Manifest.from_bytes(body)
-
-
-@lru_cache(maxsize=1024)
-def _kind(digest: str, body: bytes) -> PolicyKindContract:
-    return PolicyKindContract.from_bytes(body)

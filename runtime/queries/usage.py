@@ -5,13 +5,12 @@ from typing import Any
 
 from runtime.contracts.facts import ComputeFacts
 from runtime.kernel import budgets, moments
-from runtime.models import Flow
-from runtime.queries import facts
+from runtime.models import ComputeBudget, Flow
 
 
 def left_in(flow: Flow, *, at: datetime) -> dict[str, Any]:
     """The fields of `wire.ComputeLeft` at `at`; empty where no budget is kept."""
-    compute = facts.get_compute(flow)
+    compute = get_compute(flow)
     return {} if compute is None else left_of(compute, at=at)
 
 
@@ -26,3 +25,22 @@ def left_of(compute: ComputeFacts, *, at: datetime) -> dict[str, Any]:
         "tool_calls_left": left.get("tool_calls_left"),
         "wall_clock_left_s": None if ends is None else max(0, ends - moments.to_ms(at)) // budgets.MILLI,
     }
+
+
+def get_compute(flow: Flow) -> ComputeFacts | None:
+    """The compute budget of a flow; None where its manifest set none and nothing was reported."""
+    row = ComputeBudget.objects.filter(flow=flow).first()
+    return None if row is None else compute_of(row)
+
+
+def compute_of(row: ComputeBudget) -> ComputeFacts:
+    """A compute budget as the gate sees it."""
+    return ComputeFacts(
+        tokens_cap=row.tokens_cap,
+        tokens_used=row.tokens_used,
+        cost_cap_micros=row.cost_cap_micros,
+        cost_used_micros=row.cost_used_micros,
+        tool_calls_cap=row.tool_calls_cap,
+        tool_calls_used=row.tool_calls_used,
+        ends_at_ms=None if row.ends_at is None else moments.to_ms(row.ends_at),
+    )

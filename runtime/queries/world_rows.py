@@ -24,7 +24,7 @@ from runtime.models import (
     Stop,
     Target,
 )
-from runtime.queries import recorded
+from runtime.queries import recorded_targets
 from runtime.queries.last_entries import LastEntryRows, Subjects
 
 VERSIONS_AT_ONCE = 500
@@ -129,7 +129,7 @@ class WorldRowCheck(LastEntryRows):
     def _deployment(self, found: Found) -> None:
         targets = ((row.tenant, (row.name,), row) for row in Target.objects.all())
         for entry, row in self.rows(found, "target", targets):
-            for name, told, stored in recorded.configured_columns(entry.payload, row):
+            for name, told, stored in recorded_targets.configured_columns(entry.payload, row):
                 found.same(entry, f"target.{name}", told, stored)
             found.by_then(entry, entry, "target.configured_at", row.configured_at)
         guards = Guard.objects.all()

@@ -6,7 +6,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.models import Agent, Artifact
 from runtime.queries import clock
-from runtime.services import locks, races
+from runtime.services import agents, races
 
 MAX_ARTIFACTS = 1000
 
@@ -19,7 +19,7 @@ def register(*, agent: Agent, asked: wire.ArtifactRequest) -> wire.ArtifactAnswe
 
     def work() -> wire.ArtifactAnswer | Problem:
         # The lock makes the bound exact, and a repeat find the first.
-        locked = locks.lock_agent(pk=agent.pk)
+        locked = agents.lock_by_pk(pk=agent.pk)
         return _register(locked, asked)
 
     return races.run(work)

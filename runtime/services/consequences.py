@@ -15,7 +15,7 @@ from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
 from runtime.contracts.verdict import Finding
 from runtime.kernel import budgets, moments
 from runtime.models import Agent, Flow, Intent
-from runtime.queries import facts as fact_queries
+from runtime.queries import facts
 from runtime.services import reservations
 from runtime.services.journal import Journal
 from runtime.services.judging import Judged
@@ -77,7 +77,7 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> Follow:
     flow.attempts_used = flow.attempts_allowed - judged.verdict.attempts_left
     wait_s = None
     if any(finding.code == Reason.RATE_LIMITED for finding in judged.verdict.reasons):
-        wait_s = fact_queries.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
+        wait_s = facts.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
     _tell_verdict(journal, judged, retry_after_s=wait_s)
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
         _demote(journal, agent)
@@ -189,7 +189,7 @@ def _abort(journal: Journal, reason: Reason) -> None:
 
 def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
     """Take one token. The agent's row is locked since before the verdict, so no one else has taken it."""
-    held = fact_queries.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
+    held = facts.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
     agent.escalation_millitokens = held - budgets.MILLI
     # Never earlier than it was: a clock set back would fill the same minutes twice.
     agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)

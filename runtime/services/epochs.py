@@ -4,35 +4,27 @@ What was accepted in the backup may have run in the time that is lost, so nothin
 Proposals, keys and decisions wait; what is live is in doubt, as after a worker that died in its call.
 """
 
-import secrets
-from datetime import datetime
 from functools import partial
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.contrib.sessions.models import Session as BrowserSession
-from django.db.models import QuerySet
 
-from audit import canonical, events, ledger, signing
+from audit import canonical, events, ledger
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
-from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
-from runtime.kernel import moments
-from runtime.models import Epoch, Flow, Intent, Session
-from runtime.queries import clock, doubts
-from runtime.queries import epochs as queries
-from runtime.services import locks, marks, races
-from runtime.services.execution import lost_calls
+from runtime.models import Epoch
+from runtime.queries import clock, epochs
+from runtime.services import marks, races
 from runtime.services.marks import Mark
 
+if TYPE_CHECKING:
+    from runtime.models import Flow
+
 SYSTEM = "system"
-STATEMENT_TYPE = "dir-console/epoch/1"
-BATCH = 100
 EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
     status=503,
-    code=queries.RECOVERY,
+    code=epochs.RECOVERY,
     detail="The database was restored from a backup. New work is refused until an admin starts a new epoch.",
     retriable=True,
 )
@@ -40,14 +32,14 @@ WAITING = Problem(
 
 def look() -> bool:
     """Compare the database with the mark; True where it is older, and so in recovery. Then renew the mark."""
-    if queries.is_recovering():
+    if epochs.is_recovering():
         return True
     mark = marks.read()
     if mark is not None and not marks.is_held(mark):
         if not marks.is_answered(mark):
             if LedgerEntry.objects.exists():
                 races.run(partial(_begin_recovery, mark))
-                return queries.is_recovering()
+                return epochs.is_recovering()
             # A new database has nothing that could run again.
             marks.set_aside()
         mark = None
@@ -77,37 +69,14 @@ def _begin_recovery(mark: Mark) -> None:
     ledger.append_to(tenant=settings.DIR_TENANT, stream=SYSTEM, actor=SYSTEM, at=at, events=[restored])
 
 
-def list_undecided(*, limit: int) -> list[UUID]:
-    """Live intents not yet marked as in doubt since the restore: each of them may have run.
-
-    A doubt from before does not count: whoever was asked about it may have answered in the lost time.
-    """
-    restored_at = queries.in_force().restored_at
-    return [] if restored_at is None else list(_undecided(restored_at).values_list("pk", flat=True)[:limit])
-
-
-def _undecided(restored_at: datetime) -> QuerySet[Intent]:
-    rows = Intent.objects.filter(state__in=LIVE_INTENTS).exclude(state=IntentState.IN_DOUBT)
-    return rows.exclude(purpose=Purpose.PROBE).exclude(doubts.in_doubt_since(restored_at))
-
-
-def put_in_doubt(intent_id: UUID) -> bool:
-    """Treat an intent as one whose call was begun and never reported, in the caller's transaction."""
-    found = locks.lock_intent(intent_id=intent_id)
-    restored_at = queries.in_force().restored_at
-    if found is None or restored_at is None or not _undecided(restored_at).filter(pk=intent_id).exists():
-        return False
-    return lost_calls.take_as_lost(*found)
-
-
 def refuse_while_recovering() -> Problem | None:
     """What is refused after a restore until an admin starts a new epoch."""
-    return WAITING if queries.is_recovering() or marks.is_older() else None
+    return WAITING if epochs.is_recovering() or marks.is_older() else None
 
 
-def refuse_proposal(flow: Flow) -> Problem | None:
+def refuse_proposal(flow: "Flow") -> Problem | None:
     """A proposal waits in recovery, and a flow of an earlier epoch no longer takes any."""
-    epoch = queries.in_force()
+    epoch = epochs.in_force()
     if epoch.restored_at is not None or marks.is_older():
         return WAITING
     if epoch.number > 1 and flow.opened_at < epoch.began_at:
@@ -118,76 +87,3 @@ def refuse_proposal(flow: Flow) -> Problem | None:
             dfid=str(flow.dfid),
         )
     return None
-
-
-def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
-    """An admin's act: the restore is understood, a new epoch begins, and every session ends.
-
-    The statement lists what is missing, and is signed and kept as a payload of its entry.
-    """
-
-    def work() -> Epoch | Problem:
-        before = Epoch.objects.select_for_update().get(ended_at__isnull=True)
-        if before.restored_at is None:
-            return Problem(status=409, code="NO_RECOVERY", detail="The database was not restored.")
-        if list_undecided(limit=1):
-            return Problem(
-                status=409,
-                code="RECOVERY_UNDER_WAY",
-                detail="Live intents are still being marked as in doubt. Try again in a few seconds.",
-                retriable=True,
-            )
-        at = clock.now()
-        before.ended_at = at
-        before.save(update_fields=["ended_at"])
-        epoch = Epoch.objects.create(number=_next(before), database_id=before.database_id, began_at=at)
-        Session.objects.filter(expires_at__gt=at).update(expires_at=at)
-        BrowserSession.objects.all().delete()
-        begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
-        ledger.append_to(tenant=tenant, stream=SYSTEM, actor=actor, at=at, events=[begun])
-        return epoch
-
-    begun = races.run(work)
-    if isinstance(begun, Epoch) and settings.DIR_MARK:
-        newest = marks.of_database()
-        if newest is not None:
-            marks.write(newest)
-    return begun
-
-
-def _next(before: Epoch) -> int:
-    """A number that no agent has seen: the same backup may be restored twice."""
-    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
-    mark = marks.read()
-    return max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
-
-
-def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str) -> events.EpochBegun:
-    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
-    in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT)
-    statement = canonical.encode(
-        {
-            "type": STATEMENT_TYPE,
-            "tenant": tenant,
-            "database_id": str(epoch.database_id),
-            "epoch": epoch.number,
-            "missing": missing,
-            "intents_in_doubt": [str(pk) for pk in in_doubt.values_list("intent_id", flat=True)],
-            "reason": reason,
-            "by": actor,
-            "at": moments.iso(moments.to_ms(epoch.began_at)),
-            "nonce": secrets.token_hex(16),
-        }
-    )
-    signer = signing.signer()
-    return events.EpochBegun(
-        epoch=epoch.number,
-        missing_entry=int(missing["entry_id"]),
-        missing_hash=str(missing["hash"]),
-        reason=reason,
-        statement_commitment=ledger.commit_payload(tenant=tenant, body=statement),
-        statement_digest=canonical.digest(statement),
-        signature=signer.sign(statement).hex(),
-        key_id=signer.key_id,
-        database_id=str(epoch.database_id),
-    )

@@ -11,7 +11,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.models import Agent, Flow
 from runtime.queries import clock, schemas
-from runtime.services import budgets, delegation, epochs, flow_ending, locks, races, stored_answers
+from runtime.services import agents, budgets, delegation, epochs, flow_ending, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
 
@@ -120,7 +120,7 @@ def _answer(call: Opening) -> wire.FlowState | Problem:
     if repeatable is None:
         return _open(call, parent)
     # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
-    locks.lock_agent(pk=agent.pk)
+    agents.lock_by_pk(pk=agent.pk)
     stored = stored_answers.find(agent_pk=agent.pk, call=repeatable, makes="flow")
     if stored is not None:
         return wire.FlowState.model_validate_json(stored) if isinstance(stored, bytes) else stored

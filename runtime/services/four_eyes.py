@@ -8,7 +8,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.kernel import separation
 from runtime.queries import clock, memberships
-from runtime.queries.recorded import Mismatch
+from runtime.queries.mismatches import Mismatch
 
 
 @dataclass(frozen=True)

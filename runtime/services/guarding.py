@@ -20,8 +20,8 @@ from runtime.contracts.guard import (
 from runtime.contracts.guard import FindingCode as Code
 from runtime.kernel.guards import lexical
 from runtime.models import GuardRun, PolicyKind, Proposal
-from runtime.queries import clock, intents, places, recorded
-from runtime.queries.recorded import Mismatch
+from runtime.queries import clock, intents, places, recorded_guards, recorded_targets
+from runtime.queries.mismatches import Mismatch
 from runtime.services import locks, races, reviews
 from runtime.services.execution import consulting
 from runtime.services.execution.consulting import Held, Unanswered
@@ -75,11 +75,11 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
         return _fail(row, at=at, why=_SWITCHED_OFF)
     if row.tries >= MAX_TRIES:
         return _fail(row, at=at, why=_NO_REPORT)
-    if (wrong := recorded.compare_guard(row.guard)) is not None:
+    if (wrong := recorded_guards.compare_guard(row.guard)) is not None:
         return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
     guard = Guard.from_bytes(bytes(row.guard.body))
     target = places.get_target(tenant=row.tenant, name=guard.target) if guard.target else None
-    if target is not None and (wrong := recorded.compare_configured(target)) is not None:
+    if target is not None and (wrong := recorded_targets.compare_configured(target)) is not None:
         return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
     if guard.guard is GuardKind.WEBHOOK and intents.get_stop(tenant=row.tenant) is not None:
         return None  # nothing is called while everything is stopped

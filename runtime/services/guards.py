@@ -10,7 +10,7 @@ from runtime import ports
 from runtime.contracts.guard import Guard as GuardContract
 from runtime.contracts.problem import Problem
 from runtime.models import Guard, GuardRun, Proposal
-from runtime.queries import clock, recorded
+from runtime.queries import clock, recorded_guards
 from runtime.services import races
 
 
@@ -21,7 +21,7 @@ def configure(*, tenant: str, given: GuardContract, at: datetime) -> list[events
     """
     body, digest = given.to_bytes(), given.digest
     row = Guard.objects.of(tenant).select_for_update().filter(guard_id=given.id).first()
-    if row is not None and row.digest == digest and recorded.compare_guard(row) is None:
+    if row is not None and row.digest == digest and recorded_guards.compare_guard(row) is None:
         return []
     values = {"kind": given.guard.value, "body": body, "digest": digest, "configured_at": at}
     Guard.objects.update_or_create(tenant=tenant, guard_id=given.id, defaults=values)

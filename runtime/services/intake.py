@@ -14,9 +14,8 @@ from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.models import Agent, Flow, Session
-from runtime.queries import clock
-from runtime.queries import facts as fact_queries
-from runtime.services import consequences, epochs, judging, locks, races, stored_answers
+from runtime.queries import clock, facts
+from runtime.services import agents, consequences, epochs, judging, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
 
@@ -79,7 +78,7 @@ def _submit(call: Submission) -> Answered | Problem:
             ),
             dfid=str(flow.dfid),
         )
-    agent = locks.lock_agent(pk=flow.agent_id)
+    agent = agents.lock_by_pk(pk=flow.agent_id)
     at = clock.now()
     return Answered(body=_decide(call, flow=flow, agent=agent, at=at))
 
@@ -94,7 +93,7 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
         params=asked.params,
         execution_constraints=dict(asked.execution_constraints),
         context_ref=asked.context_ref,
-        snapshot=fact_queries.get_snapshot(flow=flow, context_ref=asked.context_ref),
+        snapshot=facts.get_snapshot(flow=flow, context_ref=asked.context_ref),
         window_s=asked.execution_constraints["validity_window_sec"],
         session_valid=_is_valid(call.session, at),
         confidence=asked.confidence,

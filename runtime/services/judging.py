@@ -15,8 +15,8 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.case import NEWEST, Rules
 from runtime.models import Agent, Bundle, Flow, Proposal, Verdict
 from runtime.models.ids import new_id
-from runtime.queries import facts as fact_queries
-from runtime.queries.recorded import Mismatch
+from runtime.queries import facts
+from runtime.queries.mismatches import Mismatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Judged:
 
 def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
     """Judge `claim` at `at`. The caller holds the locks of flow and agent; nothing is written."""
-    rules, mismatches = fact_queries.compare_rules(agent=agent, kind_name=claim.policy_kind)
+    rules, mismatches = facts.compare_rules(agent=agent, kind_name=claim.policy_kind)
     valid_until = at + timedelta(seconds=claim.window_s)
     asked = JudgedProposal(
         proposal_id=str(new_id()),
@@ -79,7 +79,7 @@ def judge(*, flow: Flow, agent: Agent, claim: Claim, at: datetime) -> Judged:
         received_at_ms=moments.to_ms(at),
         valid_until_ms=moments.to_ms(valid_until),
     )
-    known = fact_queries.get_facts(
+    known = facts.get_facts(
         flow=flow,
         agent=agent,
         rules=rules,
@@ -173,8 +173,8 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     window_ms = stored.valid_until_ms - stored.received_at_ms
     now_ms = moments.to_ms(at)
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + window_ms})
-    rules = fact_queries.get_rules(agent=agent, kind_name=asked.policy_kind)
-    known = fact_queries.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
+    rules = facts.get_rules(agent=agent, kind_name=asked.policy_kind)
+    known = facts.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
     known = known.model_copy(
         update={
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),

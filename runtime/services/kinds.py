@@ -17,10 +17,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.kernel import versions
 from runtime.models import PolicyKind
-from runtime.queries import clock, places
-from runtime.queries import kinds as queries
-from runtime.queries import manifests as manifest_queries
-from runtime.queries import recorded as provenance
+from runtime.queries import clock, kinds, manifests, places, recorded_versions
 from runtime.services import four_eyes, pack_checks, pack_reading, races
 from runtime.services.drafts import Checked, Remark
 
@@ -54,7 +51,7 @@ def put_in_force(
 
     Raises `races.LostRaceError` where another version came or went between the caller's read and this write.
     """
-    before = queries.get_active(tenant=row.tenant, kind=row.kind)
+    before = kinds.get_active(tenant=row.tenant, kind=row.kind)
     if before is not None and _swap(before, active=False) != 1:
         raise races.LostRaceError
     row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
@@ -92,7 +89,7 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
         checked = _among_rows(read, tenant=tenant, kind=kind)
         contract = checked.contract
         if contract is not None:
-            held = queries.get_version(tenant=tenant, kind=contract.kind, version=contract.version)
+            held = kinds.get_version(tenant=tenant, kind=contract.kind, version=contract.version)
             if held is not None and held.digest == contract.digest and held.created_by == actor:
                 return held
         if contract is None or not checked.is_sound:
@@ -143,14 +140,14 @@ def _among_rows(read: _Read, *, tenant: str, kind: str) -> Checked[KindContract]
 def may_activate(*, row: PolicyKind, actor: str) -> four_eyes.Agreed | Problem:
     """Whether `actor` may activate a version now: one answer for the button and for the write."""
     name = f"{row.kind} {row.version}"
-    match queries.state_of(row):
+    match kinds.state_of(row):
         case KindState.ACTIVE:
             return _conflict("KIND_ACTIVE", f"{name} is already active.")
         case KindState.DISCARDED:
             return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
         case KindState.DRAFT | KindState.SUPERSEDED:
             return (
-                four_eyes.refuse_tampered(provenance.compare_drafted_kind(row))
+                four_eyes.refuse_tampered(recorded_versions.compare_drafted_kind(row))
                 or _unfit(row)
                 or four_eyes.ask(author=row.created_by, actor=actor, what=name)
             )
@@ -165,7 +162,7 @@ def activate(
     """
 
     def work(row: PolicyKind) -> PolicyKind | Problem:
-        before = queries.get_active(tenant=tenant, kind=kind)
+        before = kinds.get_active(tenant=tenant, kind=kind)
         in_force = "" if before is None else before.version
         if in_force != seen_active and not row.active:
             said = f"{in_force or 'No version'} is active now. Review again what {version} changes."
@@ -180,9 +177,9 @@ def activate(
         return row
 
     # Kept for `may_activate`, which asks again with the row locked: a version never changes.
-    drafted = queries.get_version(tenant=tenant, kind=kind, version=version)
+    drafted = kinds.get_version(tenant=tenant, kind=kind, version=version)
     if drafted is not None:
-        queries.lint_of(drafted)
+        kinds.lint_of(drafted)
     return _on_version(tenant, kind, version, reason, work)
 
 
@@ -190,7 +187,7 @@ def discard(*, tenant: str, kind: str, version: str, reason: str, actor: str) ->
     """Mark a draft as one that never comes into force; its row stays, and its version stays taken."""
 
     def work(row: PolicyKind) -> PolicyKind | Problem:
-        if queries.state_of(row) is not KindState.DRAFT:
+        if kinds.state_of(row) is not KindState.DRAFT:
             said = f"{kind} {version} is not a draft: only one can be discarded."
             return _conflict("KIND_NOT_A_DRAFT", said)
         at = clock.now()
@@ -214,7 +211,7 @@ def _on_version(
 
     def locked() -> PolicyKind | Problem:
         # All versions of the kind: who activates another one waits here, and then sees this one active.
-        rows = {row.version: row for row in queries.lock_versions(tenant=tenant, kind=kind)}
+        rows = {row.version: row for row in kinds.lock_versions(tenant=tenant, kind=kind)}
         if version not in rows:
             return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")
         return work(rows[version])
@@ -233,7 +230,7 @@ def _problems(
     if kind and contract.kind != kind:
         found.append(pack_reading.Problem(("kind",), f"this is the page of {kind}; a new kind has its own"))
         return found
-    taken = queries.list_version_names(tenant=tenant, kind=contract.kind)
+    taken = kinds.list_version_names(tenant=tenant, kind=contract.kind)
     if contract.version in taken:
         said = f"{contract.version} is registered already; give the change a new version"
         found.append(pack_reading.Problem(("version",), said))
@@ -255,15 +252,15 @@ def _misfits(
             resources=ports.list_resource_names(tenant=tenant),
         ),
         *pack_checks.monitor_problems(
-            contract, manifest_queries.list_monitors_of(tenant=tenant, kind=contract.kind)
+            contract, manifests.list_monitors_of(tenant=tenant, kind=contract.kind)
         ),
     )
 
 
 def _unfit(row: PolicyKind) -> Problem | None:
     """What has come between a version and its activation since it was stored."""
-    linted = tuple(pack_reading.Problem(item.place, item.message) for item in queries.lint_of(row))
-    wrong = _misfits(row.tenant, queries.contract_of(row), linted)
+    linted = tuple(pack_reading.Problem(item.place, item.message) for item in kinds.lint_of(row))
+    wrong = _misfits(row.tenant, kinds.contract_of(row), linted)
     if not wrong:
         return None
     said = f"{pack_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."

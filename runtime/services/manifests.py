@@ -16,9 +16,8 @@ from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.kernel import manifests as arithmetic
 from runtime.kernel import versions
 from runtime.models import Agent, Manifest
-from runtime.queries import clock
+from runtime.queries import clock, recorded_versions
 from runtime.queries import manifests as queries
-from runtime.queries import recorded as provenance
 from runtime.services import agents, four_eyes, pack_reading, races
 from runtime.services.drafts import Checked, Remark
 
@@ -127,7 +126,7 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> four_eyes.Agreed
             return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
         case ManifestState.DRAFT:
             return (
-                four_eyes.refuse_tampered(provenance.compare_drafted_manifest(agent, row))
+                four_eyes.refuse_tampered(recorded_versions.compare_drafted_manifest(agent, row))
                 or _unfit(agent, row)
                 or four_eyes.ask(author=row.created_by, actor=actor, what=f"version {row.version}")
             )

@@ -14,7 +14,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.models import Agent, MemoryItem
 from runtime.queries import clock, memory
-from runtime.services import locks, races
+from runtime.services import agents, races
 
 # An item lands in contexts whole: it must be small beside a context's token budget.
 MAX_VALUE_BYTES = 8192
@@ -86,7 +86,7 @@ def discard(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
 
 
 def _write(call: Write) -> wire.MemoryAnswer | Problem:
-    agent = locks.lock_agent(pk=call.agent.pk)
+    agent = agents.lock_by_pk(pk=call.agent.pk)
     refusal = _refusal(agent, call)
     if refusal is not None:
         return refusal

@@ -9,8 +9,7 @@ from datetime import datetime
 from audit import events, ledger
 from runtime.contracts.problem import Problem
 from runtime.models import Agent, OwnerChange
-from runtime.queries import clock
-from runtime.queries import ownership as queries
+from runtime.queries import clock, ownership
 from runtime.services import agents, four_eyes, races
 
 
@@ -20,7 +19,7 @@ def ask(*, agent: Agent, owner: str, actor: str, at: datetime) -> Sequence[event
     In the caller's transaction, which holds the agent and appends the entries with the same `at`. 409 where a
     change waits.
     """
-    if queries.get_asked(agent=agent) is not None:
+    if ownership.get_asked(agent=agent) is not None:
         said = "A change of owner is already pending. Agree to it or drop it first."
         return Problem(status=409, code="OWNER_CHANGE_OPEN", detail=said)
     change = OwnerChange.objects.create(
@@ -78,7 +77,7 @@ def _on_change(
         agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
         if isinstance(agent, Problem):
             return agent
-        change = queries.get_asked(agent=agent)
+        change = ownership.get_asked(agent=agent)
         if change is None or change.pk != change_pk:
             said = "This change has already been agreed to or dropped. Review the agent again."
             return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)

@@ -10,7 +10,7 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.contracts.verdict import Verdict as VerdictContract
 from runtime.kernel import moments
-from runtime.kernel.gate import recheck as gate_recheck
+from runtime.kernel.gate import recheck
 from runtime.kernel.gate.case import Rules
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
@@ -53,7 +53,7 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
     )
     unsafe = unsafe or safety.why_too_slow(rules.kind, world=world, conditions=proposal.conditions)
     facts = _with_own_writes(judgement.facts, intent, world=world)
-    stale = gate_recheck.recheck(
+    stale = recheck.recheck(
         judgement.model_copy(update={"proposal": proposal, "facts": facts}),
         rules,
         world=world,
@@ -89,7 +89,7 @@ def _withdrawn(
     known = fact_queries.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)
     answer = VerdictContract.from_bytes(bytes(row.body))
     lifted = [item for item in answer.findings if item.outcome is FindingOutcome.LIFTED]
-    found = gate_recheck.withdrawn(
+    found = recheck.withdrawn(
         judgement,
         in_force,
         known=known,

@@ -14,13 +14,7 @@ from django.db import transaction
 from audit import canonical, events, ledger
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import (
-    KNOWN_EFFECTS,
-    Direction,
-    Effect,
-    IntentState,
-    OutcomeStatus,
-)
+from runtime.contracts.states import KNOWN_EFFECTS, Direction, Effect, IntentState, OutcomeStatus
 from runtime.contracts.verdict import Finding
 from runtime.models import Intent
 from runtime.queries import doubts

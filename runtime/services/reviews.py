@@ -7,14 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit import canonical, events, ledger
-from runtime.contracts.guard import (
-    EmergencyStop,
-    Guard,
-    GuardResult,
-    ReviewResult,
-    ReviewState,
-    bps,
-)
+from runtime.contracts.guard import EmergencyStop, Guard, GuardResult, ReviewResult, ReviewState, bps
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
 from runtime.models import Flow, GuardRun, Intent, Review

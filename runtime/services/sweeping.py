@@ -20,7 +20,8 @@ from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState,
 from runtime.models import Attempt, Intent
 from runtime.queries import clock, guards, intents, resources, unrecorded
 from runtime.queries import memberships as members
-from runtime.services import boots, epochs, leases, locks, memberships, races, signins, usage, watchdog
+from runtime.services import boots, epochs, leases, locks, races, restores, signins, usage, watchdog
+from runtime.services import memberships as services_memberships
 from runtime.services.execution import holding, lost_calls, recording
 from runtime.services.journal import Journal
 
@@ -69,7 +70,7 @@ def sweep() -> Swept:
     silences, silences_failed = _mend_silences(at)
     escalations, expiry_failed = _expire_escalations()
     signed, unsigned = _each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
-    noticed, unnoticed = _each(members.list_unnoted(limit=BATCH), memberships.note_one)
+    noticed, unnoticed = _each(members.list_unnoted(limit=BATCH), services_memberships.note_one)
     return Swept(
         orphans=orphans,
         rung=_ring_due(at),
@@ -98,7 +99,7 @@ def _look_at_mark() -> int:
     """Compare the ledger with its mark; after a restore, all live intents become in doubt."""
     try:
         if epochs.look():
-            _, failed = _each(epochs.list_undecided(limit=BATCH), epochs.put_in_doubt)
+            _, failed = _each(restores.list_undecided(limit=BATCH), restores.put_in_doubt)
             return failed
     except Exception:
         _log.exception("the sweeper could not compare the ledger with its mark")

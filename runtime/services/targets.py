@@ -5,7 +5,7 @@ from datetime import datetime
 from audit import canonical, events
 from runtime.contracts.pack import Target as TargetContract
 from runtime.models import Target
-from runtime.queries import places, recorded
+from runtime.queries import places, recorded_targets
 
 
 def store(*, tenant: str, name: str, given: TargetContract, at: datetime) -> list[events.Event]:
@@ -20,7 +20,7 @@ def store(*, tenant: str, name: str, given: TargetContract, at: datetime) -> lis
     row = places.get_target(tenant=tenant, name=name)
     if row is None:
         Target.objects.create(tenant=tenant, name=name, configured_at=at, **values)
-    elif _differs(row, values) or recorded.compare_configured(row) is not None:
+    elif _differs(row, values) or recorded_targets.compare_configured(row) is not None:
         Target.objects.filter(pk=row.pk).update(configured_at=at, **values)
     else:
         return []

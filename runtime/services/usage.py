@@ -12,17 +12,11 @@ from runtime.contracts import wire
 from runtime.contracts.facts import ComputeFacts
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import (
-    ENDED,
-    OPEN_TO_PROPOSALS,
-    FeedbackType,
-    FlowState,
-)
+from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.kernel import budgets, moments
 from runtime.kernel.budgets import Overspent, Spent
 from runtime.models import Agent, ComputeBudget, Flow, UsageReport
-from runtime.queries import clock, facts
-from runtime.queries import usage as usage_queries
+from runtime.queries import clock, usage
 from runtime.services import flow_ending, flows, locks, races, stored_answers
 from runtime.services.journal import Journal
 from runtime.services.stored_answers import Repeatable
@@ -67,7 +61,7 @@ def stop_overdue(dfid: UUID) -> bool:
     if flow is None or flow.state not in OPEN_TO_PROPOSALS:
         return False
     journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
-    compute = facts.get_compute(flow)
+    compute = usage.get_compute(flow)
     over = () if compute is None else _passed(flow, compute, journal.at)
     if not over or not _stop(journal, over):
         return False
@@ -89,7 +83,7 @@ def _report(call: Report) -> wire.UsageAnswer | Problem:
     over = _passed(flow, compute, journal.at)
     stopped = bool(over) and _stop(journal, over)
     journal.write()
-    answer = wire.UsageAnswer(state=str(flow.state), **usage_queries.left_of(compute, at=journal.at))
+    answer = wire.UsageAnswer(state=str(flow.state), **usage.left_of(compute, at=journal.at))
     refusal = _exceeded(flow, stopped=stopped) if over else None
     _store(call, answer, refused=refusal is not None, at=journal.at)
     return refusal or answer
@@ -119,7 +113,7 @@ def _spend(call: Report, journal: Journal) -> ComputeFacts:
             tool_calls=call.tool_calls or None,
         )
     )
-    return facts.compute_of(ComputeBudget.objects.get(flow=flow))
+    return usage.compute_of(ComputeBudget.objects.get(flow=flow))
 
 
 def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:

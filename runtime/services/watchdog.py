@@ -15,7 +15,7 @@ from runtime.contracts.states import FlowState
 from runtime.kernel.silence import Silence
 from runtime.models import Agent, Flow, WatchRound
 from runtime.queries import clock, watching
-from runtime.services import locks, races
+from runtime.services import agents, locks, races
 from runtime.services.journal import Journal
 
 BATCH = 200
@@ -94,7 +94,7 @@ def watch_again(*, agent: Agent, journal: Journal) -> None:
 
 
 def _call_person(due: Due) -> bool:
-    agent = locks.lock_agent(pk=due.agent_pk)
+    agent = agents.lock_by_pk(pk=due.agent_pk)
     at = clock.now()
     found = watching.get_silence(agent, listening_since=due.listening_since, at=at)
     # The agent's lock lets one sweeper in at a time: the second finds what the first has opened.
@@ -141,7 +141,7 @@ def _end_if_over(dfid: UUID) -> bool:
     flow = locks.lock_flow(dfid=dfid)
     if flow is None:
         return False
-    agent = locks.lock_agent(pk=flow.agent_id)
+    agent = agents.lock_by_pk(pk=flow.agent_id)
     journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
     if not end_if_over(flow=flow, agent=agent, journal=journal):
         return False

@@ -16,10 +16,10 @@ from runtime.contracts.reasons import Reason
 from runtime.kernel import manifests as arithmetic
 from runtime.kernel import separation
 from runtime.models import Agent, Manifest
-from runtime.queries import clock, recorded, sagas
+from runtime.queries import clock, recorded_versions, sagas
 from runtime.queries import manifests as versions
 from runtime.queries import ownership as owners
-from runtime.queries.pages import agents, paging, people
+from runtime.queries.pages import agents, flows, paging, people
 from runtime.services import agents as statuses
 from runtime.services import ownership
 from runtime.views import budgets, changes, manifests, presenters, reading
@@ -89,7 +89,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "is_admin": Role.ADMIN in roles,
         "flows": [
             {"flow": flow, "state": presenters.badge(presenters.FLOW_STATES, flow.state)}
-            for flow in agents.list_recent_flows(agent=agent, size=12)
+            for flow in flows.list_recent_of(agent=agent, size=12)
         ],
         "stopped_by": presenters.actor_words(agent.stopped_by, people.names_of([agent.stopped_by])),
         "may_stop": bool(roles & {Role.OPERATOR, Role.SENIOR, Role.ADMIN}),
@@ -172,7 +172,7 @@ def _history(agent: Agent) -> list[dict[str, Any]]:
 
 def _summary(agent: Agent, before: Manifest | None, row: Manifest) -> str:
     rows = [row] if before is None else [before, row]
-    if any(recorded.compare_manifest(agent, item, by=Kind.MANIFEST_REGISTERED) for item in rows):
+    if any(recorded_versions.compare_manifest(agent, item, by=Kind.MANIFEST_REGISTERED) for item in rows):
         return "does not match the ledger"
     if before is None:
         return "first version"
@@ -183,7 +183,7 @@ def _summary(agent: Agent, before: Manifest | None, row: Manifest) -> str:
 def _manifest(agent: Agent) -> dict[str, Any] | None:
     if agent.active_manifest is None:
         return None
-    wrong = recorded.compare_manifest(agent, agent.active_manifest)
+    wrong = recorded_versions.compare_manifest(agent, agent.active_manifest)
     if wrong is not None:
         return {"row": agent.active_manifest, "untrusted": [wrong]}
     body = canonical.decode(bytes(agent.active_manifest.body))

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from audit import canonical
 from audit.permissions import signed_in, tenant_of
 from runtime.models import Snapshot
-from runtime.queries import recorded
+from runtime.queries import mismatches
 from runtime.queries.pages import snapshots
 from runtime.views import presenters
 
@@ -28,7 +28,7 @@ def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
         answer = HttpResponse(body, content_type="application/json")
         answer["Content-Disposition"] = f'attachment; filename="context-{context_ref[:16]}.json"'
         return answer
-    recorded.require(recorded.compare_context(snapshot))
+    mismatches.require(snapshots.compare_recorded(snapshot))
     return render(request, "runtime/context.html", _shown(snapshot, body))
 
 

@@ -13,9 +13,9 @@ from audit import canonical, queries, verification
 from audit.permissions import signed_in, tenant_of
 from runtime.contracts import states
 from runtime.models import Flow, Intent, Proposal
-from runtime.queries import children, clock, recorded, sagas
+from runtime.queries import children, clock, recorded_flow, sagas
 from runtime.queries.pages import flows, paging, people, reviews
-from runtime.queries.recorded import OfFlow
+from runtime.queries.recorded_flow import OfFlow
 from runtime.views import presenters, proposals, reading, review_words, strip, timeline, walks
 
 FULL_ID = 36
@@ -93,7 +93,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     context |= _family(flow)
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verification.snapshot():
-        known = recorded.of_flow(tenant=flow.tenant, dfid=dfid)
+        known = recorded_flow.of_flow(tenant=flow.tenant, dfid=dfid)
         context |= {
             "proposals": [_proposal(proposal, known) for proposal in flows.list_proposals(dfid=dfid)],
             "intents": [_intent(intent, known) for intent in flows.list_intents(dfid=dfid)],

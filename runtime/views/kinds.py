@@ -18,8 +18,7 @@ from runtime.kernel import kinds as arithmetic
 from runtime.kernel.gate.case import Rules
 from runtime.models import PolicyKind
 from runtime.queries import kinds as queries
-from runtime.queries import recorded as provenance
-from runtime.queries import rejudging
+from runtime.queries import mismatches, recorded_versions, rejudging
 from runtime.queries.pages import agents, people
 from runtime.services import kinds
 from runtime.views import changes, presenters
@@ -69,7 +68,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
 
 def require(*rows: PolicyKind | None) -> None:
     """Raise unless all versions match what their authors saved."""
-    provenance.require(*(provenance.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
+    mismatches.require(*(recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
 def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
@@ -152,7 +151,7 @@ def _rules(body: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(row: PolicyKind) -> dict[str, Any]:
     """Return one line of the list; only the name of a version that does not match the ledger."""
-    wrong = provenance.compare_kind(row, by=Kind.KIND_REGISTERED)
+    wrong = recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
     return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
 
 

@@ -19,7 +19,7 @@ from runtime.kernel import manifests as arithmetic
 from runtime.kernel.gate.case import Rules
 from runtime.models import Agent, Manifest
 from runtime.queries import manifests as versions
-from runtime.queries import recorded, rejudging
+from runtime.queries import mismatches, recorded_versions, rejudging
 from runtime.queries.pages import people
 from runtime.services import manifests
 from runtime.services.drafts import Checked
@@ -129,8 +129,8 @@ def _version(agent: Agent, version: str) -> Manifest:
 
 def _require(agent: Agent, *rows: Manifest | None) -> None:
     """Raise unless all versions match what their authors saved."""
-    recorded.require(
-        *(recorded.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
+    mismatches.require(
+        *(recorded_versions.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
     )
 
 

@@ -17,7 +17,7 @@ from runtime.contracts.problem import Problem
 from runtime.kernel import effects
 from runtime.kernel.guards import weights
 from runtime.models import Guard, Review
-from runtime.queries import clock, recorded
+from runtime.queries import clock, mismatches, recorded_flow, recorded_guards
 from runtime.queries.pages import paging, people
 from runtime.queries.pages import reviews as queries
 from runtime.services import guards, reviews
@@ -153,11 +153,11 @@ def _row(review: Review) -> dict[str, Any]:
 
 
 def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
-    known = recorded.of_flow(tenant=review.tenant, dfid=review.flow_id)
-    recorded.require(
+    known = recorded_flow.of_flow(tenant=review.tenant, dfid=review.flow_id)
+    mismatches.require(
         known.compare_proposal(review.proposal),
         known.compare_verdict(review.proposal.verdict),
-        recorded.compare_findings(review),
+        recorded_guards.compare_findings(review),
     )
     proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
     intent = queries.get_intent(review=review)
@@ -207,7 +207,7 @@ def _tone(basis_points: int) -> str:
 
 def _rating(rating: queries.Rating) -> dict[str, Any]:
     guard = rating.guard
-    wrong = recorded.compare_guard(guard)
+    wrong = recorded_guards.compare_guard(guard)
     contract = GuardContract.from_bytes(bytes(guard.body)) if wrong is None else None
     judged = rating.confirmed + rating.false_alarms
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from audit.permissions import Role
-from escalations import contracts as escalations
+from escalations import contracts
 from runtime.contracts import guard, receipt, states, verdict
 from tests.architecture import tree
 
@@ -19,7 +19,7 @@ SHOWN += [words for words in states.Choice.__subclasses__() if words not in NOT_
 
 
 def test_the_enums_of_escalations_and_guards_are_among_them() -> None:
-    assert {escalations.Action, escalations.Family, escalations.State, guard.ReviewState} <= set(SHOWN)
+    assert {contracts.Action, contracts.Family, contracts.State, guard.ReviewState} <= set(SHOWN)
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=lambda words: words.__name__)

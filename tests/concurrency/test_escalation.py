@@ -15,7 +15,7 @@ from escalations.services import deadlines, deciding
 from runtime.contracts.problem import Problem
 from runtime.models import Intent, Verdict
 from runtime.queries import clock
-from runtime.services import flows, locks
+from runtime.services import agents, flows
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -91,7 +91,7 @@ def test_an_agent_that_withdraws_and_a_person_who_decides_have_one_winner(desk: 
 def activate(desk: factories.Desk) -> None:
     """Another manifest, as a pack puts it in force: under the agent's lock."""
     with transaction.atomic():
-        agent = locks.lock_agent(pk=desk.agent.pk)
+        agent = agents.lock_by_pk(pk=desk.agent.pk)
         factories.activate(agent, builders.manifest(version="1.5.0", limits={"max_notional_cents": 1}))
 
 

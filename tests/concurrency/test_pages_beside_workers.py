@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings
 
 from audit.permissions import Role
 from runtime.contracts.states import IntentState
-from runtime.queries import recorded
+from runtime.queries import recorded_flow
 from runtime.services import execution
 from tests.adapters import targets
 from tests.services import trade
@@ -37,9 +37,9 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
     with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
         intent_id = trade.open_desk(base_url=target.base_url).accept()
         client = sign_in(Role.AUDITOR)
-        real, waiting = recorded.of_flow, [intent_id]
+        real, waiting = recorded_flow.of_flow, [intent_id]
 
-        def then_worked(**where: Any) -> recorded.OfFlow:
+        def then_worked(**where: Any) -> recorded_flow.OfFlow:
             known = real(**where)
             if waiting:
                 work_elsewhere(waiting.pop())

@@ -7,8 +7,7 @@ from escalations.models import Escalation, Evidence
 from escalations.services import deciding, drifting
 from runtime.contracts.manifest import Manifest
 from runtime.models import Agent, Intent, PolicyKind, Proposal, Snapshot, Target
-from runtime.queries import clock
-from runtime.queries import facts as fact_queries
+from runtime.queries import clock, facts
 from runtime.services import kinds, pack_writing
 from tests import builders, factories
 from tests.escalations import ground
@@ -121,10 +120,10 @@ def test_what_was_accepted_before_keeps_its_intent_and_its_version(desk: factori
 
 def test_the_digests_of_the_rules_in_force_are_those_of_the_gate(desk: factories.Desk) -> None:
     agent = desk.again()
-    rules = fact_queries.get_rules(agent=agent, kind_name=KIND)
+    rules = facts.get_rules(agent=agent, kind_name=KIND)
     assert isinstance(rules.manifest, Manifest)
     bare = Agent(pk=0, tenant=factories.TENANT)
-    found = fact_queries.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
+    found = facts.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
     assert found[(agent.pk, KIND)] == rules.digest
     assert found[(agent.pk, "NOT_THERE")] == rules.model_copy(update={"kind": None}).digest
     assert found[(0, KIND)] == rules.model_copy(update={"manifest": None}).digest

@@ -13,6 +13,8 @@ from uuid import UUID
 import django
 from django.conf import settings
 
+from tests.services import book
+
 ENDS = {"NOT_DUE", "ENDED", "HELD"}
 
 
@@ -41,7 +43,6 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
 
     from runtime.services import sweeping
     from runtime.services.execution import calling
-    from tests.services import book as books
 
     worker = Worker(point=point, path=path, call=calling.call)
     calling.call = worker.calling  # the only way to die between two lines
@@ -49,7 +50,7 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
     status = ""
     while status not in ENDS:
         # The waits between two tries are not what is tried here.
-        status = books.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
+        status = book.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
         worker.pass_by("recorded")
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from runtime.models import Epoch
-from runtime.services import epochs, marks
+from runtime.services import epochs, marks, restores
 from tests.services import trade
 
 
@@ -28,7 +28,7 @@ def restore(place: Path) -> None:
 
 def begin_next() -> Epoch:
     """An admin has understood it."""
-    begun = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="understood")
+    begun = restores.begin_next(tenant=trade.TENANT, actor="user:1", reason="understood")
     assert isinstance(begun, Epoch), begun
     marks._looked_at_s = float("-inf")
     return begun

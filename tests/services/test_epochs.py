@@ -21,7 +21,7 @@ from runtime.contracts.states import FlowState, IntentState
 from runtime.models import Attempt, Epoch, Flow, Session
 from runtime.queries import clock, intents
 from runtime.queries import epochs as queries
-from runtime.services import credentials, epochs, flows, marks, races, sweeping
+from runtime.services import credentials, epochs, flows, marks, races, restores, sweeping
 from runtime.services.execution import claiming
 from tests.browser import scenes
 from tests.services import backup, trade
@@ -196,7 +196,7 @@ def test_two_who_write_the_mark_at_once_leave_a_whole_one(
 
 
 def test_nobody_leaves_what_was_not_entered(place: Path) -> None:
-    refused = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="why not")
+    refused = restores.begin_next(tenant=trade.TENANT, actor="user:1", reason="why not")
     assert isinstance(refused, Problem)
     assert refused.code == "NO_RECOVERY"
     with pytest.raises(CommandError, match="not in recovery"):
@@ -207,7 +207,7 @@ def test_nobody_leaves_before_all_that_is_live_is_in_doubt(place: Path) -> None:
     trade.open_desk().accept(window_s=3600)
     restore(place)
     assert epochs.look()
-    refused = epochs.begin_next(tenant=trade.TENANT, actor="user:1", reason="too early")
+    refused = restores.begin_next(tenant=trade.TENANT, actor="user:1", reason="too early")
     assert isinstance(refused, Problem)
     assert refused.code == "RECOVERY_UNDER_WAY"
 

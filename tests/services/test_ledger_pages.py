@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from audit import events, ledger
 from audit.events import Kind
-from runtime.queries import clock, doubts, recorded
+from runtime.queries import clock, doubts, recorded_flow
 from runtime.queries.pages import activity
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_a_claim_reads_what_is_about_targets_and_no_other_entry_of_their_stream(
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE audit_ledgerentry")
     with CaptureQueriesContext(connection) as captured:
-        recorded.of_flow(tenant="default", dfid="a flow")
+        recorded_flow.of_flow(tenant="default", dfid="a flow")
     (query,) = captured
     explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
     with planned_for_a_long_ledger(), connection.cursor() as cursor:

@@ -13,7 +13,7 @@ from escalations.services import deciding
 from runtime.contracts.states import Direction, Effect, FlowState, IntentState
 from runtime.models import Attempt, Intent
 from runtime.queries import doubts
-from runtime.services import epochs, races, sweeping
+from runtime.services import races, restores, sweeping
 from tests import factories
 from tests.escalations import ground
 from tests.services import backup, book, effects, tampering, trade
@@ -133,9 +133,9 @@ def test_each_is_put_in_doubt_once(place: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(trade, "PACK", text)
     intent_id = trade.open_desk().accept(window_s=3600)
     backup.restore(place)
-    assert not races.run(lambda: epochs.put_in_doubt(intent_id)), "nobody has called it a restore"
+    assert not races.run(lambda: restores.put_in_doubt(intent_id)), "nobody has called it a restore"
     sweeping.sweep()
-    assert not races.run(lambda: epochs.put_in_doubt(intent_id)), "two sweepers came upon it"
+    assert not races.run(lambda: restores.put_in_doubt(intent_id)), "two sweepers came upon it"
     assert Attempt.objects.count() == 1
     assert trade.states(intent_id)[0] is IntentState.PENDING
 

@@ -16,7 +16,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from runtime.contracts.states import Decision, FlowState, IntentState
 from runtime.models import Guard, Intent, Manifest, PolicyKind, Proposal, Target, Verdict
-from runtime.queries import clock, recorded
+from runtime.queries import clock, recorded_flow, recorded_versions
 from runtime.services import execution, manifests
 from runtime.services.execution import Status
 from tests import builders, factories
@@ -35,7 +35,7 @@ def _egress(settings: Settings) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has just started: no digest was asked for yet."""
-    monkeypatch.setattr(recorded, "_confirmed", set())
+    monkeypatch.setattr(recorded_flow, "_confirmed", set())
 
 
 @pytest.fixture
@@ -299,8 +299,8 @@ def test_a_proposal_costs_a_look_into_the_ledger_only_while_its_rules_are_new_to
 
 
 def test_what_was_confirmed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "_MOST_CONFIRMED", 1)
+    monkeypatch.setattr(recorded_flow, "_MOST_CONFIRMED", 1)
     desk = factories.desk()
     assert desk.propose(desk.open())["verdict"] == "ACCEPT"
-    seen: set[Any] = recorded._confirmed
+    seen: set[Any] = recorded_versions._confirmed
     assert len(seen) == 1

@@ -7,7 +7,7 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.models import LedgerEntry
 from audit.permissions import Role
-from runtime.contracts import guard as contract
+from runtime.contracts import guard
 from runtime.models import Flow, Guard, Intent, Review
 from runtime.views import review_words
 from tests import builders, factories
@@ -194,21 +194,21 @@ def test_a_proposal_of_another_version_of_its_kind_is_shown_too() -> None:
 
 
 def test_every_word_of_a_review_has_its_presenter() -> None:
-    assert set(review_words.FINDINGS) == set(contract.FindingCode)
-    assert set(review_words.REVIEW_STATES) == set(contract.ReviewState)
-    assert set(review_words.RESULTS) == set(contract.ReviewResult)
-    assert set(review_words.RUN_STATES) == set(contract.GuardRunState)
-    assert set(review_words.GUARD_KINDS) == set(contract.GuardKind)
-    assert set(review_words.STOPS) == set(contract.EmergencyStop)
+    assert set(review_words.FINDINGS) == set(guard.FindingCode)
+    assert set(review_words.REVIEW_STATES) == set(guard.ReviewState)
+    assert set(review_words.RESULTS) == set(guard.ReviewResult)
+    assert set(review_words.RUN_STATES) == set(guard.GuardRunState)
+    assert set(review_words.GUARD_KINDS) == set(guard.GuardKind)
+    assert set(review_words.STOPS) == set(guard.EmergencyStop)
 
 
 def test_every_word_of_a_review_stands_in_the_docs() -> None:
     page = (tree.ROOT / "docs" / "guards.md").read_text()
     choices = (
-        contract.FindingCode,
-        contract.ReviewState,
-        contract.ReviewResult,
-        contract.GuardRunState,
-        contract.EmergencyStop,
+        guard.FindingCode,
+        guard.ReviewState,
+        guard.ReviewResult,
+        guard.GuardRunState,
+        guard.EmergencyStop,
     )
     assert [member for choice in choices for member in choice if member not in page] == []

@@ -13,8 +13,8 @@ from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
 from runtime.models import Intent
-from runtime.queries import epochs as queries
-from runtime.services import epochs
+from runtime.queries import epochs
+from runtime.services import restores
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        epoch = queries.in_force()
+        epoch = epochs.in_force()
         if epoch.restored_at is None:
             raise CommandError("The database is not in recovery: there is nothing to leave.")
         missing = canonical.decode(bytes(epoch.missing))
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             or Role.ADMIN not in roles_of(user)
         ):
             raise CommandError("No active admin has this name and password.")
-        begun = epochs.begin_next(
+        begun = restores.begin_next(
             tenant=settings.DIR_TENANT, actor=actor_of(user), reason=options["reason"].strip()[:500]
         )
         if isinstance(begun, Problem):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.db.models import Count, Q
 
 from runtime.contracts import states
-from runtime.models import Agent, Flow, Key, Manifest, PolicyKind, Session
+from runtime.models import Agent, Key, Manifest, PolicyKind, Session
 from runtime.queries.pages import paging
 
 PAGE = 100
@@ -50,11 +50,6 @@ def get_last_session(*, agent: Agent) -> Session | None:
 def has_key(*, agent: Agent, key_id: str) -> bool:
     """Whether the key is one of this agent's."""
     return "\x00" not in key_id and Key.objects.filter(agent=agent, key_id=key_id).exists()
-
-
-def list_recent_flows(*, agent: Agent, size: int) -> Sequence[Flow]:
-    """The newest flows of an agent."""
-    return list(Flow.objects.filter(agent=agent).select_related("agent").order_by("-dfid")[:size])
 
 
 def status_counts(*, tenant: str) -> dict[str, int]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from audit.models import LedgerEntry
-from runtime.models import Flow, Intent, Proposal
+from runtime.models import Agent, Flow, Intent, Proposal
 from runtime.queries import clock
 from runtime.queries.pages import activity, paging
 
@@ -116,3 +116,8 @@ def kinds_in_use(*, tenant: str) -> list[str]:
     """Names for the filter's list."""
     from_flows = Flow.objects.of(tenant).filter(~Q(policy_kind="")).order_by("policy_kind")
     return list(from_flows.values_list("policy_kind", flat=True).distinct()[:100])
+
+
+def list_recent_of(*, agent: Agent, size: int) -> Sequence[Flow]:
+    """The newest flows of an agent."""
+    return list(Flow.objects.filter(agent=agent).select_related("agent").order_by("-dfid")[:size])

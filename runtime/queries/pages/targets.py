@@ -8,7 +8,7 @@ from django.db.models import Count
 from audit.models import LedgerEntry
 from runtime.contracts.states import LIVE_INTENTS
 from runtime.models import Circuit, Intent, Target
-from runtime.queries import places, recorded
+from runtime.queries import places, recorded_targets
 from runtime.queries.places import Place
 
 PAGE = 200
@@ -34,10 +34,10 @@ def list_targets(*, tenant: str) -> Sequence[Found]:
     """Every target by name, at most PAGE."""
     circuits = {row.target: row for row in Circuit.objects.of(tenant)}
     waiting = _waiting(tenant)
-    configured = recorded.list_configured(tenant=tenant)
+    configured = recorded_targets.list_configured(tenant=tenant)
     found = []
     for row in Target.objects.of(tenant).order_by("name")[:PAGE]:
-        is_whole = recorded.compare_target(row, configured.get(row.name)) is None
+        is_whole = recorded_targets.compare_target(row, configured.get(row.name)) is None
         place = places.place_of(row) if is_whole else Place(base_url=row.base_url)
         found.append(
             Found(

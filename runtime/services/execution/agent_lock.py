@@ -9,7 +9,7 @@ from audit import events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import LIVE_INTENTS, AgentStatus, Direction
 from runtime.models import Agent, Intent
-from runtime.services import locks
+from runtime.services import agents
 from runtime.services.journal import Journal
 
 # Who is out of work for a graver reason, or for good, stays so.
@@ -18,7 +18,7 @@ _LEFT_ALONE = (AgentStatus.LOCKED, AgentStatus.SUSPENDED, AgentStatus.RETIRED)
 
 def take(journal: Journal) -> None:
     """Lock the flow's agent out of new operations, and keep what it was before."""
-    agent = locks.lock_agent(pk=journal.flow.agent_id)
+    agent = agents.lock_by_pk(pk=journal.flow.agent_id)
     before = AgentStatus(agent.status)
     if before in _LEFT_ALONE:
         return
@@ -28,7 +28,7 @@ def take(journal: Journal) -> None:
 
 def give_back(journal: Journal, *, ended: Intent) -> None:
     """Let the agent work again as before, unless a person has moved it since or another flow is dirty."""
-    agent = locks.lock_agent(pk=journal.flow.agent_id)
+    agent = agents.lock_by_pk(pk=journal.flow.agent_id)
     ours = agent.status == AgentStatus.LOCKED and agent.status_reason == Reason.PARTIAL_SUCCESS_DIRTY
     if not ours or _others(ended).exists():
         return

@@ -22,10 +22,9 @@ from runtime.contracts.states import (
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.models import Attempt, Intent, Verdict
-from runtime.queries import clock, doubts, epochs, intents, places, unrecorded
-from runtime.queries import recorded as provenance
+from runtime.queries import clock, doubts, epochs, intents, mismatches, places, recorded_flow, unrecorded
 from runtime.queries.places import Place
-from runtime.queries.recorded import OfFlow
+from runtime.queries.recorded_flow import OfFlow
 from runtime.services import boots, locks, marks, races, rechecking, reservations
 from runtime.services.execution import breaking, endings, rendering, repeating, walking
 from runtime.services.execution.breaking import Admitted
@@ -94,7 +93,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
         return Refused(status="ENDED", detail=intent.state)
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
         return Refused(status="NOT_DUE", detail=intent.state)
-    recorded = provenance.of_flow(tenant=flow.tenant, dfid=flow.dfid)
+    recorded = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     current = rendering.current(intent)
     refused = (
         _refuse_put_back(journal, intent, recorded)
@@ -114,7 +113,7 @@ def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
     state = recorded.state_at_rest(intent)
     if state is None:
         return None
-    journal.add(provenance.unlike("intent.state", str(intent.pk), state.value, intent.state).event())
+    journal.add(mismatches.of_values("intent.state", str(intent.pk), state.value, intent.state).event())
     endings.take_out(intent, state=state)
     journal.write()
     return Refused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)

@@ -7,14 +7,7 @@ from typing import Any
 from audit import canonical, events
 from runtime import ports
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import (
-    Effect,
-    FeedbackType,
-    FlowState,
-    IntentState,
-    OutcomeStatus,
-    Purpose,
-)
+from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.kernel import execution
 from runtime.kernel.execution import RetryAt
 from runtime.kernel.gate.recheck import Withdrawn

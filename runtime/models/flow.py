@@ -109,7 +109,7 @@ class Feedback(models.Model):
 class Snapshot(models.Model):
     """A frozen working context (DIR paper, 8): what the agent was shown, byte for byte."""
 
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="snapshots")
+    flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="snapshots")
     context_ref = models.CharField(max_length=64)
     body = models.BinaryField()
     created_at = models.DateTimeField()

@@ -6,7 +6,6 @@ from django.db.models import F, Q
 from runtime.contracts import states
 from runtime.models.flow import Flow
 from runtime.models.ids import new_id
-from runtime.models.proposal import Proposal
 from runtime.models.scoping import TenantManager
 
 
@@ -16,7 +15,7 @@ class Intent(models.Model):
     intent_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.CharField(max_length=64, default="default")
     flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="intents")
-    proposal = models.OneToOneField(Proposal, on_delete=models.PROTECT, related_name="intent")
+    proposal = models.OneToOneField("runtime.Proposal", on_delete=models.PROTECT, related_name="intent")
     state = models.CharField(
         max_length=12, choices=states.IntentState.pairs(), default=states.IntentState.PENDING
     )

@@ -4,8 +4,6 @@ from django.db import models
 from django.db.models import F, Q
 
 from runtime.contracts import states
-from runtime.models.flow import Flow
-from runtime.models.proposal import Proposal
 from runtime.models.scoping import TenantManager
 
 
@@ -44,8 +42,8 @@ class Reservation(models.Model):
     """One claim of an accepted proposal. HELD has a lease; PINNED by a worker's claim has none."""
 
     resource = models.ForeignKey(Resource, on_delete=models.PROTECT, related_name="reservations")
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="reservations")
-    proposal = models.ForeignKey(Proposal, on_delete=models.PROTECT, related_name="reservations")
+    flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="reservations")
+    proposal = models.ForeignKey("runtime.Proposal", on_delete=models.PROTECT, related_name="reservations")
     amount = models.PositiveBigIntegerField()
     state = models.CharField(
         max_length=12, choices=states.ReservationState.pairs(), default=states.ReservationState.HELD

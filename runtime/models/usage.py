@@ -4,7 +4,6 @@ from django.db import models
 from django.db.models import Q
 
 from runtime.models.agent import Agent
-from runtime.models.flow import Flow
 from runtime.models.scoping import TenantManager
 
 
@@ -15,7 +14,7 @@ class ComputeBudget(models.Model):
     """
 
     flow = models.OneToOneField(
-        Flow, primary_key=True, on_delete=models.PROTECT, related_name="compute_budget"
+        "runtime.Flow", primary_key=True, on_delete=models.PROTECT, related_name="compute_budget"
     )
     tokens_cap = models.PositiveBigIntegerField(null=True, blank=True)
     cost_cap_micros = models.PositiveBigIntegerField(null=True, blank=True)
@@ -40,7 +39,7 @@ class UsageReport(models.Model):
     """One report of deltas by an agent. Only ever added."""
 
     tenant = models.CharField(max_length=64, default="default")
-    flow = models.ForeignKey(Flow, on_delete=models.PROTECT, related_name="usage_reports")
+    flow = models.ForeignKey("runtime.Flow", on_delete=models.PROTECT, related_name="usage_reports")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     tokens = models.PositiveBigIntegerField(default=0)
     cost_micros = models.PositiveBigIntegerField(default=0)

@@ -10,7 +10,7 @@ class AuditConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from audit import triggers
+        from audit.verification import triggers
 
         # The one signal of the project, and a lifecycle hook rather than business flow: Django's SQLite
         # table remake drops triggers without a word, so each migrate puts them back.

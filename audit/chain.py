@@ -15,7 +15,7 @@ from audit import canonical
 GENESIS_HASH = bytes(32)
 
 
-class Fault(StrEnum):
+class BreakKind(StrEnum):
     """Why a row, or the end of a stream, is not what was written."""
 
     GAP = "GAP"
@@ -53,13 +53,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class ChainBreak:
     """The first bad place: stream, sequence number, fault and a sentence with what was found."""
 
     tenant: str
     stream: str
     seq: int
-    fault: Fault
+    fault: BreakKind
     detail: str
 
 
@@ -96,7 +96,7 @@ def commitment(salt: bytes, body: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Walk:
+class ChainVerifier:
     """The state of a verification: rows come in (tenant, stream, seq) order, one at a time.
 
     `heads` keeps the last (seq, hash) of each stream (some 300 bytes each), for the comparison with the
@@ -108,7 +108,7 @@ class Walk:
     body: Mapping[str, Any] | None = None
     heads: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
 
-    def step(self, row: Row) -> Break | None:
+    def step(self, row: Row) -> ChainBreak | None:
         """Check one row against its predecessor and itself; None when it is whole."""
         key = (row.tenant, row.stream)
         seq, prev_hash = self.heads.get(key, (0, GENESIS_HASH))
@@ -117,7 +117,7 @@ class Walk:
         if found is None:
             found, self.body = _read_body(row)
         if found is not None:
-            return Break(row.tenant, row.stream, row.seq, *found)
+            return ChainBreak(row.tenant, row.stream, row.seq, *found)
         self.heads[key] = (row.seq, row.hash)
         self.entries += 1
         return None
@@ -128,9 +128,9 @@ class Walk:
         self.entries += 1
 
 
-def verify(rows: Iterable[Row]) -> Walk | Break:
+def verify(rows: Iterable[Row]) -> ChainVerifier | ChainBreak:
     """Check rows in (tenant, stream, seq) order: the finished Walk when whole, else the first Break."""
-    walk = Walk()
+    walk = ChainVerifier()
     for row in rows:
         found = walk.step(row)
         if found is not None:
@@ -138,49 +138,51 @@ def verify(rows: Iterable[Row]) -> Walk | Break:
     return walk
 
 
-def compare_head(walk: Walk, *, tenant: str, stream: str, seq: int, head_hash: bytes) -> Break | None:
+def compare_head(
+    walk: ChainVerifier, *, tenant: str, stream: str, seq: int, head_hash: bytes
+) -> ChainBreak | None:
     """Check a stored head against the last entry of its stream. A head of seq 0 means: no entry yet."""
     last_seq, last_hash = walk.heads.get((tenant, stream), (0, GENESIS_HASH))
     if seq > last_seq:
         detail = f"the head says {seq} entries, the last one found is {last_seq}"
-        return Break(tenant, stream, last_seq + 1, Fault.TRUNCATED, detail)
+        return ChainBreak(tenant, stream, last_seq + 1, BreakKind.TRUNCATED, detail)
     if seq < last_seq:
-        return Break(
-            tenant, stream, seq + 1, Fault.HEAD_MISMATCH, f"the head stands at {seq}, before {last_seq}"
+        return ChainBreak(
+            tenant, stream, seq + 1, BreakKind.HEAD_MISMATCH, f"the head stands at {seq}, before {last_seq}"
         )
     if seq and head_hash != last_hash:
-        return Break(
-            tenant, stream, seq, Fault.HEAD_MISMATCH, "the head holds another hash than the last entry"
+        return ChainBreak(
+            tenant, stream, seq, BreakKind.HEAD_MISMATCH, "the head holds another hash than the last entry"
         )
     return None
 
 
-def _position_fault(row: Row, last_seq: int) -> tuple[Fault, str] | None:
+def _position_fault(row: Row, last_seq: int) -> tuple[BreakKind, str] | None:
     if row.seq == last_seq + 1:
         return None
     if row.seq > last_seq:
-        return Fault.GAP, f"expected entry {last_seq + 1}"
-    return Fault.OUT_OF_ORDER, f"came after entry {last_seq}"
+        return BreakKind.GAP, f"expected entry {last_seq + 1}"
+    return BreakKind.OUT_OF_ORDER, f"came after entry {last_seq}"
 
 
-def _link_fault(row: Row, prev_hash: bytes) -> tuple[Fault, str] | None:
+def _link_fault(row: Row, prev_hash: bytes) -> tuple[BreakKind, str] | None:
     if row.prev_hash != prev_hash:
-        return Fault.PREV_MISMATCH, "does not name the hash of the entry before it"
+        return BreakKind.PREV_MISMATCH, "does not name the hash of the entry before it"
     if row.hash != entry_hash(prev_hash, row.body):
-        return Fault.HASH_MISMATCH, "the stored hash is not the hash of the stored bytes"
+        return BreakKind.HASH_MISMATCH, "the stored hash is not the hash of the stored bytes"
     return None
 
 
-def _read_body(row: Row) -> tuple[tuple[Fault, str], None] | tuple[None, Mapping[str, Any]]:
+def _read_body(row: Row) -> tuple[tuple[BreakKind, str], None] | tuple[None, Mapping[str, Any]]:
     """The hash of these bytes is right; do they mean what the columns say? The fault, or the body."""
     try:
         body = canonical.decode(row.body)
         if canonical.encode(body) != row.body:
-            return (Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
+            return (BreakKind.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
     except canonical.CanonicalError:
-        return (Fault.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
+        return (BreakKind.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
     if not isinstance(body, dict):
-        return (Fault.COLUMN_MISMATCH, "the body is not an object"), None
+        return (BreakKind.COLUMN_MISMATCH, "the body is not an object"), None
     columns = {
         "tenant": row.tenant,
         "stream": row.stream,
@@ -190,8 +192,8 @@ def _read_body(row: Row) -> tuple[tuple[Fault, str], None] | tuple[None, Mapping
         "actor": row.actor,
     }
     if body.keys() != columns.keys() | {"payload"}:
-        return (Fault.COLUMN_MISMATCH, "the body holds other members than an entry has"), None
+        return (BreakKind.COLUMN_MISMATCH, "the body holds other members than an entry has"), None
     for name, value in columns.items():
         if body[name] != value:
-            return (Fault.COLUMN_MISMATCH, f"column {name} differs from the body"), None
+            return (BreakKind.COLUMN_MISMATCH, f"column {name} differs from the body"), None
     return None, body

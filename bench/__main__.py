@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import gating, judging, racing, stand, stopping
-from bench.stand import Stand
+from bench import environment, gate, judge, kill_switch, load
+from bench.environment import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
@@ -27,21 +27,21 @@ def main() -> int:
     asked = parser.parse_args()
     parts, whole = {asked.only} if asked.only else set(PARTS), True
     if "judge" in parts:
-        judging.run(asked.rounds)
+        judge.run(asked.rounds)
     if "stop" in parts:
         print(f"\nlast new effect after the stop's POST, {asked.stops} stops in a running burst")
         print(f"{'database':<12}{'what':<32}{'p50 ms':>10}{'max ms':>10}")
-        whole &= _on_both(lambda ground: stopping.run(ground, asked.stops), redis=REDIS)
+        whole &= _on_both(lambda ground: kill_switch.run(ground, asked.stops), redis=REDIS)
     if "gate" in parts:
         rounds = f"{asked.rounds} rounds of {asked.calls} calls"
-        print(f"\n{racing.CLIENTS} closed-loop clients, {rounds}, median round")
+        print(f"\n{load.CLIENTS} closed-loop clients, {rounds}, median round")
         print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
-        whole &= _on_both(lambda ground: gating.run(ground, asked.calls, asked.rounds))
+        whole &= _on_both(lambda ground: gate.run(ground, asked.calls, asked.rounds))
     return 0 if whole else 1
 
 
 def _on_both(measure: Callable[[Stand], None], *, redis: str = "") -> bool:
-    with stand.sqlite() as ground:
+    with environment.sqlite() as ground:
         measure(ground)
     with ExitStack() as stack:
         try:
@@ -55,8 +55,8 @@ def _on_both(measure: Callable[[Stand], None], *, redis: str = "") -> bool:
 
 def _production(redis: str) -> AbstractContextManager[Stand]:
     if redis:
-        stand.ping(redis)
-    return stand.postgres(POSTGRES, redis=redis)
+        environment.ping(redis)
+    return environment.postgres(POSTGRES, redis=redis)
 
 
 if __name__ == "__main__":

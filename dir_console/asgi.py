@@ -4,11 +4,12 @@ import asyncio
 import os
 from typing import Any
 
-from audit import consumers, live
+from audit.live import consumers, hints
 from dir_console import connections, static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app
-from runtime.api import event_stream, feedback_stream
+from runtime.contexts.api import event_stream
+from runtime.flows.api import feedback_stream
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
@@ -26,7 +27,7 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     """Before the first request: room for connections, and the live hints know the server's loop."""
     await receive()
     connections.raise_file_limit()
-    live.use_loop(asyncio.get_running_loop())
+    hints.register_loop(asyncio.get_running_loop())
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})

@@ -23,7 +23,8 @@ from django.utils.crypto import salted_hmac
 from audit import events
 from dir_console import addresses
 from dir_console.crowds import Crowd
-from runtime.services import races, signins
+from runtime.core import transactions
+from runtime.registry.services import signins
 
 DEVICE_COOKIE: Final = "dir_device"
 DEVICE_AGE_S: Final = 180 * 24 * 3600
@@ -111,7 +112,7 @@ class ConsoleAccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # all
             changed = events.UserPasswordChanged(user_id=user.pk)
             signins.record(changed, user_pk=user.pk, stream=f"user:{user.pk}")
 
-        races.run(work)
+        transactions.retry_on_conflict(work)
 
     def post_login(self, request: HttpRequest, user: AbstractBaseUser, **named: Any) -> HttpResponse:
         """Remember the browser beside what allauth does."""

@@ -15,9 +15,11 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from audit.models import LedgerEntry
-from runtime.queries import clock, epochs, watching
-from runtime.services import boots
-from runtime.tasks import drain, sweeps
+from runtime.core import clock
+from runtime.epochs.queries import current_epoch
+from runtime.epochs.services import boots
+from runtime.maintenance.queries import silent_agents
+from runtime.workers import embedded, sweep_rounds
 
 # The heartbeat is at most five seconds apart; a sweep of a busy house takes a few more.
 LATE_S: Final = 20.0
@@ -33,10 +35,10 @@ def examine() -> dict[str, str]:
     """Each part with what is wrong with it; an empty text where it is well."""
     try:
         LedgerEntry.objects.order_by("-id").values_list("id", flat=True).first()
-        beaten_at = watching.last_round_at()
+        beaten_at = silent_agents.last_round_at()
         superseded = boots.is_superseded()
-        recovering = epochs.is_recovering()
-        failing_since = sweeps.failing_since()
+        recovering = current_epoch.is_recovering()
+        failing_since = sweep_rounds.failing_since()
         now = clock.now()
     except DatabaseError:
         connection.close()
@@ -91,7 +93,7 @@ def _why_full() -> str:
 
 
 def _why_dead() -> str:
-    dead = drain.list_dead_threads()
+    dead = embedded.list_dead_threads()
     return f"a thread has stopped: {', '.join(dead)}" if dead else ""
 
 

@@ -13,14 +13,18 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from audit.permissions import public
+from audit.access.permissions import public
 from dir_console import addresses, health
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.contracts.guard import ReviewState
-from runtime.models import Agent, Attempt, GuardRun, Intent, Review, Stop, Verdict
-from runtime.queries import clock, doubts, watching
+from runtime.core import clock
+from runtime.flows.models import Attempt, Intent, Verdict
+from runtime.flows.queries import calls_in_doubt
+from runtime.guards.models import GuardRun, Review
+from runtime.maintenance.queries import silent_agents
+from runtime.registry.models import Agent, Stop
 
 
 class Rows:
@@ -67,7 +71,7 @@ class Rows:
         yield _by("dir_ready", "1 for each part of /readyz that does its work", "part", {
             part: int(not why) for part, why in health.examine().items()
         })  # fmt: skip
-        beaten_at = watching.last_round_at()
+        beaten_at = silent_agents.last_round_at()
         yield GaugeMetricFamily(
             "dir_sweeper_age_seconds",
             "Since when the sweeper has written nothing; -1 before its first round",
@@ -96,12 +100,12 @@ def _calls_for_people() -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "dir_calls_in_doubt",
         "Calls of which nobody knows whether they took effect, and that nothing has settled",
-        value=Attempt.objects.filter(doubts.IN_DOUBT).count(),
+        value=Attempt.objects.filter(calls_in_doubt.IN_DOUBT).count(),
     )
     yield GaugeMetricFamily(
         "dir_calls_contradicted",
         "Calls whose receipt came after a person had stated that they did not take effect",
-        value=Attempt.objects.filter(doubts.CONTRADICTED).count(),
+        value=Attempt.objects.filter(calls_in_doubt.CONTRADICTED).count(),
     )
 
 

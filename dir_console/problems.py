@@ -17,15 +17,16 @@ from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
 
 from dir_console.crowds import CrowdedError
-from runtime.api import envelopes, refusals
 from runtime.contracts.problem import Problem, ProblemError, Violation
-from runtime.queries.mismatches import TamperedError
-from runtime.services import races
+from runtime.core import transactions
+from runtime.core.api import body_parsing
+from runtime.core.mismatches import TamperedError
+from runtime.registry.api import refusal_audit
 
 log = logging.getLogger(__name__)
 API_PREFIX = "/api/"
 CLIENT_ERROR, SERVER_ERROR = 400, 500
-BUSY_ERRORS = (OperationalError, InterfaceError, races.BusyError)
+BUSY_ERRORS = (OperationalError, InterfaceError, transactions.BusyError)
 Next = Callable[[HttpRequest], HttpResponse]
 
 PLAIN: dict[int, tuple[str, str]] = {
@@ -92,7 +93,7 @@ def for_exception(error: BaseException) -> Problem:
     match error:
         case ProblemError(problem=problem):
             return problem
-        case races.BusyError():
+        case transactions.BusyError():
             return BUSY
         case NinjaValidationError(errors=errors):
             return _invalid(errors)
@@ -124,7 +125,7 @@ def _framework_status(error: BaseException) -> int | None:
 
 def _invalid(errors: list[dict[str, Any]]) -> Problem:
     violations = tuple(
-        Violation(pointer="/" + "/".join(map(str, item["loc"])), message=envelopes.words_of(item))
+        Violation(pointer="/" + "/".join(map(str, item["loc"])), message=body_parsing.words_of(item))
         for item in errors
     )
     detail = "The parameters are invalid. See `violations`."
@@ -136,7 +137,7 @@ def register(api: NinjaAPI) -> None:
 
     def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
         problem = _placed(request, for_exception(error if isinstance(error, Exception) else error()))
-        refusals.note(request, problem)
+        refusal_audit.note(request, problem)
         return respond(problem)
 
     for kind in (ProblemError, AuthenticationError, HttpError, NinjaValidationError, Exception):

@@ -4,20 +4,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dir_console import environment
+from dir_console import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = environment.data_dir(BASE_DIR)
+DATA_DIR = env.data_dir(BASE_DIR)
 REDIS_URL = os.environ.get("REDIS_URL", "")
 EMBEDDED = not REDIS_URL
 
-SECRET_KEY = environment.secret_key(DATA_DIR)
+SECRET_KEY = env.secret_key(DATA_DIR)
 DEBUG = False
-ALLOWED_HOSTS = environment.words("DIR_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.words("CSRF_TRUSTED_ORIGINS")
+ALLOWED_HOSTS = env.words("DIR_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
 # Who trusts a proxy's X-Forwarded-Proto has one that adds to X-Forwarded-For as well, unless told otherwise.
 TRUSTS_PROXY = os.environ.get("DIR_TRUST_PROXY") == "1"
-DIR_PROXY_DEPTH = environment.number("DIR_PROXY_DEPTH", default=int(TRUSTS_PROXY), least=0)
+DIR_PROXY_DEPTH = env.number("DIR_PROXY_DEPTH", default=int(TRUSTS_PROXY), least=0)
 if TRUSTS_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     USE_X_FORWARDED_HOST = True
@@ -81,7 +81,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": environment.database(DATA_DIR)}
+DATABASES = {"default": env.database(DATA_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Sign-in: passwords now; allauth brings rate limits and re-authentication.
@@ -184,48 +184,50 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 # The doors out of `runtime`: dotted paths, resolved at the first call.
 DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
-    "open_agent_escalation": "escalations.services.silences.open_escalation",
+    "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
     "close_escalations": "escalations.services.opening.close_escalations",
-    "expire_escalations": "escalations.services.deadlines.expire",
-    "ring": "runtime.tasks.drain.ring" if EMBEDDED else "runtime.tasks.jobs.ring",
-    "ring_guards": "runtime.tasks.guards.ring" if EMBEDDED else "runtime.tasks.jobs.ring_guards",
-    "queue_guards": "runtime.services.guards.ask",
-    "begin_agent_events": "runtime.services.agent_events.begin",
-    "has_dirty_flows": "runtime.queries.sagas.has_dirty_flows",
-    "may_have_taken_effect": "runtime.queries.sagas.may_stand",
-    "list_resource_names": "runtime.queries.resources.list_names",
-    "list_existing_facts": "runtime.queries.world.list_existing",
+    "expire_escalations": "escalations.services.deadlines.sweep",
+    "ring": "runtime.workers.embedded.ring" if EMBEDDED else "runtime.workers.celery_tasks.ring",
+    "ring_guards": "runtime.workers.guard_threads.ring"
+    if EMBEDDED
+    else "runtime.workers.celery_tasks.ring_guards",
+    "queue_guards": "runtime.guards.services.guard_config.ask",
+    "begin_agent_events": "runtime.contexts.services.agent_events.begin",
+    "has_dirty_flows": "runtime.flows.queries.saga_progress.has_dirty_flows",
+    "may_have_taken_effect": "runtime.flows.queries.saga_progress.may_stand",
+    "list_resource_names": "runtime.resources.queries.resource_facts.list_names",
+    "list_existing_facts": "runtime.state.queries.visible_facts.list_existing",
 }
-DIR_HEADS = ["runtime.queries.heads.flow_heads"]
+DIR_HEADS = ["runtime.verification.stream_heads.flow_heads"]
 # What compares rows with the entries about them, for verify_ledger.
 DIR_ROW_CHECKS = [
-    "runtime.queries.flow_rows.FlowRowCheck",
-    "runtime.queries.execution_rows.ExecutionRowCheck",
-    "runtime.queries.registry_rows.RegistryRowCheck",
-    "runtime.queries.world_rows.WorldRowCheck",
-    "runtime.queries.people_rows.PeopleRowCheck",
-    "runtime.queries.history_rows.HistoryRowCheck",
-    "runtime.queries.epoch_rows.EpochRowCheck",
+    "runtime.verification.flow_rows.FlowRowCheck",
+    "runtime.verification.execution_rows.ExecutionRowCheck",
+    "runtime.verification.registry_rows.RegistryRowCheck",
+    "runtime.verification.world_rows.WorldRowCheck",
+    "runtime.verification.people_rows.PeopleRowCheck",
+    "runtime.verification.history_rows.HistoryRowCheck",
+    "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
 ]
 
-DIR_SIGNING_KEY = environment.signing_key(DATA_DIR)
-DIR_TARGET_URLS = environment.target_urls()
-DIR_EGRESS_ALLOW = environment.words("DIR_EGRESS_ALLOW")
-DIR_LEASE_S = environment.number("DIR_LEASE_S", default=30, least=2)
-DIR_CIRCUIT_FAILURES = environment.number("DIR_CIRCUIT_FAILURES", default=5, least=1)
-DIR_CIRCUIT_FIRST_S = environment.number("DIR_CIRCUIT_FIRST_S", default=5, least=1)
-DIR_CIRCUIT_LONGEST_S = environment.number("DIR_CIRCUIT_LONGEST_S", default=300, least=1)
-DIR_RESERVATION_S = environment.number("DIR_RESERVATION_S", default=60, least=1)
-DIR_SESSION_S = environment.number("DIR_SESSION_S", default=3600, least=10)
-DIR_CONTEXT_TTL_S = environment.number("DIR_CONTEXT_TTL_S", default=900, least=5)
-DIR_CONTEXT_HISTORY_S = environment.number("DIR_CONTEXT_HISTORY_S", default=86400, least=1)
-DIR_CONTEXT_TOKENS = environment.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
-DIR_FLOW_TTL_S = environment.number("DIR_FLOW_TTL_S", default=86400, least=10)
-DIR_ESCALATION_SLA_S = environment.number("DIR_ESCALATION_SLA_S", default=900, least=5)
-DIR_QUESTION_S = environment.number("DIR_QUESTION_S", default=900, least=1)
-DIR_MARK = environment.mark(DATA_DIR)
-DIR_METRICS_ALLOW = environment.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
+DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
+DIR_TARGET_URLS = env.target_urls()
+DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
+DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)
+DIR_CIRCUIT_FAILURES = env.number("DIR_CIRCUIT_FAILURES", default=5, least=1)
+DIR_CIRCUIT_FIRST_S = env.number("DIR_CIRCUIT_FIRST_S", default=5, least=1)
+DIR_CIRCUIT_LONGEST_S = env.number("DIR_CIRCUIT_LONGEST_S", default=300, least=1)
+DIR_RESERVATION_S = env.number("DIR_RESERVATION_S", default=60, least=1)
+DIR_SESSION_S = env.number("DIR_SESSION_S", default=3600, least=10)
+DIR_CONTEXT_TTL_S = env.number("DIR_CONTEXT_TTL_S", default=900, least=5)
+DIR_CONTEXT_HISTORY_S = env.number("DIR_CONTEXT_HISTORY_S", default=86400, least=1)
+DIR_CONTEXT_TOKENS = env.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
+DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
+DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
+DIR_QUESTION_S = env.number("DIR_QUESTION_S", default=900, least=1)
+DIR_MARK = env.mark(DATA_DIR)
+DIR_METRICS_ALLOW = env.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
 DIR_TENANT = "default"
 
 LOGGING = {

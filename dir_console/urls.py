@@ -3,7 +3,7 @@
 from allauth.account import views as account
 from django.urls import URLPattern, URLResolver, include, path
 
-from audit.permissions import public, signed_in
+from audit.access.permissions import public, signed_in
 from dir_console import metrics, views
 from dir_console.api import api
 

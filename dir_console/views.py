@@ -14,16 +14,20 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 from django.views.defaults import permission_denied
 
+from audit.access.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
 from audit.events import Kind
-from audit.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
 from dir_console import health, problems
-from escalations import left_calls, queries
-from escalations import presenters as escalation_presenters
+from escalations import left_calls, presenters, queries
 from runtime.contracts import states
-from runtime.queries import clock, epochs, kinds
-from runtime.queries.pages import activity, agents, people, reviews, stops
-from runtime.services.agents import record_refusal
-from runtime.views import charts, presenters, timeline
+from runtime.core import clock
+from runtime.core.refusals import record_refusal
+from runtime.core.views import labels
+from runtime.epochs.queries import current_epoch
+from runtime.flows.queries import activity
+from runtime.flows.views import charts, timeline
+from runtime.guards.queries import review_list
+from runtime.registry.queries import agent_list, kind_versions, people
+from runtime.stops.queries import stop_list
 
 STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
 RESUMERS = frozenset({Role.SENIOR, Role.ADMIN})
@@ -72,24 +76,24 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
 def _chrome(request: HttpRequest) -> dict[str, Any]:
     roles = roles_of(request.user)
     tenant = tenant_of(request.user)
-    stop = stops.get_stop(tenant=tenant)
+    stop = stop_list.get_stop(tenant=tenant)
     counts = queries.count_open(tenant=tenant)
     shown = None
     if stop:
         names = people.names_of([stop.stopped_by])
-        by = presenters.actor_words(stop.stopped_by, names)
+        by = labels.actor_words(stop.stopped_by, names)
         shown = StopShown(reason=stop.reason, by=by, at=stop.stopped_at)
     return {
         "groups": [{"title": title, "items": _items(items, request.path)} for title, items in SECTIONS],
         "stop": shown,
-        "is_recovering": epochs.is_recovering(),
-        "to_review": reviews.count_open(tenant=tenant),
+        "is_recovering": current_epoch.is_recovering(),
+        "to_review": review_list.count_open(tenant=tenant),
         "open": counts.total,
         "high": counts.high,
         "open_tone": "danger" if counts.high else "idle",
         "may_stop": bool(roles & STOPPERS),
         "may_resume": bool(roles & RESUMERS),
-        "waiting": stops.count_waiting(tenant=tenant) if stop else 0,
+        "waiting": stop_list.count_waiting(tenant=tenant) if stop else 0,
         "roles_text": ", ".join(sorted(roles)) or "no role",
     }
 
@@ -113,7 +117,7 @@ def _items(items: tuple[tuple[str, str, str], ...], path: str) -> list[dict[str,
 def overview(request: HttpRequest) -> HttpResponse:
     """Show open escalations, open flows, rejections and the newest ledger entries."""
     tenant, now = tenant_of(request.user), clock.now()
-    if not agents.any_agent(tenant=tenant):
+    if not agent_list.any_agent(tenant=tenant):
         return render(request, "console/first_run.html", {"command": _command()})
     context = _overview(tenant=tenant, now=now, user_pk=request.user.pk or 0)
     swapped = "HX-Request" in request.headers
@@ -142,11 +146,11 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         "counts": queries.count_open(tenant=tenant),
         "in_doubt": left_calls.count(tenant=tenant) - contradicted,
         "contradicted": contradicted,
-        "stop": stops.get_stop(tenant=tenant),
-        "refusable": kinds.list_refusable(tenant=tenant),
-        "to_review": reviews.count_open(tenant=tenant),
-        "oldest_review_at": reviews.oldest_open_at(tenant=tenant),
-        "urgent": escalation_presenters.rows(
+        "stop": stop_list.get_stop(tenant=tenant),
+        "refusable": kind_versions.list_refusable(tenant=tenant),
+        "to_review": review_list.count_open(tenant=tenant),
+        "oldest_review_at": review_list.oldest_open_at(tenant=tenant),
+        "urgent": presenters.rows(
             escalations=urgent,
             evidence=queries.get_evidence(tenant=tenant, escalations=urgent),
             now=now,
@@ -161,16 +165,14 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         },
         "reject_reasons": charts.bars(activity.count_reject_reasons(tenant=tenant, now=now)),
         "flows_open": sum(flows.values()),
-        "flows": [
-            (presenters.badge(presenters.FLOW_STATES, state), state, count) for state, count in flows.items()
-        ],
+        "flows": [(labels.badge(labels.FLOW_STATES, state), state, count) for state, count in flows.items()],
         "agent_statuses": [
-            (presenters.badge(presenters.AGENT_STATUSES, status), status, count)
-            for status, count in agents.status_counts(tenant=tenant).items()
+            (labels.badge(labels.AGENT_STATUSES, status), status, count)
+            for status, count in agent_list.status_counts(tenant=tenant).items()
         ],
         "agents_held": {
             status: count
-            for status, count in agents.status_counts(tenant=tenant).items()
+            for status, count in agent_list.status_counts(tenant=tenant).items()
             if status != states.AgentStatus.ACTIVE
         },
         "latest": timeline.lines(latest, names=people.names_of([entry.actor for entry in latest])),

@@ -11,7 +11,7 @@ from django.http import QueryDict
 
 from audit import canonical
 from escalations.contracts import Action
-from escalations.services.wishes import Said, Wish
+from escalations.services.decision_request import DecisionRequest, StatementRequest
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.states import Effect
 from runtime.kernel import ijson
@@ -21,7 +21,7 @@ TYPED = "param:"
 TRUE_WORDS = frozenset({"on", "true", "1"})
 
 
-def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Problem:
+def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> DecisionRequest | Problem:
     """The decision as the form states it. `params_schema` is that of the current evidence."""
     if any("\x00" in value for value in post.values() if isinstance(value, str)):
         return _bad("TEXT_UNREADABLE", "A field contains a NUL character. Remove it.")
@@ -36,7 +36,7 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> Wish | Pr
 
 def _read_fields(
     post: QueryDict, action: Action, version: int, params_schema: Mapping[str, Any]
-) -> Wish | Problem:
+) -> DecisionRequest | Problem:
     params, receipt, effect = _params(post, params_schema), _receipt(post), read_effect(post)
     if isinstance(params, Problem):
         return params
@@ -49,7 +49,7 @@ def _read_fields(
         return justification
     if isinstance(conditions, Problem):
         return conditions
-    return Wish(
+    return DecisionRequest(
         action=action,
         evidence_hash=post.get("evidence_hash", ""),
         version=version,
@@ -96,13 +96,13 @@ def read_effect(post: QueryDict) -> Effect | Problem | None:
     return Effect(text)
 
 
-def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> Said | Problem:
+def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> StatementRequest | Problem:
     """Read the statement about one call that was left in doubt."""
     effect = read_effect(post)
     if isinstance(effect, Problem):
         return effect
     reason = post.get("reason", "")[:LONGEST_TEXT].strip()
-    return Said(intent_id=intent_id, number=number, effect=effect, reason=reason)
+    return StatementRequest(intent_id=intent_id, number=number, effect=effect, reason=reason)
 
 
 def _conditions(post: QueryDict) -> tuple[str, ...] | Problem:

@@ -11,8 +11,8 @@ from audit.models import LedgerEntry, Payload
 from escalations import policy
 from escalations.models import Decision, EffectStatement, Escalation
 from runtime.contracts.states import Effect
-from runtime.models import Attempt
-from runtime.queries import doubts
+from runtime.flows.models import Attempt
+from runtime.flows.queries import calls_in_doubt
 
 PAGE = 100
 # Who stated it, when, and why.
@@ -49,17 +49,17 @@ class Left:
 
 def count(*, tenant: str) -> int:
     """How many calls wait for somebody's statement."""
-    return doubts.count_left(tenant=tenant)
+    return calls_in_doubt.count_left(tenant=tenant)
 
 
 def count_contradicted(*, tenant: str) -> int:
     """How many of them took effect, against what a person had stated."""
-    return doubts.count_contradicted(tenant=tenant)
+    return calls_in_doubt.count_contradicted(tenant=tenant)
 
 
 def list_calls(*, tenant: str) -> Sequence[Left]:
     """The calls, oldest first."""
-    calls = doubts.list_left(tenant=tenant, most=PAGE)
+    calls = calls_in_doubt.list_left(tenant=tenant, most=PAGE)
     about: dict[UUID, Escalation] = {}
     rows = Escalation.objects.of(tenant).filter(intent__in={call.intent_id for call in calls})
     for row in rows.select_related("flow__agent", "decision__approver").order_by(

@@ -50,7 +50,7 @@ class OwnerLeft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class EscalationContext:
     """What is decided on. `failing` holds the messages of findings that no person can override.
 
     `in_doubt` says that an earlier call may have taken effect, `steps_done` that one certainly has, and
@@ -107,7 +107,7 @@ Answer = Allowed | Denied
 
 
 def may(
-    action: Action, person: Person, situation: Situation, *, now_ms: int, effect: Effect | None = None
+    action: Action, person: Person, situation: EscalationContext, *, now_ms: int, effect: Effect | None = None
 ) -> Answer:
     """Whether `person` may take `action`. The first reason that speaks against it is the answer.
 
@@ -129,7 +129,7 @@ def may(
     return Allowed(solo=person.is_solo and _conflict(person, situation, now_ms) is not None)
 
 
-def effect_of(action: Action, situation: Situation, *, stated: Effect | None) -> Effect | None:
+def effect_of(action: Action, situation: EscalationContext, *, stated: Effect | None) -> Effect | None:
     """The recorded effect of the call in doubt; None where nothing is in doubt, or nothing ends.
 
     An ABORT without a statement leaves it unknown, so that stopping needs no knowledge.
@@ -163,14 +163,14 @@ def reason_missing(
     return None
 
 
-def is_typed_again(action: Action, situation: Situation) -> bool:
+def is_typed_again(action: Action, situation: EscalationContext) -> bool:
     """Whether the amount or target is typed again: where the action sets what runs, or overrides a limit."""
     says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
     lifts = action is Action.RESUME and situation.crosses_limit
     return is_weighty(action, situation.impact) and (says_what_runs or lifts)
 
 
-def statement_missing(action: Action, situation: Situation, *, stated: Effect | None) -> str | None:
+def statement_missing(action: Action, situation: EscalationContext, *, stated: Effect | None) -> str | None:
     """What a person has to state before something else runs in place of a call in doubt, or None."""
     if action is not Action.MODIFY or not situation.in_doubt or stated is Effect.NOT_HAPPENED:
         return None
@@ -193,7 +193,7 @@ def wait_ms(*, term_ms: int, longest_ms: int) -> int:
     return max(0, min(longest_ms, term_ms // MAX_QUESTIONS))
 
 
-def _closed(situation: Situation, now_ms: int) -> Denied | None:
+def _closed(situation: EscalationContext, now_ms: int) -> Denied | None:
     if situation.state is not State.OPEN:
         return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
@@ -201,7 +201,7 @@ def _closed(situation: Situation, now_ms: int) -> Denied | None:
     return None
 
 
-def _foreign(action: Action, situation: Situation) -> Denied | None:
+def _foreign(action: Action, situation: EscalationContext) -> Denied | None:
     if action in ACTIONS[situation.family]:
         return None
     offered = ", ".join(ACTIONS[situation.family])
@@ -215,21 +215,21 @@ def role_missing(person: Person) -> Denied | None:
     return Denied("ROLE_MISSING", "Deciding needs the role operator or senior.", 403)
 
 
-def _not_liftable(action: Action, situation: Situation) -> Denied | None:
+def _not_liftable(action: Action, situation: EscalationContext) -> Denied | None:
     if action is not Action.OVERRIDE or not situation.failing:
         return None
     why = situation.failing[0].rstrip(".")
     return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
 
 
-def _not_replaceable(action: Action, situation: Situation) -> Denied | None:
+def _not_replaceable(action: Action, situation: EscalationContext) -> Denied | None:
     if action is not Action.MODIFY or not situation.steps_done:
         return None
     why = "A step has already taken effect, so nothing else can run in its place. Resume, mark done or abort."
     return Denied("STEPS_DONE", why, 409)
 
 
-def _contradicted(action: Action, situation: Situation) -> Denied | None:
+def _contradicted(action: Action, situation: EscalationContext) -> Denied | None:
     if action not in FORWARD or not situation.is_contradicted:
         return None
     why = (
@@ -239,7 +239,7 @@ def _contradicted(action: Action, situation: Situation) -> Denied | None:
     return Denied("EFFECT_CONTRADICTED", why, 409)
 
 
-def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | None:
+def _not_askable(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
     if action is not Action.REQUEST_INFO:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
@@ -255,7 +255,7 @@ def _not_askable(action: Action, situation: Situation, now_ms: int) -> Denied | 
 
 
 def _duty(
-    action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
+    action: Action, person: Person, situation: EscalationContext, now_ms: int, effect: Effect | None
 ) -> Denied | None:
     # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
     if is_stopping(action, effect) or person.is_solo:
@@ -263,24 +263,24 @@ def _duty(
     return _conflict(person, situation, now_ms)
 
 
-def _conflict(person: Person, situation: Situation, now_ms: int) -> Denied | None:
+def _conflict(person: Person, situation: EscalationContext, now_ms: int) -> Denied | None:
     found = ties(person, situation, now_ms=now_ms)
     return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403) if found else None
 
 
-def ties(person: Person, situation: Situation, *, now_ms: int) -> tuple[Tie, ...]:
+def ties(person: Person, situation: EscalationContext, *, now_ms: int) -> tuple[Tie, ...]:
     """Everything that keeps a person from deciding on this agent, what lasts longest first."""
     found = (*_ownership(person, situation), *_authorship(person, situation), *_leaving(person, situation))
     lasting = [tie for tie in found if tie.until_ms is None or now_ms < tie.until_ms]
     return tuple(sorted(lasting, key=lambda tie: (tie.until_ms is not None, -(tie.until_ms or 0))))
 
 
-def _ownership(person: Person, situation: Situation) -> Iterator[Tie]:
+def _ownership(person: Person, situation: EscalationContext) -> Iterator[Tie]:
     if situation.agent_owner in {person.username, *person.groups}:
         yield Tie("You own this agent", None)
 
 
-def _authorship(person: Person, situation: Situation) -> Iterator[Tie]:
+def _authorship(person: Person, situation: EscalationContext) -> Iterator[Tie]:
     me, at_ms = f"user:{person.user_id}", situation.manifest_activated_at_ms
     if at_ms is None or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
         return
@@ -289,7 +289,7 @@ def _authorship(person: Person, situation: Situation) -> Iterator[Tie]:
     yield Tie(why, separation.ends_ms(at_ms))
 
 
-def _leaving(person: Person, situation: Situation) -> Iterator[Tie]:
+def _leaving(person: Person, situation: EscalationContext) -> Iterator[Tie]:
     for left in situation.owners_left:
         until_ms = separation.ends_ms(left.at_ms)
         if left.owner in {person.username, *person.groups}:
@@ -299,7 +299,7 @@ def _leaving(person: Person, situation: Situation) -> Iterator[Tie]:
 
 
 def _step_up(
-    action: Action, person: Person, situation: Situation, now_ms: int, effect: Effect | None
+    action: Action, person: Person, situation: EscalationContext, now_ms: int, effect: Effect | None
 ) -> Denied | None:
     if not is_weighty(action, situation.impact, effect):
         return None

@@ -10,9 +10,9 @@ from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.contracts.verdict import FindingOutcome
+from runtime.core.views import labels, query_params
+from runtime.core.views.labels import Badge
 from runtime.kernel import effects
-from runtime.views import presenters, reading
-from runtime.views.presenters import Badge
 
 RESOLUTIONS: Mapping[str, Badge] = {
     contracts.Action.OVERRIDE: Badge("ok", "check", "Overridden"),
@@ -179,12 +179,12 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
         id=str(item.pk),
         url=f"/escalations/{item.pk}/",
         impact=impact,
-        badge=presenters.badge(presenters.IMPACTS, impact),
+        badge=labels.badge(labels.IMPACTS, impact),
         effect=segments(bundle),
         agent_id=bundle.get("agent", {}).get("agent_id", item.agent_id),
         policy_kind=bundle.get("kind", {}).get("kind", item.policy_kind),
         reason=reason,
-        meaning=presenters.meaning(reason),
+        meaning=labels.meaning(reason),
         bound=crossed(bundle),
         opened_at=item.opened_at,
         resolved_at=item.resolved_at,
@@ -192,7 +192,7 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
         waiting_until=item.waiting_until if is_open and is_waiting(item, now) else None,
         family=FAMILIES.get(item.family, item.family),
         open=is_open,
-        ended=None if is_open else presenters.badge(RESOLUTIONS, item.resolution or item.state),
+        ended=None if is_open else labels.badge(RESOLUTIONS, item.resolution or item.state),
         ended_by=_decided_by(item) if not is_open else "",
         holder=item.claimed_by.get_username() if held and item.claimed_by else "",
         mine=held and item.claimed_by_id == user_pk,
@@ -257,7 +257,7 @@ def bound(value: str, limit: str) -> Bound | None:
     if not value:
         return None
     width, mark = 0, 0
-    if reading.is_whole(value) and reading.is_whole(limit) and int(value) > 0:
+    if query_params.is_whole(value) and query_params.is_whole(limit) and int(value) > 0:
         top = max(int(value), int(limit))
         width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
-    return Bound(value=presenters.number(value), limit=presenters.number(limit), width=width, mark=mark)
+    return Bound(value=labels.number(value), limit=labels.number(limit), width=width, mark=mark)

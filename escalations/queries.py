@@ -11,14 +11,14 @@ from django.db.models import Count, Min, Q, QuerySet
 
 from audit import canonical, queries
 from audit.events import Kind
-from audit.verification import UNREADABLE
+from audit.verification.verify import UNREADABLE
 from escalations import contracts
 from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
-from runtime.models import Fact, Intent
-from runtime.queries import mismatches
-from runtime.queries.pages import paging
+from runtime.core import mismatches, paging
+from runtime.flows.models import Intent
+from runtime.state.models import Fact
 
 PAGE = 100
 OPERATIONAL_SHOWN = 200

@@ -7,17 +7,18 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, row_checks, signing
-from audit.chain import Break, Fault, time_text
+from audit import canonical, signing
+from audit.chain import BreakKind, ChainBreak, time_text
 from audit.events import Kind
 from audit.models import Payload
-from audit.row_checks import Entry, Found, NotProved
+from audit.verification import row_checks
+from audit.verification.row_checks import Entry, Found, NotProved
 from escalations import recorded_deadlines
 from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
 from runtime.contracts.states import Impact
-from runtime.kernel import moments
+from runtime.kernel import timestamps
 
 _ENDS = {
     Kind.ESCALATION_DECIDED: State.RESOLVED,
@@ -55,7 +56,7 @@ class EscalationRowCheck(row_checks.FlowRows):
             for key_id, entries in sorted(self._unknown.items())
         )
 
-    def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[Break]:
+    def compare(self, flows: Mapping[UUID, Sequence[Entry]]) -> Iterable[ChainBreak]:
         """All findings of some flows."""
         found = Found()
         escalations = _compare_escalations(found, flows)
@@ -198,7 +199,7 @@ def _compare_decision(found: Found, entry: Entry, row: Mapping[str, Any]) -> Non
 
 
 def _iso(at: datetime) -> str:
-    return moments.iso(moments.to_ms(at))
+    return timestamps.iso(timestamps.to_ms(at))
 
 
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
@@ -209,7 +210,7 @@ def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> No
         found.unknown_keys.setdefault(row["key_id"], set()).add((entry.stream, entry.seq))
     elif not verified:
         detail = f"the statement is not signed by key {row['key_id']}"
-        found.breaks.append(entry.wrong(Fault.SIGNATURE_WRONG, detail))
+        found.breaks.append(entry.wrong(BreakKind.SIGNATURE_WRONG, detail))
 
 
 def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:

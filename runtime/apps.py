@@ -9,6 +9,6 @@ class RuntimeConfig(AppConfig):
     verbose_name = "Decision runtime"
 
     def ready(self) -> None:
-        from runtime.queries import kind_checks
+        from runtime.registry.queries import kind_checks
 
         checks.register(kind_checks.check_in_force, checks.Tags.database)

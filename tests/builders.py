@@ -11,7 +11,7 @@ from runtime.contracts.proposal import Proposal
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Case, Rules
+from runtime.kernel.gate.gate_input import Case, PolicyBundle
 
 NOW_MS = 1_767_323_045_000  # 2026-01-02 03:04:05 UTC, a Friday
 WINDOW_MS = 30_000
@@ -184,9 +184,9 @@ def compute(**fields: Any) -> ComputeFacts:
     )
 
 
-def rules(**fields: Any) -> Rules:
+def rules(**fields: Any) -> PolicyBundle:
     """`manifest()` and `kind()` in force."""
-    return Rules(**{"manifest": manifest(), "kind": kind(), **fields})
+    return PolicyBundle(**{"manifest": manifest(), "kind": kind(), **fields})
 
 
 def case(**fields: Any) -> Case:

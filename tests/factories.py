@@ -17,18 +17,24 @@ from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.policy import Person
-from escalations.services import answering, deciding, revising
-from escalations.services.wishes import Wish
+from escalations.services import deciding, evidence_revision, questions
+from escalations.services.decision_request import DecisionRequest
+from runtime.contexts.services import contexts
+from runtime.contracts import api_schemas, pack
 from runtime.contracts import manifest as manifest_contract
-from runtime.contracts import pack, wire
 from runtime.contracts import policy_kind as kind_contract
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole
-from runtime.kernel import moments, versions
-from runtime.models import Agent, Flow, Key, PolicyKind, Session
-from runtime.queries import clock, places
-from runtime.services import contexts, facts, flows, intake, kinds, manifests, registration, targets
+from runtime.core import clock
+from runtime.flows.models import Flow
+from runtime.flows.services import flows
+from runtime.kernel import timestamps, versions
+from runtime.proposals.services import intake
+from runtime.registry.models import Agent, Key, PolicyKind, Session
+from runtime.registry.queries import target_endpoints
+from runtime.registry.services import kinds, manifests, registration, targets
+from runtime.state.services import facts
 from tests import builders
 
 TENANT = "default"
@@ -159,14 +165,14 @@ def record(stream: str, *added: events.Event, actor: str, at: datetime) -> None:
 
 def configure_target(name: str = "broker", **fields: Any) -> None:
     """A target with its entry, as a pack configures it; what is not given stays as it is."""
-    row = places.get_target(tenant=TENANT, name=name)
+    row = target_endpoints.get_target(tenant=TENANT, name=name)
     held = (
         {}
         if row is None
         else {
             "base_url": row.base_url,
             "secret_env": row.secret_env or None,
-            "refuses": places.refuses_of(row),
+            "refuses": target_endpoints.refuses_of(row),
             "honours_keys": row.honours_keys,
             "health": row.health or None,
         }
@@ -240,31 +246,31 @@ def person(account: User, **fields: Any) -> Person:
             "username": account.username,
             "roles": names & {"operator", "senior", "admin", "auditor"},
             "groups": names,
-            "confirmed_at_ms": moments.to_ms(clock.now()),
+            "confirmed_at_ms": timestamps.to_ms(clock.now()),
             "is_solo": False,
             **fields,
         }
     )
 
 
-def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any) -> Wish:
+def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any) -> DecisionRequest:
     """What an attentive person sends from the page as it is now."""
     row = Escalation.objects.get(pk=escalation.pk)
-    return Wish(
+    return DecisionRequest(
         **{
             "action": action,
             "evidence_hash": row.evidence_hash,
             "version": row.version,
             "impact": row.impact,
             "justification": JUSTIFICATION,
-            "typed_again": revising.get_shown(row)["type_again"],
+            "typed_again": evidence_revision.get_shown(row)["type_again"],
             **fields,
         }
     )
 
 
 def send(
-    escalation: Escalation, account: User, wish: Wish, *, who: Person | None = None
+    escalation: Escalation, account: User, wish: DecisionRequest, *, who: Person | None = None
 ) -> deciding.Decided | Problem:
     """Post a form as it was filled in, by whoever has just given the password."""
     return deciding.decide(
@@ -286,8 +292,8 @@ def decide(
 
 def answer(desk: Desk, escalation: Escalation, text: str = "The short average.", **fields: Any) -> Any:
     """The agent's answer to the question that is out."""
-    return answering.answer(
-        agent=desk.again(), dfid=escalation.flow_id, asked=wire.AnswerRequest(text=text, **fields)
+    return questions.answer(
+        agent=desk.again(), dfid=escalation.flow_id, asked=api_schemas.AnswerRequest(text=text, **fields)
     )
 
 

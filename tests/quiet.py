@@ -4,9 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from escalations.models import Escalation
-from runtime.models import Agent, Manifest, WatchRound
-from runtime.queries import clock
-from runtime.services import sweeping
+from runtime.core import clock
+from runtime.maintenance.models import WatchRound
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent, Manifest
 from tests import builders, factories
 
 SILENT_AFTER_S = 600
@@ -44,5 +45,5 @@ def listen(*, at: datetime, since: datetime | None = None) -> None:
 def called(desk: factories.Desk) -> Escalation:
     """The escalation of this silent agent, opened by a sweep."""
     hush(desk)
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     return Escalation.objects.get(agent_id=desk.agent.agent_id, state="OPEN")

@@ -12,8 +12,9 @@ from functools import partial
 
 from django.db import transaction
 
-from audit import chain, live
+from audit import chain
 from audit.events import Event, PayloadErased
+from audit.live import hints
 from audit.models import LedgerEntry, Payload, StreamHead
 
 _SALT_BYTES = 16
@@ -75,7 +76,7 @@ def append(
         )
         last_hash = entry_hash
     LedgerEntry.objects.bulk_create(entries)
-    transaction.on_commit(partial(live.hint, tenant=tenant, stream=stream, seq=seq), robust=True)
+    transaction.on_commit(partial(hints.hint, tenant=tenant, stream=stream, seq=seq), robust=True)
     return Head(seq=seq, hash=last_hash, at=at)
 
 

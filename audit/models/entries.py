@@ -13,7 +13,7 @@ _HASH_LENGTH = 32
 
 
 class LedgerEntry(models.Model):
-    """One entry; append only, by database triggers (see `audit.triggers`). No foreign keys: it outlives all.
+    """One entry; append only, by triggers (`audit.verification.triggers`). No foreign keys: it outlives all.
 
     `body` is the canonical JSON of every other column and the payload (see `audit.chain.body_bytes`).
     """

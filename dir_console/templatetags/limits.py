@@ -1,10 +1,10 @@
-"""How a value stands to its limit, in the words of `runtime.views.presenters`."""
+"""How a value stands to its limit, in the words of `runtime.core.views.labels`."""
 
 from django import template
 
-from runtime.views import presenters
+from runtime.core.views import labels
 
 register = template.Library()
 
-register.simple_tag(presenters.limit_words)
-register.simple_tag(presenters.compared)
+register.simple_tag(labels.limit_words)
+register.simple_tag(labels.compared)

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import escalations.contracts
-import runtime.models.ids
+import runtime.core.ids
 from django.conf import settings
 from django.db import migrations, models
 
@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Escalation',
             fields=[
-                ('escalation_id', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('escalation_id', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(default='default', max_length=64)),
                 ('family', models.CharField(choices=[('DECISION', 'DECISION'), ('OPERATIONAL', 'OPERATIONAL')], max_length=12)),
                 ('state', models.CharField(choices=[('OPEN', 'OPEN'), ('RESOLVED', 'RESOLVED'), ('EXPIRED', 'EXPIRED'), ('WITHDRAWN', 'WITHDRAWN')], default=escalations.contracts.State['OPEN'], max_length=12)),

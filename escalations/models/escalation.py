@@ -6,9 +6,9 @@ from django.db.models import Q
 
 from escalations import contracts
 from runtime.contracts import states
-from runtime.models import Flow, Intent, Proposal
-from runtime.models.ids import new_id
-from runtime.models.scoping import TenantManager
+from runtime.core.ids import new_id
+from runtime.core.scoping import TenantManager
+from runtime.flows.models import Flow, Intent, Proposal
 
 
 class Escalation(models.Model):

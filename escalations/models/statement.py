@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from escalations.models.escalation import Escalation
 from runtime.contracts import states
-from runtime.models import Intent
+from runtime.flows.models import Intent
 
 
 class EffectStatement(models.Model):

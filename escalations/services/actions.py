@@ -6,30 +6,35 @@ from typing import assert_never
 
 from escalations import policy
 from escalations.contracts import Action
-from escalations.services import asking, evidence, revising
-from escalations.services.statements import Order, Taken
+from escalations.services import evidence, evidence_revision, questions
+from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome
-from runtime.kernel import moments
+from runtime.epochs.services import epochs
+from runtime.execution.services import recovery
+from runtime.flows.models import Flow
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
 from runtime.kernel.rules import condition_linter
-from runtime.models import Agent, Flow
-from runtime.queries import facts
-from runtime.services import consequences, epochs, judging, recovery, stops, watchdog
-from runtime.services.journal import Journal
+from runtime.maintenance.services import watchdog
+from runtime.proposals.queries import gate_facts
+from runtime.proposals.services import apply_verdict, judging
+from runtime.registry.models import Agent
+from runtime.stops.services import stops
 
 
-def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
+def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
     """Take the action that policy allowed, in the caller's transaction; a Problem leaves nothing behind."""
     match order.wish.action:
         case Action.OVERRIDE | Action.MODIFY:
             return _propose(order, flow, agent, journal)
         case Action.REQUEST_INFO:
-            asking.ask(order=order, journal=journal)
-            return Taken(resolves=False)
+            questions.ask(order=order, journal=journal)
+            return ActionResult(resolves=False)
         case Action.ABORT:
             return _abort(order, journal)
         case Action.RESUME:
@@ -38,25 +43,25 @@ def take(*, order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken |
             return _mark_done(order, journal)
         case Action.ACKNOWLEDGE:
             watchdog.watch_again(agent=agent, journal=journal)
-            return Taken()
+            return ActionResult()
         case Action.STOP_AGENT:
             return _stop_agent(order, agent, journal)
         case _:
             assert_never(order.wish.action)
 
 
-def person_claim(order: Order) -> judging.Claim:
+def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
     """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
 
     The evidence revision replaces the agent's older context; its Refer findings, and those that an
     earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
     agent's and starts now.
     """
-    stored = JudgedProposal.from_bytes(bytes(revising.proposal_of(order.escalation).body))
+    stored = JudgedProposal.from_bytes(bytes(evidence_revision.proposal_of(order.escalation).body))
     window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
     expires_at = order.at + timedelta(seconds=window_s)
     params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
-    return judging.Claim(
+    return judging.ProposalDraft(
         author=f"user:{order.person.user_id}",
         by_person=True,
         policy_kind=stored.policy_kind,
@@ -65,7 +70,7 @@ def person_claim(order: Order) -> judging.Claim:
         execution_constraints=stored.execution_constraints,
         context_ref=order.escalation.evidence_hash,
         snapshot=SnapshotFacts(
-            facts=evidence.seen_facts(order.shown), expires_at_ms=moments.to_ms(expires_at)
+            facts=evidence.seen_facts(order.shown), expires_at_ms=timestamps.to_ms(expires_at)
         ),
         window_s=window_s,
         expected_effects=stored.expected_effects,
@@ -83,13 +88,13 @@ def person_claim(order: Order) -> judging.Claim:
     )
 
 
-def faults(order: Order, agent: Agent) -> Problem | None:
+def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
     if order.wish.action is Action.MODIFY and order.wish.params is None:
         return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
     if not order.wish.conditions:
         return None
-    rules = facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
+    rules = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
     problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
     return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
 
@@ -107,7 +112,7 @@ def of_ended_epoch(flow: Flow) -> Problem | None:
     )
 
 
-def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken | Problem:
+def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
     found = faults(order, agent) or of_ended_epoch(flow)
     if found is not None:
         return found
@@ -141,8 +146,8 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
             by_intent_id=judged.intent_id,
             effect=order.effect,
         )
-    follow = consequences.accept(journal=journal, judged=judged)
-    return Taken(
+    follow = apply_verdict.accept(journal=journal, judged=judged)
+    return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
         params=claim.params if order.wish.action is Action.MODIFY else None,
         valid_until=judged.proposal.valid_until,
@@ -151,12 +156,12 @@ def _propose(order: Order, flow: Flow, agent: Agent, journal: Journal) -> Taken 
     )
 
 
-def _weighs_more(impact: Impact, order: Order) -> bool:
+def _weighs_more(impact: Impact, order: AuthorizedDecision) -> bool:
     # What the person was asked to give (password, amount, reason) fits the impact that was shown.
     return policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact
 
 
-def _abort(order: Order, journal: Journal) -> Taken:
+def _abort(order: AuthorizedDecision, journal: Journal) -> ActionResult:
     intent = order.escalation.intent
     if intent is not None:
         recovery.give_up(
@@ -167,21 +172,21 @@ def _abort(order: Order, journal: Journal) -> Taken:
             at=journal.at,
             effect=order.effect,
         )
-        return Taken()
+        return ActionResult()
     journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
-    return Taken()
+    return ActionResult()
 
 
-def _resume(order: Order, journal: Journal) -> Taken | Problem:
+def _resume(order: AuthorizedDecision, journal: Journal) -> ActionResult | Problem:
     intent = order.escalation.intent
     if intent is None:
         return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
     recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown))
-    return Taken(valid_until=intent.valid_until)
+    return ActionResult(valid_until=intent.valid_until)
 
 
-def _mark_done(order: Order, journal: Journal) -> Taken | Problem:
+def _mark_done(order: AuthorizedDecision, journal: Journal) -> ActionResult | Problem:
     intent = order.escalation.intent
     if intent is None:
         return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
@@ -190,16 +195,16 @@ def _mark_done(order: Order, journal: Journal) -> Taken | Problem:
     recovery.mark_done(
         journal=journal, intent=intent, receipt=order.wish.receipt, actor=journal.actor, at=journal.at
     )
-    return Taken()
+    return ActionResult()
 
 
-def _stop_agent(order: Order, agent: Agent, journal: Journal) -> Taken:
+def _stop_agent(order: AuthorizedDecision, agent: Agent, journal: Journal) -> ActionResult:
     """The stop button of the agent's page, from here: what it has under way is left to its outcome."""
     reason = order.wish.justification or "The agent stopped calling."
     stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
     watchdog.watch_again(agent=agent, journal=journal)
-    return Taken()
+    return ActionResult()
 
 
-def _bad(order: Order, code: str, detail: str) -> Problem:
+def _bad(order: AuthorizedDecision, code: str, detail: str) -> Problem:
     return Problem(status=400, code=code, detail=detail, dfid=str(order.escalation.flow_id))

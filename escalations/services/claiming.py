@@ -6,26 +6,26 @@ from uuid import UUID
 
 from audit import events
 from escalations.contracts import State
-from escalations.services import holding
+from escalations.services import escalation_locks
 from runtime.contracts.problem import Problem
-from runtime.services import races
-from runtime.services.journal import Journal
+from runtime.core import transactions
+from runtime.flows.services.flow_transaction import Journal
 
 LEASE = timedelta(minutes=10)
 
 
 def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     """Take or renew the claim; None when it is held now. A live claim of someone else is a 409."""
-    return races.run(lambda: _claim(tenant, escalation_id, user))
+    return transactions.retry_on_conflict(lambda: _claim(tenant, escalation_id, user))
 
 
 def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     """Give the claim back; releasing what one does not hold changes nothing."""
-    return races.run(lambda: _release(tenant, escalation_id, user))
+    return transactions.retry_on_conflict(lambda: _release(tenant, escalation_id, user))
 
 
 def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     row = held.escalation
@@ -43,7 +43,7 @@ def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
 
 
 def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     row = held.escalation
@@ -54,7 +54,7 @@ def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     return None
 
 
-def _record(held: holding.Held, user: Any, event: events.Event) -> None:
+def _record(held: escalation_locks.LockedEscalation, user: Any, event: events.Event) -> None:
     journal = Journal(flow=held.flow, actor=f"user:{user.pk}", at=held.at)
     journal.add(event)
     journal.write()

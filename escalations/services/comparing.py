@@ -16,10 +16,11 @@ from audit.events import Kind
 from escalations import recorded_deadlines
 from escalations.models import Decision, Escalation, Evidence
 from escalations.recorded_deadlines import Deadline
-from runtime.models import Proposal
-from runtime.queries import intent_records, mismatches, recorded_flow
-from runtime.queries.intent_records import IntentRecord
-from runtime.queries.mismatches import Mismatch
+from runtime.core import mismatches
+from runtime.core.mismatches import Mismatch
+from runtime.flows.models import Proposal
+from runtime.flows.queries import intent_records, recorded_flow
+from runtime.flows.queries.intent_records import IntentRecord
 
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 _KINDS = (

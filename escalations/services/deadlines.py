@@ -7,41 +7,40 @@ from uuid import UUID
 from audit import events
 from escalations.contracts import State
 from escalations.models import Escalation
-from escalations.services import drifting, holding, waiting
-from escalations.services.holding import Held
+from escalations.services import drift_scan, escalation_locks, question_clock
+from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FeedbackType, FlowState
-from runtime.queries import clock
-from runtime.services import races
-from runtime.services.journal import Journal
+from runtime.core import clock, transactions
+from runtime.flows.services.flow_transaction import Journal
 
 log = logging.getLogger(__name__)
 BATCH = 200
 
 
-def expire() -> int:
+def sweep() -> int:
     """Abort what was not decided in time, then check for drifted evidence; returns how many were aborted.
 
     Questions that were waited for long enough are closed before it.
     Ids are chosen without a lock; each escalation is then its own transaction, so that one poisoned row
     cannot keep the others alive past their deadline.
     """
-    waiting.stop_all_overdue()
+    question_clock.stop_all_overdue()
     due = Escalation.objects.filter(state=State.OPEN, deadline_at__lt=clock.now()).order_by("deadline_at")
     aborted = 0
     for escalation_id, tenant in list(due.values_list("escalation_id", "tenant")[:BATCH]):
         try:
-            aborted += races.run(partial(_expire_one, escalation_id, tenant))
+            aborted += transactions.retry_on_conflict(partial(_expire_one, escalation_id, tenant))
         except Exception:
             log.exception("escalation %s could not be ended", escalation_id)
-    drifting.revise_open()
+    drift_scan.revise_open()
     return aborted
 
 
-def abort_expired(held: Held, journal: Journal) -> None:
+def abort_expired(held: LockedEscalation, journal: Journal) -> None:
     """End an escalation whose deadline has passed; the caller writes the journal."""
     row = held.escalation
-    journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
+    journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
     row.state, row.resolved_at, row.resolution = State.EXPIRED, journal.at, State.EXPIRED.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
@@ -54,14 +53,14 @@ def abort_expired(held: Held, journal: Journal) -> None:
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.DEADLINE_PASSED.value})
 
 
-def is_past_deadline(held: Held) -> bool:
+def is_past_deadline(held: LockedEscalation) -> bool:
     """Whether the deadline has passed by the time port, read after the locks."""
     deadline_at = held.escalation.deadline_at
     return deadline_at is not None and held.at > deadline_at
 
 
 def _expire_one(escalation_id: UUID, tenant: str) -> int:
-    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None or held.escalation.state != State.OPEN or not is_past_deadline(held):
         return 0
     journal = Journal(flow=held.flow, actor="system", at=held.at)

@@ -16,25 +16,26 @@ from escalations.models import Decision, Escalation
 from escalations.policy import Denied, Person
 from escalations.services import (
     actions,
+    agent_silence,
     comparing,
     deadlines,
-    holding,
-    revising,
-    silences,
-    situations,
-    waiting,
+    escalation_locks,
+    evidence_revision,
+    policy_context,
+    question_clock,
 )
-from escalations.services.holding import Held
-from escalations.services.statements import Order, Seen, sign_and_store
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import DecisionRequest
+from escalations.services.escalation_locks import LockedEscalation
+from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.kernel import moments
-from runtime.queries.epochs import RECOVERY
-from runtime.queries.mismatches import Mismatch
-from runtime.services import epochs, races
-from runtime.services.journal import Journal
+from runtime.core import transactions
+from runtime.core.mismatches import Mismatch
+from runtime.epochs.queries.current_epoch import RECOVERY
+from runtime.epochs.services import epochs
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
 
 HASH_CHARS = 64
 HASH_UNREADABLE = "evidence_hash must be the 64-character lowercase hex hash shown on the page."
@@ -60,17 +61,21 @@ class Decided:
     dfid: UUID
 
 
-def decide(*, tenant: str, escalation_id: UUID, person: Person, user: Any, wish: Wish) -> Decided | Problem:
+def decide(
+    *, tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
+) -> Decided | Problem:
     """Take one decision, or refuse it with a Problem that says what to do next.
 
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
     the form. Raises `races.BusyError` after three lost races.
     """
-    return races.run(lambda: _decide(tenant, escalation_id, person, user, wish))
+    return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, wish))
 
 
-def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: Wish) -> Decided | Problem:
-    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+def _decide(
+    tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
+) -> Decided | Problem:
+    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
@@ -89,7 +94,11 @@ def _decide(tenant: str, escalation_id: UUID, person: Person, user: Any, wish: W
 
 
 def _barred(
-    held: Held, journal: Journal, person: Person, wish: Wish, untrusted: Sequence[Mismatch]
+    held: LockedEscalation,
+    journal: Journal,
+    person: Person,
+    wish: DecisionRequest,
+    untrusted: Sequence[Mismatch],
 ) -> Problem | None:
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
@@ -105,16 +114,22 @@ def _barred(
 
 
 def _outcome(
-    held: Held, journal: Journal, person: Person, user: Any, wish: Wish, *, is_trusted: bool
+    held: LockedEscalation,
+    journal: Journal,
+    person: Person,
+    user: Any,
+    wish: DecisionRequest,
+    *,
+    is_trusted: bool,
 ) -> Decided | Problem:
     row = held.escalation
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
-    elif row.state == State.OPEN and silences.withdraw_if_over(held=held, journal=journal):
+    elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
         return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
     elif row.state == State.OPEN and wish.action not in policy.STOPPING:
-        journal.add(*waiting.stop_overdue(escalation=row, at=journal.at))
-        revised = revising.revise_if_drifted(
+        journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
+        revised = evidence_revision.revise_if_drifted(
             escalation=row,
             flow=held.flow,
             agent=held.agent,
@@ -125,10 +140,10 @@ def _outcome(
             return _refuse(
                 held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
             )
-    shown = revising.get_shown(row) if is_trusted else {}
-    situation = situations.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
+    shown = evidence_revision.get_shown(row) if is_trusted else {}
+    situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
     effect = policy.effect_of(wish.action, situation, stated=wish.effect)
-    answer = policy.may(wish.action, person, situation, now_ms=moments.to_ms(held.at), effect=effect)
+    answer = policy.may(wish.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
     if isinstance(answer, Denied):
         why = answer.why if row.state == State.OPEN else _ended(row)
         return _refuse(held, answer.status, answer.code, why)
@@ -139,7 +154,7 @@ def _outcome(
     problem = _incomplete(held, wish, shown, situation, effect)
     if problem is not None:
         return problem
-    order = Order(
+    order = AuthorizedDecision(
         escalation=row,
         seen=seen,
         person=person,
@@ -159,7 +174,7 @@ def _outcome(
     return Decided(action=wish.action, dfid=held.flow.dfid)
 
 
-def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
+def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
@@ -173,7 +188,7 @@ def _seen_in_force(held: Held, wish: Wish) -> Seen | Problem:
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
-def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Problem:
+def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trusted: bool) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
     Where rows were rewritten, the page may have shown the impact of the row: that must not keep
@@ -204,7 +219,11 @@ def _seen_before_stop(held: Held, wish: Wish, *, is_trusted: bool) -> Seen | Pro
 
 
 def _incomplete(
-    held: Held, wish: Wish, shown: Mapping[str, Any], situation: policy.Situation, effect: Effect | None
+    held: LockedEscalation,
+    wish: DecisionRequest,
+    shown: Mapping[str, Any],
+    situation: policy.EscalationContext,
+    effect: Effect | None,
 ) -> Problem | None:
     impact = situation.impact
     missing = policy.reason_missing(wish.action, impact, wish.justification, effect=effect)
@@ -222,7 +241,7 @@ def _incomplete(
 
 
 def _resolve(row: Escalation, action: Action, journal: Journal) -> None:
-    journal.add(*waiting.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
+    journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
     row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, action.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
@@ -239,7 +258,7 @@ def _ended(row: Escalation) -> str:
     )
 
 
-def _refuse(held: Held, status: int, code: str, detail: str) -> Problem:
+def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
     return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
 
 

@@ -5,23 +5,24 @@ from uuid import UUID
 from audit import events, ledger
 from escalations.contracts import Family
 from escalations.policy import Person
-from escalations.services import actions, comparing, holding, revising
+from escalations.services import actions, comparing, escalation_locks, evidence_revision
 from escalations.services.deciding import TAMPERED
-from escalations.services.statements import Order, Seen
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import DecisionRequest
+from escalations.services.statements import AuthorizedDecision, Seen
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Verdict
-from runtime.services import judging, races
+from runtime.core import transactions
+from runtime.proposals.services import judging
 
 
-def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Verdict | Problem:
+def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest) -> Verdict | Problem:
     """The verdict on `wish`, judged like the decision itself on the current evidence."""
-    return races.run(lambda: _dry_run(tenant, escalation_id, person, wish))
+    return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, wish))
 
 
-def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Verdict | Problem:
-    held = holding.hold(escalation_id=escalation_id, tenant=tenant)
+def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest) -> Verdict | Problem:
+    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     if held.escalation.proposal is None:
@@ -30,7 +31,7 @@ def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Ve
         )
     if comparing.compare_basis(held.escalation):
         return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)
-    order = Order(
+    order = AuthorizedDecision(
         escalation=held.escalation,
         seen=Seen(
             revision=held.escalation.revision,
@@ -40,9 +41,11 @@ def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: Wish) -> Ve
         person=person,
         user=None,
         wish=wish,
-        shown=revising.get_next(escalation=held.escalation, flow=held.flow, agent=held.agent, at=held.at)
+        shown=evidence_revision.get_next(
+            escalation=held.escalation, flow=held.flow, agent=held.agent, at=held.at
+        )
         if held.escalation.family == Family.OPERATIONAL
-        else revising.get_shown(held.escalation),
+        else evidence_revision.get_shown(held.escalation),
         solo=False,
         at=held.at,
     )

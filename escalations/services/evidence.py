@@ -13,14 +13,14 @@ from runtime.contracts.proposal import Proposal as JudgedProposal
 from runtime.contracts.states import Decision, Purpose
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.contracts.verdict import Verdict as VerdictContract
-from runtime.kernel import moments
-from runtime.kernel.gate.case import Rules
+from runtime.flows.models import Attempt, Intent, Proposal, Verdict
+from runtime.flows.queries import saga_progress
+from runtime.kernel import timestamps
+from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import evaluate, safety
-from runtime.models import Attempt, Intent, Proposal, Verdict
-from runtime.queries import sagas
-from runtime.queries import world as world_queries
+from runtime.state.queries import visible_facts
 
 
 def build(
@@ -31,7 +31,7 @@ def build(
     reason: str,
     proposal: Proposal,
     judgement: Judgement,
-    rules: Rules,
+    rules: PolicyBundle,
     verdict: VerdictContract,
     intent: Intent | None,
     at: datetime,
@@ -47,7 +47,7 @@ def build(
         "family": family,
         "reason": reason,
         "dfid": asked.dfid,
-        "frozen_at": moments.iso(moments.to_ms(at)),
+        "frozen_at": timestamps.iso(timestamps.to_ms(at)),
         "effect": [segment.model_dump(mode="json") for segment in verdict.effect],
         "impact": verdict.impact.value,
         "figures": [item.model_dump(mode="json") for item in verdict.figures],
@@ -77,7 +77,7 @@ def without_rules(
     return {
         **shown,
         "revision": revision,
-        "frozen_at": moments.iso(moments.to_ms(at)),
+        "frozen_at": timestamps.iso(timestamps.to_ms(at)),
         "impact": verdict.impact.value,
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
         "decision": verdict.decision.value,
@@ -94,28 +94,32 @@ def answered(escalation: Escalation) -> list[dict[str, Any]]:
             "number": row.number,
             "question": row.text,
             "asked_by": f"user:{row.asked_by_id}",
-            "asked_at": moments.iso(moments.to_ms(row.asked_at)),
+            "asked_at": timestamps.iso(timestamps.to_ms(row.asked_at)),
             "answer": row.answer,
             "payload_ref": row.payload_ref,
-            "answered_at": "" if row.answered_at is None else moments.iso(moments.to_ms(row.answered_at)),
+            "answered_at": ""
+            if row.answered_at is None
+            else timestamps.iso(timestamps.to_ms(row.answered_at)),
         }
         for row in rows
     ]
 
 
-def from_row(row: Verdict) -> tuple[Judgement, Rules, VerdictContract]:
+def from_row(row: Verdict) -> tuple[Judgement, PolicyBundle, VerdictContract]:
     """Input, rules and answer of a stored verdict."""
     return from_bytes(bytes(row.input), bytes(row.bundle.body), bytes(row.body))
 
 
-def from_bytes(judged: bytes, bundle: bytes, answer: bytes) -> tuple[Judgement, Rules, VerdictContract]:
+def from_bytes(
+    judged: bytes, bundle: bytes, answer: bytes
+) -> tuple[Judgement, PolicyBundle, VerdictContract]:
     """Input, rules and answer of a verdict, read."""
-    return Judgement.from_bytes(judged), Rules.from_bytes(bundle), VerdictContract.from_bytes(answer)
+    return Judgement.from_bytes(judged), PolicyBundle.from_bytes(bundle), VerdictContract.from_bytes(answer)
 
 
 def under(
-    withdrawn: Withdrawn, *, judgement: Judgement, rules: Rules, verdict: VerdictContract
-) -> tuple[Judgement, Rules, VerdictContract]:
+    withdrawn: Withdrawn, *, judgement: Judgement, rules: PolicyBundle, verdict: VerdictContract
+) -> tuple[Judgement, PolicyBundle, VerdictContract]:
     """An accepted proposal under the active rules: its original findings, and what the rules withdraw.
 
     The kind stays the one whose calls were made. Where another version of it is active, so does the digest:
@@ -189,7 +193,7 @@ def _proposal(proposal: Proposal, asked: JudgedProposal) -> dict[str, Any]:
         "context_ref": asked.context_ref,
         "confidence": asked.confidence,
         "human_review_required": asked.human_review_required,
-        "received_at": moments.iso(asked.received_at_ms),
+        "received_at": timestamps.iso(asked.received_at_ms),
         "digest": proposal.digest,
     }
 
@@ -216,7 +220,7 @@ def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
     Source, age and digest are those of the version that was judged, which need not be the current one.
     """
     world, asked = judgement.facts.world, judgement.proposal
-    rows = world_queries.list_versions(tenant=asked.tenant, values=world, at_ms=judgement.now_ms)
+    rows = visible_facts.list_versions(tenant=asked.tenant, values=world, at_ms=judgement.now_ms)
     judged = (
         ()
         if safety.why_not_asked(kind, params=asked.params, constraints=asked.execution_constraints)
@@ -236,7 +240,7 @@ def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
             "depended_on": path in moves,
             "version": rows[path].version if path in rows else None,
             "writer": rows[path].writer if path in rows else "",
-            "written_at": moments.iso(moments.to_ms(rows[path].written_at)) if path in rows else "",
+            "written_at": timestamps.iso(timestamps.to_ms(rows[path].written_at)) if path in rows else "",
             "digest": rows[path].digest if path in rows else "",
         }
         for path in sorted(world)
@@ -259,7 +263,7 @@ def _operational(intent: Intent) -> dict[str, Any]:
                 "error_category": attempt.error_category,
                 "status_code": attempt.status_code,
                 "detail": attempt.detail,
-                "started_at": moments.iso(moments.to_ms(attempt.started_at)),
+                "started_at": timestamps.iso(timestamps.to_ms(attempt.started_at)),
                 **_aim(intent, attempt),
             }
             for attempt in Attempt.objects.filter(intent=intent).order_by("number")
@@ -269,7 +273,7 @@ def _operational(intent: Intent) -> dict[str, Any]:
 
 def _walk(intent: Intent) -> dict[str, Any]:
     """Of several steps: which are done, undone, and not. A single step has no such members."""
-    steps = sagas.list_steps(intent)
+    steps = saga_progress.list_steps(intent)
     if not steps:
         return {}
     return {
@@ -284,7 +288,7 @@ def _walk(intent: Intent) -> dict[str, Any]:
                 "has_undo": step.has_undo,
                 "recorded_at": ""
                 if step.recorded_at is None
-                else moments.iso(moments.to_ms(step.recorded_at)),
+                else timestamps.iso(timestamps.to_ms(step.recorded_at)),
                 "recorded_by": step.recorded_by,
             }
             for step in steps

@@ -9,16 +9,17 @@ from django.conf import settings
 from audit import canonical, events
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence, waiting
+from escalations.services import evidence, question_clock
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.core import mismatches
+from runtime.core.ids import new_id
+from runtime.flows.models import Flow, Intent, Proposal, Verdict
+from runtime.flows.queries import recorded_flow
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.recheck import Withdrawn
-from runtime.models import Flow, Intent, Proposal, Verdict
-from runtime.models.ids import new_id
-from runtime.queries import mismatches, recorded_flow
-from runtime.services import judging
+from runtime.proposals.services import judging
 
 IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
 EFFECT_CHARS = 1000
@@ -93,7 +94,7 @@ def open_escalation(
 
 def _basis(
     flow: Flow, verdict: Verdict, intent: Intent | None, at: datetime
-) -> tuple[pipeline.Judgement, Rules, VerdictContract]:
+) -> tuple[pipeline.Judgement, PolicyBundle, VerdictContract]:
     """What a person is shown of a verdict: never a row that is not what the ledger recorded.
 
     A person is asked all the same. An answer that was rewritten follows again from its input and its rules;
@@ -120,7 +121,7 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
     added: list[events.Event] = []
     for row in rows:
-        added += waiting.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
+        added += question_clock.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
         row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
@@ -140,7 +141,7 @@ def _entry(row: Escalation) -> events.EscalationOpened:
     )
 
 
-def _deadline(family: Family, rules: Rules, at: datetime) -> datetime | None:
+def _deadline(family: Family, rules: PolicyBundle, at: datetime) -> datetime | None:
     """By the kind's SLA; an operational escalation has none, since time resolves nothing there."""
     if family is Family.OPERATIONAL:
         return None

@@ -9,10 +9,10 @@ from typing import Any
 from audit import canonical, events, signing
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import DecisionRequest
 from runtime.contracts.states import Effect, FeedbackType
-from runtime.kernel import moments
-from runtime.services.journal import Journal
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class AuthorizedDecision:
     """A decision that policy allows, with everything its statement names.
 
     `shown` is the decoded bundle of the current revision, `seen` the revision that the person signs.
@@ -36,7 +36,7 @@ class Order:
     seen: Seen
     person: Person
     user: Any
-    wish: Wish
+    wish: DecisionRequest
     shown: Mapping[str, Any]
     solo: bool
     at: datetime
@@ -44,7 +44,7 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class ActionResult:
     """What the action led to: the person's own proposal for OVERRIDE and MODIFY, and until when it holds.
 
     What does not resolve the escalation is no decision: it leaves it open.
@@ -58,7 +58,7 @@ class Taken:
     superseded_intent_id: str | None = None
 
 
-def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
+def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: Journal) -> Decision:
     """Sign the statement, store the one decision row, record it and tell the agent."""
     row, wish, seen = order.escalation, order.wish, order.seen
     statement = canonical.encode(_statement(order, taken))
@@ -102,7 +102,7 @@ def sign_and_store(*, order: Order, taken: Taken, journal: Journal) -> Decision:
     return decision
 
 
-def _statement(order: Order, taken: Taken) -> dict[str, Any]:
+def _statement(order: AuthorizedDecision, taken: ActionResult) -> dict[str, Any]:
     row, wish, seen = order.escalation, order.wish, order.seen
     stated: dict[str, Any] = {
         "type": "dir-console/decision/1",
@@ -119,8 +119,10 @@ def _statement(order: Order, taken: Taken) -> dict[str, Any]:
         "approver": f"user:{order.person.user_id}",
         "solo": order.solo,
         "proposal_id": taken.proposal_id,
-        "decided_at": moments.iso(moments.to_ms(order.at)),
-        "valid_until": None if taken.valid_until is None else moments.iso(moments.to_ms(taken.valid_until)),
+        "decided_at": timestamps.iso(timestamps.to_ms(order.at)),
+        "valid_until": None
+        if taken.valid_until is None
+        else timestamps.iso(timestamps.to_ms(taken.valid_until)),
         "nonce": secrets.token_hex(16),
     }
     if seen.revision != row.revision:

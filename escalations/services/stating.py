@@ -15,17 +15,20 @@ from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
 from escalations.policy import Denied, Person
-from escalations.services import comparing, holding, revising, situations
-from escalations.services.holding import Held
-from escalations.services.wishes import Said
+from escalations.services import comparing, escalation_locks, evidence_revision, policy_context
+from escalations.services.decision_request import StatementRequest
+from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType
-from runtime.kernel import moments
-from runtime.models import Attempt, Intent
-from runtime.queries import doubts
-from runtime.services import epochs, races, reservations, settling
-from runtime.services.journal import Journal
+from runtime.core import transactions
+from runtime.epochs.services import epochs
+from runtime.execution.services import settling
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
+from runtime.resources.services import reservations
 
 # The word for it in `escalation:refused`; no button of an open escalation has it.
 STATE_EFFECT = "STATE_EFFECT"
@@ -43,15 +46,15 @@ class Stated:
     dfid: UUID
 
 
-def state(*, tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
+def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> Stated | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
     """
-    return races.run(lambda: _state(tenant, person, user, said))
+    return transactions.retry_on_conflict(lambda: _state(tenant, person, user, said))
 
 
-def _state(tenant: str, person: Person, user: Any, said: Said) -> Stated | Problem:
+def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> Stated | Problem:
     about = (
         Escalation.objects.of(tenant)
         .filter(intent=said.intent_id)
@@ -59,7 +62,7 @@ def _state(tenant: str, person: Person, user: Any, said: Said) -> Stated | Probl
         .values_list("escalation_id", flat=True)
         .first()
     )
-    held = None if about is None else holding.hold(escalation_id=about, tenant=tenant)
+    held = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
     journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
@@ -74,12 +77,14 @@ def _state(tenant: str, person: Person, user: Any, said: Said) -> Stated | Probl
     return outcome
 
 
-def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said) -> Stated | Problem:
+def _outcome(
+    held: LockedEscalation, journal: Journal, person: Person, user: Any, said: StatementRequest
+) -> Stated | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
         return _refuse(held, waiting.status, waiting.code, waiting.detail)
     intent = Intent.objects.select_for_update().get(pk=said.intent_id)
-    call = doubts.get_left(intent=intent, number=said.number)
+    call = calls_in_doubt.get_left(intent=intent, number=said.number)
     if call is None:
         return _refuse(
             held,
@@ -91,11 +96,11 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
     if untrusted:
         journal.add(*(mismatch.event() for mismatch in untrusted))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
-    shown = revising.get_shown(held.escalation)
-    situation = situations.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
+    shown = evidence_revision.get_shown(held.escalation)
+    situation = policy_context.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
     # It weighs what it weighs to mark it done.
-    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=moments.to_ms(held.at))
+    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))
     if isinstance(answer, Denied):
         return _refuse(held, answer.status, answer.code, answer.why)
     missing = policy.reason_missing(Action.MARK_DONE, situation.impact, said.reason)
@@ -119,7 +124,7 @@ def _outcome(held: Held, journal: Journal, person: Person, user: Any, said: Said
 
 
 def _sign_and_store(
-    held: Held, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
+    held: LockedEscalation, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
 ) -> EffectStatement:
     row = held.escalation
     words: dict[str, Any] = {
@@ -137,7 +142,7 @@ def _sign_and_store(
         "justification": reason,
         "approver": f"user:{user.pk}",
         "solo": solo,
-        "stated_at": moments.iso(moments.to_ms(held.at)),
+        "stated_at": timestamps.iso(timestamps.to_ms(held.at)),
         "nonce": secrets.token_hex(16),
     }
     if call.contradicts:
@@ -175,5 +180,5 @@ def _entry(stated: EffectStatement, call: Attempt) -> events.EffectStated:
     )
 
 
-def _refuse(held: Held, status: int, code: str, detail: str) -> Problem:
+def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
     return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))

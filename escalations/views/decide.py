@@ -15,17 +15,16 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from audit.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
+from audit.access.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
 from escalations import forms, policy, queries
 from escalations.contracts import Action, State
 from escalations.models import Escalation
-from escalations.services import claiming, comparing, deciding, dry_running, revising
-from escalations.services.wishes import Wish
-from escalations.views import case, detail, drafts
-from escalations.views.person import person_of
+from escalations.services import claiming, comparing, deciding, dry_running, evidence_revision
+from escalations.services.decision_request import DecisionRequest
+from escalations.views import detail, drafts, evidence_page
+from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
-from runtime.queries import clock
-from runtime.services import agents, races
+from runtime.core import clock, refusals, transactions
 
 DONE: dict[Action, str] = {
     Action.OVERRIDE: "Overridden. It runs as proposed by the agent.",
@@ -82,7 +81,7 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             user=request.user,
             wish=wish,
         )
-    except races.BusyError:
+    except transactions.BusyError:
         outcome = BUSY
     if isinstance(outcome, Problem):
         return _again(request, escalation_id, outcome)
@@ -121,7 +120,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     figures = [item.model_dump(mode="json") for item in answer.figures]
     context = {
         "verdict": answer,
-        "stated": case.stated(figures, _params_schema(request, escalation_id) or {}),
+        "stated": evidence_page.stated(figures, _params_schema(request, escalation_id) or {}),
     }
     if not swaps:
         return detail.page(request, escalation_id, answered=context, entered=entered)
@@ -150,7 +149,7 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> Wish | Problem:
+def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> DecisionRequest | Problem:
     schema = _params_schema(request, escalation_id)
     if schema is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
@@ -159,7 +158,7 @@ def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> Wish | 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
     """Record an unreadable decision: it never reaches the service, which records all others."""
-    agents.record_refusal(
+    refusals.record_refusal(
         tenant=tenant_of(request.user),
         stream=actor_of(request.user),
         code=problem.code,
@@ -174,12 +173,12 @@ def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] 
     if row is None:
         return None
     # The service rejects escalations whose rows were tampered with; do not read a schema from them.
-    shown = {} if comparing.compare_basis(row) else revising.get_shown(row)
+    shown = {} if comparing.compare_basis(row) else evidence_revision.get_shown(row)
     schema: dict[str, Any] = shown.get("kind", {}).get("params_schema", {})
     return schema
 
 
-def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: Wish) -> Problem | None:
+def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:
     """Require a confirmation to decide over another person's claim; only forms of the page ask for it."""
     is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
     if is_told or wish.action in policy.STOPPING | {Action.REQUEST_INFO}:

@@ -9,27 +9,30 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from audit import canonical, verification
-from audit.permissions import signed_in, tenant_of
+from audit import canonical
+from audit.access.permissions import signed_in, tenant_of
+from audit.verification import verify
 from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import actions, comparing, deciding, situations
-from escalations.views import case, drafts, silent
-from escalations.views.person import others, person_of
-from runtime.contracts import recorded
+from escalations.services import actions, comparing, deciding, policy_context
+from escalations.views import drafts, evidence_page, silence_evidence
+from escalations.views.policy_person import others, person_of
+from runtime.contracts import recorded_only
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction, Effect
-from runtime.kernel import moments
-from runtime.kernel.gate.case import Rules
+from runtime.core import clock
+from runtime.core.views import labels
+from runtime.epochs.queries.current_epoch import RECOVERY
+from runtime.epochs.services import epochs
+from runtime.flows.models import Intent, Proposal
+from runtime.flows.queries import recorded_flow
+from runtime.kernel import timestamps
+from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import evaluate
-from runtime.models import Intent, Proposal
-from runtime.queries import clock, facts, recorded_flow
-from runtime.queries.epochs import RECOVERY
-from runtime.services import epochs
-from runtime.views import params, proposals
-from runtime.views import presenters as words
+from runtime.proposals.queries import gate_facts
+from runtime.proposals.views import proposal_presenters, schema_form
 
 CONFLICT = 409
 UNAVAILABLE = 503
@@ -98,7 +101,7 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         "row": _row(request, escalation),
         "changed": changed or revised,
         "revised": revised,
-        "ended": words.badge(presenters.RESOLUTIONS, escalation.resolution)
+        "ended": labels.badge(presenters.RESOLUTIONS, escalation.resolution)
         if escalation.resolved_at
         else None,
     }
@@ -162,22 +165,22 @@ def _about(
 ) -> dict[str, Any]:
     """Return the current evidence and its changes since the last revision; `quiet` is for a silent agent."""
     if escalation.proposal is None:
-        return {"quiet": silent.read(bundle)}
+        return {"quiet": silence_evidence.read(bundle)}
     wrong = comparing.compare_verdict(known, escalation.proposal)
     return {
         "case": _case(escalation, bundle),
-        "changes": case.compare(before, bundle) if before is not None else [],
+        "changes": evidence_page.compare(before, bundle) if before is not None else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
         "recorded": _recorded(escalation.proposal) if wrong is None else [],
-        "expected": proposals.expected(escalation.proposal),
+        "expected": proposal_presenters.expected(escalation.proposal),
     }
 
 
 def _recorded(proposal: Proposal) -> list[str]:
     """List what the rules of the verdict record but do not enforce: no decision may rely on it."""
-    rules = Rules.from_bytes(bytes(proposal.verdict.bundle.body))
-    of_kind = () if rules.kind is None else recorded.names(rules.kind)
-    of_manifest = () if rules.manifest is None else recorded.names(rules.manifest)
+    rules = PolicyBundle.from_bytes(bytes(proposal.verdict.bundle.body))
+    of_kind = () if rules.kind is None else recorded_only.names(rules.kind)
+    of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
     return [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
 
 
@@ -199,8 +202,8 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     asked: list[dict[str, Any]] = [
         {
             "question": item,
-            "text": words.visible_lines(item.text),
-            "badge": words.badge(presenters.CLOSINGS, item.closed_why or over),
+            "text": labels.visible_lines(item.text),
+            "badge": labels.badge(presenters.CLOSINGS, item.closed_why or over),
         }
         for item in queries.list_questions(escalation=escalation)
     ]
@@ -216,16 +219,16 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
+def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> evidence_page.EvidenceView:
     """Return the evidence beside the current facts, marking those that changed materially.
 
     Uses the active rules, like the drift scan; without a kind every change is material.
     """
     seen = {item["path"]: item["value"] for item in bundle["facts"]}
     if escalation.state != contracts.State.OPEN:
-        return case.read(bundle, live={}, material=frozenset())
+        return evidence_page.read(bundle, live={}, material=frozenset())
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
-    kind = facts.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
+    kind = gate_facts.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
     material: Iterable[str] = live
     if kind is not None:
         material = evaluate.list_moved(
@@ -235,7 +238,7 @@ def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> case.Case:
             seen=seen,
             current=live,
         )
-    return case.read(bundle, live=live, material=frozenset(material))
+    return evidence_page.read(bundle, live=live, material=frozenset(material))
 
 
 def _history(escalation: Escalation) -> dict[str, Any]:
@@ -249,14 +252,14 @@ def _history(escalation: Escalation) -> dict[str, Any]:
         "total": total,
         "override_rate": passed * 100 // total if total else 0,
         "counts": [
-            (words.badge(presenters.RESOLUTIONS, name), count)
+            (labels.badge(presenters.RESOLUTIONS, name), count)
             for name, count in sorted(history.by_resolution.items(), key=lambda item: -item[1])
         ],
         "newest": [
             {
                 "row": row,
                 "effect": presenters.segments(evidence.get(row.pk, {})),
-                "ended": words.badge(presenters.RESOLUTIONS, row.resolution or row.state),
+                "ended": labels.badge(presenters.RESOLUTIONS, row.resolution or row.state),
             }
             for row in history.newest
         ],
@@ -273,11 +276,11 @@ def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, An
         return {"decision": None, "untrusted_decision": wrong}
     statement = canonical.decode(bytes(decision.statement))
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
-    with verification.snapshot():
+    with verify.snapshot():
         ran = _ran(queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id")))
     return {
         "decision": decision,
-        "decision_badge": words.badge(presenters.RESOLUTIONS, decision.action),
+        "decision_badge": labels.badge(presenters.RESOLUTIONS, decision.action),
         "effect_badge": presenters.EFFECT_BADGES.get(statement.get("effect", "")),
         "in_force": statement.get("revision_in_force"),
         **ran,
@@ -291,7 +294,9 @@ def _ran(intent: Intent | None) -> dict[str, Any]:
     if intent is None:
         return {"ran": None}
     wrong = recorded_flow.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
-    return {"ran": None, "untrusted_ran": wrong} if wrong else {"ran": proposals.intent_shown(intent)}
+    return (
+        {"ran": None, "untrusted_ran": wrong} if wrong else {"ran": proposal_presenters.intent_shown(intent)}
+    )
 
 
 def _form(
@@ -300,8 +305,8 @@ def _form(
     """Return the actions of the family, each allowed or with the reason why not, as the POST would."""
     person = person_of(request)
     at = clock.now()
-    situation = situations.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle, at=at)
-    now_ms = moments.to_ms(at)
+    situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle, at=at)
+    now_ms = timestamps.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms)
         for action in contracts.ACTIONS[situation.family]
@@ -357,8 +362,8 @@ def _after_restore(
     }
 
 
-def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[params.Field]:
-    return params.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
+def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[schema_form.Field]:
+    return schema_form.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
 
 
 def _effects(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[presenters.EffectOption]:

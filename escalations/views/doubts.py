@@ -15,17 +15,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.permissions import GuardedView, Role, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import GuardedView, Role, require, roles_of, signed_in, tenant_of
 from escalations import forms, left_calls, policy, presenters, queries
 from escalations.services import stating
 from escalations.views import drafts
 from escalations.views.decide import BUSY
-from escalations.views.person import person_of
+from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Direction, Effect, Impact
+from runtime.core import transactions
+from runtime.core.views import labels
 from runtime.kernel import effects
-from runtime.services import races
-from runtime.views import presenters as words
 
 DONE: Mapping[Effect, str] = {
     Effect.HAPPENED: "Recorded and signed: the call took effect.",
@@ -93,7 +93,7 @@ def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
             outcome = stating.state(
                 tenant=tenant_of(request.user), person=person_of(request), user=request.user, said=said
             )
-        except races.BusyError:
+        except transactions.BusyError:
             outcome = BUSY
     about = _draft_of(intent_id, number)
     if isinstance(outcome, Problem):
@@ -135,7 +135,7 @@ def _draft_of(intent_id: UUID, number: int) -> str:
 
 
 def _receipt(body: bytes) -> str:
-    return words.pretty(canonical.decode(body)) if body else ""
+    return labels.pretty(canonical.decode(body)) if body else ""
 
 
 def _row(

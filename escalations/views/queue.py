@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from audit.permissions import Role, roles_of, signed_in, tenant_of
+from audit.access.permissions import Role, roles_of, signed_in, tenant_of
 from escalations import contracts, left_calls, presenters, queries
 from escalations.models import Escalation
 from runtime.contracts import states
-from runtime.queries import clock
-from runtime.queries.pages import paging
-from runtime.views import reading
+from runtime.core import clock, paging
+from runtime.core.views import query_params
 
 DECIDERS = frozenset({Role.OPERATOR, Role.SENIOR})
 MOST_RANK = 100
@@ -111,10 +110,10 @@ def _filter_of(request: HttpRequest) -> queries.Filter:
     return queries.Filter(
         impact=known("impact", states.Impact.values()),
         family=known("family", contracts.Family.values()),
-        agent=reading.text(request.GET.get("agent", "")),
-        kind=reading.text(request.GET.get("kind", "")),
-        reason=reading.text(request.GET.get("reason", "")),
-        text=reading.text(request.GET.get("q", "")),
+        agent=query_params.text(request.GET.get("agent", "")),
+        kind=query_params.text(request.GET.get("kind", "")),
+        reason=query_params.text(request.GET.get("reason", "")),
+        text=query_params.text(request.GET.get("q", "")),
         mine=request.user.pk if request.GET.get("mine") == "1" else None,
     )
 
@@ -122,14 +121,18 @@ def _filter_of(request: HttpRequest) -> queries.Filter:
 def _cursor_of(text: str) -> queries.Cursor | None:
     deadline, _, rest = text.partition("_")
     rank, _, escalation_id = rest.partition("_")
-    moment, weight, last = reading.moment(deadline), reading.whole(rank), reading.uuid(escalation_id)
+    moment, weight, last = (
+        query_params.moment(deadline),
+        query_params.whole(rank),
+        query_params.uuid(escalation_id),
+    )
     if moment is None or weight is None or last is None:
         return None
     return queries.Cursor(deadline_at=moment, impact_rank=min(weight, MOST_RANK), escalation_id=last)
 
 
 def _ids(text: str) -> list[UUID]:
-    read = (reading.uuid(part) for part in text.split(",")[: queries.MAX_KEPT])
+    read = (query_params.uuid(part) for part in text.split(",")[: queries.MAX_KEPT])
     return [found for found in read if found is not None]
 
 

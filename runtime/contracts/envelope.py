@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
-from runtime.contracts.wire import Body
+from runtime.contracts.api_schemas import Body
 
 MAX_WINDOW_S = 86_400
 

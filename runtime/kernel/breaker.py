@@ -15,7 +15,7 @@ from runtime.contracts.states import CircuitState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class Settings:
     """`failures` in a row open it, for `first_s` seconds, at most `longest_s`; a probe has `lease_s`."""
 
     failures: int
@@ -39,7 +39,7 @@ CLOSED = Circuit()
 
 
 @dataclass(frozen=True)
-class Pass:
+class Allow:
     """Call: the circuit is closed."""
 
 
@@ -51,13 +51,13 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Probe:
+class Trial:
     """Call, as the only one: `circuit` must be taken before, and whoever loses that race must not call."""
 
     circuit: Circuit
 
 
-Admission = Pass | Wait | Probe
+Admission = Allow | Wait | Trial
 
 
 class Signal(StrEnum):
@@ -80,17 +80,17 @@ _UNASKED = frozenset(
 )
 
 
-def admit(circuit: Circuit, *, probe: str, at: datetime, bounds: Bounds) -> Admission:
+def admit(circuit: Circuit, *, probe: str, at: datetime, bounds: Settings) -> Admission:
     """Whether the claim named `probe` may call at `at`. A lost probe is given anew when its lease ends."""
     if circuit.retry_at is None:
-        return Pass()
+        return Allow()
     if at < circuit.retry_at:
         return Wait(until=circuit.retry_at)
     lease_until = at + timedelta(seconds=bounds.lease_s)
-    return Probe(replace(circuit, state=CircuitState.HALF_OPEN, retry_at=lease_until, probe=probe))
+    return Trial(replace(circuit, state=CircuitState.HALF_OPEN, retry_at=lease_until, probe=probe))
 
 
-def hear(circuit: Circuit, signal: Signal, *, probe: str, at: datetime, bounds: Bounds) -> Circuit:
+def on_result(circuit: Circuit, signal: Signal, *, probe: str, at: datetime, bounds: Settings) -> Circuit:
     """The circuit after a call of the claim named `probe`; the same object where nothing is to be written.
 
     While the circuit is not CLOSED only its own probe is heard: an answer to a call of before says nothing
@@ -116,13 +116,13 @@ def signal_of(result: CallResult) -> Signal:
     return Signal.WORKS if result.failure_class is FailureClass.TERMINAL else Signal.FAILS
 
 
-def open_s(*, openings: int, bounds: Bounds) -> float:
+def open_s(*, openings: int, bounds: Settings) -> float:
     """Seconds of the `openings`-th opening in a row (1 or more)."""
     # The exponent is bounded as well: 2.0 ** 2000 is an OverflowError, not a long wait.
     return min(bounds.first_s * 2.0 ** min(openings - 1, 30), bounds.longest_s)
 
 
-def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Bounds) -> Circuit:
+def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Settings) -> Circuit:
     if signal is Signal.FAILS:
         counted = replace(circuit, failures=circuit.failures + 1)
         return _opened(counted, at=at, bounds=bounds) if counted.failures >= bounds.failures else counted
@@ -131,7 +131,7 @@ def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Boun
     return CLOSED
 
 
-def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Bounds) -> Circuit:
+def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Settings) -> Circuit:
     match signal:
         case Signal.WORKS:
             return CLOSED
@@ -144,7 +144,7 @@ def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Bound
             assert_never(signal)
 
 
-def _opened(circuit: Circuit, *, at: datetime, bounds: Bounds) -> Circuit:
+def _opened(circuit: Circuit, *, at: datetime, bounds: Settings) -> Circuit:
     openings = circuit.openings + 1
     until = at + timedelta(seconds=open_s(openings=openings, bounds=bounds))
     return replace(circuit, state=CircuitState.OPEN, openings=openings, retry_at=until, probe="")

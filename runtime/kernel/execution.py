@@ -33,7 +33,7 @@ class RetryAt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GiveToPerson:
+class EscalateToPerson:
     """IN_DOUBT, REPEATED_FAILURE, COMPENSATION_FAILED or ROUTED: a person says what is true, or worth it."""
 
     reason: Reason
@@ -47,11 +47,11 @@ class Fail:
     failure: Failure
 
 
-Action = Succeed | RetryAt | GiveToPerson | Fail
+Action = Succeed | RetryAt | EscalateToPerson | Fail
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class FinishedAttempt:
     """One attempt that has ended: what for, what it came to, and what is known of those before it.
 
     `failures` counts the operational failures before it. `in_doubt` says that an earlier call under this key
@@ -70,7 +70,7 @@ class Tried:
     on_unknown: OnUnknown = OnUnknown.PERSON
 
 
-def decide(tried: Tried, *, at: datetime, jitter: float) -> Action:
+def decide(tried: FinishedAttempt, *, at: datetime, jitter: float) -> Action:
     """What follows an attempt, at the moment `at`.
 
     By default an unknown result is never tried again by the runtime: the same key at a target that forgets
@@ -85,9 +85,9 @@ def decide(tried: Tried, *, at: datetime, jitter: float) -> Action:
     match result.failure_class:
         case FailureClass.TERMINAL:
             if tried.in_doubt:
-                return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+                return EscalateToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
             if tried.direction is Direction.COMPENSATE:
-                return GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=tried.failures)
+                return EscalateToPerson(reason=Reason.COMPENSATION_FAILED, failures=tried.failures)
             return Fail(failure=result)
         case FailureClass.UNKNOWN:
             return _after_unknown(tried, result, at=at, jitter=jitter)
@@ -99,10 +99,10 @@ def decide(tried: Tried, *, at: datetime, jitter: float) -> Action:
             assert_never(result.failure_class)
 
 
-def _after_unknown(tried: Tried, result: Failure, *, at: datetime, jitter: float) -> Action:
+def _after_unknown(tried: FinishedAttempt, result: Failure, *, at: datetime, jitter: float) -> Action:
     match tried.on_unknown:
         case OnUnknown.PERSON:
-            return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+            return EscalateToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
         case OnUnknown.RESEND:
             purpose = Purpose.CALL
         case OnUnknown.PROBE:
@@ -119,7 +119,7 @@ def _after_unknown(tried: Tried, result: Failure, *, at: datetime, jitter: float
     )
 
 
-def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) -> Action:
+def _after_probe(tried: FinishedAttempt, result: Failure, *, at: datetime, jitter: float) -> Action:
     """A target that knows nothing of the key has done nothing: the call goes out again, as a first one.
 
     While the call in doubt may still be on its way, nothing is settled: it could arrive after the answer.
@@ -127,7 +127,7 @@ def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) 
     """
     if result.category is FailureCategory.NOT_HAPPENED:
         if tried.is_known_done:
-            return GiveToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+            return EscalateToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
         if tried.over_at is not None and at < tried.over_at:
             return RetryAt(at=tried.over_at, failures=tried.failures, purpose=Purpose.PROBE)
         return RetryAt(at=at, failures=tried.failures)
@@ -141,7 +141,7 @@ def _after_probe(tried: Tried, result: Failure, *, at: datetime, jitter: float) 
     )
 
 
-def _repeated(tried: Tried) -> Reason:
+def _repeated(tried: FinishedAttempt) -> Reason:
     """Why a person is asked at the fourth failure; a doubt weighs more than the failures after it."""
     if tried.in_doubt:
         return Reason.IN_DOUBT
@@ -149,7 +149,7 @@ def _repeated(tried: Tried) -> Reason:
     return Reason.COMPENSATION_FAILED if undoing else Reason.REPEATED_FAILURE
 
 
-def is_settled_by_probe(tried: Tried, action: Action) -> bool:
+def is_settled_by_probe(tried: FinishedAttempt, action: Action) -> bool:
     """Whether the target was asked and has surely not done it: the call is a failure like any other now."""
     if tried.purpose is not Purpose.PROBE or not isinstance(action, RetryAt):
         return False
@@ -164,11 +164,11 @@ def again(
     jitter: float,
     reason: Reason = Reason.REPEATED_FAILURE,
     purpose: Purpose = Purpose.CALL,
-) -> RetryAt | GiveToPerson:
+) -> RetryAt | EscalateToPerson:
     """The next try after `failures` earlier operational failures and this one; the fourth asks a person."""
     failed = failures + 1
     if failed >= FAILURES_TO_PERSON:
-        return GiveToPerson(reason=reason, failures=failed)
+        return EscalateToPerson(reason=reason, failures=failed)
     wait_s = backoff.delay_s(failures=failed, jitter=jitter, retry_after_s=failure.retry_after_s)
     later = at + timedelta(milliseconds=round(wait_s * 1000))
     return RetryAt(at=later, failures=failed, purpose=purpose)

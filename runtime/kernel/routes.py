@@ -15,7 +15,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureClass, Receipt
 from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Action, Fail, GiveToPerson, RetryAt, Succeed, Tried
+from runtime.kernel.execution import Action, EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
 from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ExpressionError
 
@@ -72,7 +72,7 @@ class Choice:
     errors: tuple[Error, ...] = ()
 
 
-def result_of(tried: Tried, action: Action) -> Result | None:
+def result_of(tried: FinishedAttempt, action: Action) -> Result | None:
     """The result that routes may follow; None for one in doubt, and for what undoes a step."""
     if tried.direction is Direction.COMPENSATE:
         return None
@@ -85,13 +85,13 @@ def result_of(tried: Tried, action: Action) -> Result | None:
             return None if _in_doubt(tried) else Result.FAILED_FOR_NOW
         case Fail():
             return Result.FAILED
-        case GiveToPerson(reason=reason):
+        case EscalateToPerson(reason=reason):
             return Result.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
         case _:
             assert_never(action)
 
 
-def _in_doubt(tried: Tried) -> bool:
+def _in_doubt(tried: FinishedAttempt) -> bool:
     """Whether this call, or one before it under the same key, may have taken effect."""
     if tried.in_doubt or tried.purpose is Purpose.PROBE or isinstance(tried.result, Receipt):
         return True
@@ -143,7 +143,7 @@ def follow(
         case RouteAction.FALL_BACK:
             return FallBack(step=route.step or "")
         case RouteAction.ESCALATE:
-            return GiveToPerson(reason=Reason.ROUTED, failures=failures + 1)
+            return EscalateToPerson(reason=Reason.ROUTED, failures=failures + 1)
         case RouteAction.RE_ENGAGE:
             return action
         case RouteAction.CLOSE:

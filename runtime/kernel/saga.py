@@ -52,7 +52,7 @@ def after(
     return Position(step=following, direction=Direction.FORWARD)
 
 
-def stand_ins(position: Position, *, fallbacks: Collection[int]) -> tuple[int, ...]:
+def fallback_candidates(position: Position, *, fallbacks: Collection[int]) -> tuple[int, ...]:
     """The fallback steps that may run in place of the one at `position`: those that stand right after it.
 
     Only ever further on, so that falling back comes to an end, and never while the walk turns back.

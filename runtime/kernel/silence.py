@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from runtime.contracts.manifest import Hours, Manifest, Weekday
-from runtime.kernel import moments
+from runtime.kernel import timestamps
 
 # A longer silence is counted from ten years ago: the work is bounded, and the answer long known.
 MOST_DAYS = 3660
@@ -102,8 +102,8 @@ def _stretches(hours: Hours, zone: ZoneInfo, *, since_ms: int, until_ms: int) ->
         closes = time.min
     overnight = timedelta(days=1 if closes <= opens else 0)
     # Two days before: hours may cross midnight, and a zone may have skipped a day.
-    day = moments.from_ms(since_ms).astimezone(zone).date() - timedelta(days=2)
-    last = moments.from_ms(until_ms).astimezone(zone).date()
+    day = timestamps.from_ms(since_ms).astimezone(zone).date() - timedelta(days=2)
+    last = timestamps.from_ms(until_ms).astimezone(zone).date()
     while day <= last:
         if _WEEKDAYS[day.weekday()] in hours.days:
             yield _at(day, opens, zone), _at(day + overnight, closes, zone)
@@ -112,4 +112,4 @@ def _stretches(hours: Hours, zone: ZoneInfo, *, since_ms: int, until_ms: int) ->
 
 def _at(day: date, wall: time, zone: ZoneInfo) -> int:
     """A wall time as a moment: the first where clocks show it twice, the old offset where they skip it."""
-    return moments.to_ms(datetime.combine(day, wall, tzinfo=zone))
+    return timestamps.to_ms(datetime.combine(day, wall, tzinfo=zone))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import canonical
-from runtime.contracts import wire
+from runtime.contracts import api_schemas
 from runtime.contracts.outcome import Deviation
 from runtime.contracts.policy_kind import Write
 from runtime.kernel.rules import language, templates
@@ -48,7 +48,7 @@ def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: in
             value = canonical.encode(
                 canonical.normalise(language.compile_expression(write.value).evaluate(known))
             )
-            if not re.fullmatch(wire.FACT_PATH, fact, re.ASCII):
+            if not re.fullmatch(api_schemas.FACT_PATH, fact, re.ASCII):
                 raise ExpressionError(ErrorCode.UNSAFE_VALUE)
         except (ExpressionError, canonical.CanonicalError) as error:
             deviations.append(Deviation(fact=fact, expected=write.value, observed=None, why=str(error)))

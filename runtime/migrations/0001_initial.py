@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.db.models.expressions
 import runtime.contracts.states
-import runtime.models.ids
+import runtime.core.ids
 from django.db import migrations, models
 
 
@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Flow',
             fields=[
-                ('dfid', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('dfid', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(default='default', max_length=64)),
                 ('depth', models.PositiveSmallIntegerField(default=0)),
                 ('children_opened', models.PositiveIntegerField(default=0)),
@@ -82,7 +82,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Intent',
             fields=[
-                ('intent_id', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('intent_id', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(default='default', max_length=64)),
                 ('state', models.CharField(choices=[('PENDING', 'PENDING'), ('CLAIMED', 'CLAIMED'), ('IN_DOUBT', 'IN_DOUBT'), ('WITH_PERSON', 'WITH_PERSON'), ('DONE', 'DONE'), ('FAILED', 'FAILED'), ('CANCELLED', 'CANCELLED'), ('EXPIRED', 'EXPIRED')], default=runtime.contracts.states.IntentState['PENDING'], max_length=12)),
                 ('requests', models.BinaryField()),
@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Proposal',
             fields=[
-                ('proposal_id', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('proposal_id', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('author', models.CharField(max_length=160)),
                 ('policy_kind', models.CharField(max_length=128)),
                 ('policy_version', models.CharField(max_length=64)),
@@ -425,7 +425,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Timer',
             fields=[
-                ('timer_id', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('timer_id', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('due_at', models.DateTimeField()),
                 ('label', models.CharField(max_length=200)),
                 ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='timers', to='runtime.agent')),

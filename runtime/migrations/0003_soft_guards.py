@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import runtime.contracts.guard
-import runtime.models.ids
+import runtime.core.ids
 from django.db import migrations, models
 
 
@@ -53,7 +53,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Review',
             fields=[
-                ('review_id', models.UUIDField(default=runtime.models.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('review_id', models.UUIDField(default=runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(default='default', max_length=64)),
                 ('confidence_bps', models.PositiveSmallIntegerField()),
                 ('findings', models.BinaryField()),

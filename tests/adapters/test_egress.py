@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtime.adapters import egress
+from runtime.execution.adapters import egress
 
 REFUSED = [
     "127.0.0.1",

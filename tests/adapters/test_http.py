@@ -11,10 +11,10 @@ import pytest
 from pytest_django.fixtures import Settings
 from standardwebhooks.webhooks import Webhook
 
-from runtime.adapters import egress, transport
-from runtime.adapters.executors import http, registry, simulated
-from runtime.adapters.executors.call import Call
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.execution.adapters import egress, transport
+from runtime.execution.adapters.executors import http, registry, simulated
+from runtime.execution.adapters.executors.call import Call
 from tests.adapters import targets
 
 C, K = FailureCategory, FailureClass

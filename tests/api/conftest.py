@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from runtime.queries import clock
-from runtime.services import agents
+from runtime.core import clock, refusals
+from runtime.registry.services import agents
 from tests.api import ground
 from tests.support import worlds
 
@@ -14,7 +14,7 @@ from tests.support import worlds
 @pytest.fixture(autouse=True)
 def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refusals recorded by one test do not use up another's share of the minute."""
-    monkeypatch.setattr(agents, "_shares", agents._Shares())
+    monkeypatch.setattr(agents, "_shares", refusals._Shares())
 
 
 _loaded = worlds.shared(ground.load_pack)

@@ -8,7 +8,8 @@ from typing import Any
 from django.test import Client
 
 from runtime.contracts.problem import Problem
-from runtime.services import credentials, packs
+from runtime.packs.services import packs
+from runtime.registry.services import credentials
 
 TRADER, OTHER = "trader", "other-trader"
 KIND, HIDDEN_KIND = "ADJUST_POSITION", "TRANSFER_FUNDS"

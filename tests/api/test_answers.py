@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from escalations.contracts import Action
 from escalations.models import Escalation, Question
 from escalations.services import deciding
-from runtime.models import Agent
+from runtime.registry.models import Agent
 from tests import factories
 from tests.api import ground
 

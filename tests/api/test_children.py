@@ -6,9 +6,10 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.contracts.states import AgentRole, AgentStatus, FlowState, IntentState
-from runtime.kernel import hierarchy
-from runtime.models import Agent, Flow, Intent
-from runtime.queries import schemas
+from runtime.flows.models import Flow, Intent
+from runtime.kernel import flow_tree
+from runtime.registry.models import Agent
+from runtime.registry.queries import granted_kinds
 from tests import builders, factories
 from tests.api import ground
 
@@ -18,7 +19,7 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
 def delegate(*names: str, agent_id: str = ground.TRADER) -> None:
     """Let an agent's active manifest delegate to others."""
     agent = Agent.objects.select_related("active_manifest").get(agent_id=agent_id)
-    held = schemas.manifest_of(agent)
+    held = granted_kinds.manifest_of(agent)
     assert held is not None
     Agent.objects.filter(pk=agent.pk).update(role=AgentRole.STRATEGIST)
     factories.activate(agent, held.model_copy(update={"may_delegate_to": names, "version": "1.5.0"}))
@@ -106,16 +107,16 @@ def test_an_agent_that_is_held_delegates_nothing(
 
 def test_a_family_has_so_many_levels(trader: ground.Caller) -> None:
     dfid = trader.open_flow()
-    for _ in range(hierarchy.MAX_DEPTH):
+    for _ in range(flow_tree.MAX_DEPTH):
         dfid = open_child(trader, dfid)
     trader.post("/flows", {"trigger": "x", "parent_dfid": dfid}).problem(409, "TOO_DEEP")
-    assert Flow.objects.get(dfid=dfid).depth == hierarchy.MAX_DEPTH
+    assert Flow.objects.get(dfid=dfid).depth == flow_tree.MAX_DEPTH
 
 
 def test_open_children_are_bounded_and_an_ended_one_makes_room(
     trader: ground.Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hierarchy, "MAX_OPEN_CHILDREN", 2)
+    monkeypatch.setattr(flow_tree, "MAX_OPEN_CHILDREN", 2)
     parent = trader.open_flow()
     first, _ = open_child(trader, parent), open_child(trader, parent)
     body = {"trigger": "x", "parent_dfid": parent}
@@ -125,7 +126,7 @@ def test_open_children_are_bounded_and_an_ended_one_makes_room(
 
 
 def test_a_whole_family_is_bounded(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hierarchy, "MAX_OPEN_FAMILY", 2)
+    monkeypatch.setattr(flow_tree, "MAX_OPEN_FAMILY", 2)
     root = trader.open_flow()
     open_child(trader, child := open_child(trader, root))
     for dfid in (root, child):
@@ -146,9 +147,9 @@ def test_a_refused_child_can_be_asked_for_again_under_its_key(
 ) -> None:
     parent = trader.open_flow()
     body, headers = {"trigger": "x", "parent_dfid": parent}, {"Idempotency-Key": "one"}
-    monkeypatch.setattr(hierarchy, "MAX_OPEN_CHILDREN", 0)
+    monkeypatch.setattr(flow_tree, "MAX_OPEN_CHILDREN", 0)
     trader.post("/flows", body, headers).problem(409, "TOO_MANY_CHILDREN")
-    monkeypatch.setattr(hierarchy, "MAX_OPEN_CHILDREN", 1)
+    monkeypatch.setattr(flow_tree, "MAX_OPEN_CHILDREN", 1)
     trader.post("/flows", body, headers).ok(201)
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from audit import canonical
 from audit.models import LedgerEntry
-from runtime.models import Agent, Snapshot
-from runtime.services import facts
+from runtime.contexts.models import Snapshot
+from runtime.registry.models import Agent
+from runtime.state.services import facts
 from tests import factories
 from tests.api import ground
 

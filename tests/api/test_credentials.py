@@ -8,11 +8,12 @@ from django.http import HttpRequest
 from django.test import Client
 
 from audit.models import LedgerEntry
-from runtime.api import auth
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Key, Session
-from runtime.queries import clock
-from runtime.services import agents, credentials
+from runtime.core import clock
+from runtime.core.refusals import RECORDED_PER_MINUTE
+from runtime.registry.api import auth
+from runtime.registry.models import Agent, Key, Session
+from runtime.registry.services import agents, credentials
 from tests.api import ground
 
 SetClock = Callable[[datetime], None]
@@ -87,9 +88,9 @@ def test_records_the_refusals_of_known_callers_only(trader: ground.Caller) -> No
 
 def test_records_no_more_than_its_share_of_a_minute(trader: ground.Caller, set_clock: SetClock) -> None:
     set_clock(clock.now())
-    for _ in range(agents.RECORDED_PER_MINUTE + 5):
+    for _ in range(RECORDED_PER_MINUTE + 5):
         trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
-    assert len(refusals("agent:trader")) == agents.RECORDED_PER_MINUTE
+    assert len(refusals("agent:trader")) == RECORDED_PER_MINUTE
 
 
 def test_ignores_cookies_and_identity_headers(trader: ground.Caller) -> None:

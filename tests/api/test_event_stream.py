@@ -4,9 +4,11 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
-from audit import live
-from runtime.models import AgentEvent
-from runtime.services import agent_events, facts, stops
+from audit.live import hints
+from runtime.contexts.models import AgentEvent
+from runtime.contexts.services import agent_events
+from runtime.state.services import facts
+from runtime.stops.services import stops
 from tests.api.test_long_poll import PROMPT_S, Site, site
 from tests.concurrency import racing
 from tests.services import trade
@@ -25,7 +27,7 @@ def poll(site: Site, *, wait_s: int, after: int = 0) -> "Future[tuple[int, Any, 
 
 
 def await_listener() -> None:
-    until(lambda: any("agent:trader" in board.bells for board in live._boards.values()))
+    until(lambda: any("agent:trader" in board.bells for board in hints._boards.values()))
 
 
 def test_a_changed_fact_wakes_who_subscribes_to_it(site: Site) -> None:

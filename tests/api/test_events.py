@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 from audit.models import LedgerEntry
+from runtime.contexts.models import AgentEvent, Inbox, Timer
+from runtime.contexts.services import agent_events
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, AgentEvent, Inbox, Timer
-from runtime.queries import clock
-from runtime.services import agent_events, agents, facts, stops
+from runtime.core import clock
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
+from runtime.state.services import facts
+from runtime.stops.services import stops
 from tests.api import ground
 from tests.api.test_children import delegate
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from audit.models import LedgerEntry
-from runtime.models import Fact, FactVersion
+from runtime.state.models import Fact, FactVersion
 from tests.api import ground
 
 PATH = "/state/facts/price.AAPL"

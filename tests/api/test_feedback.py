@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.queries import feedback
+from runtime.flows.queries import feedback
 from tests.api import ground
 
 

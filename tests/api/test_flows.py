@@ -7,8 +7,9 @@ import pytest
 from audit import canonical
 from audit.models import LedgerEntry, Payload
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState
-from runtime.models import Agent, Attempt, Flow, Intent
-from runtime.queries import clock
+from runtime.core import clock
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.registry.models import Agent
 from tests.api import ground
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from audit.models import LedgerEntry
-from runtime.contracts import wire
+from runtime.contracts import api_schemas
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Session
-from runtime.services import agents
+from runtime.registry.models import Agent, Session
+from runtime.registry.services import agents
 from tests.api import ground
 
 
@@ -47,7 +47,7 @@ def test_gives_a_session_and_says_what_was_agreed(door: ground.Caller) -> None:
 
 def test_says_the_version_of_the_project() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["version"] == wire.RUNTIME_VERSION
+    assert project["version"] == api_schemas.RUNTIME_VERSION
 
 
 @pytest.mark.parametrize(

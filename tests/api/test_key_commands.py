@@ -5,7 +5,7 @@ import io
 import pytest
 from django.core.management import CommandError, call_command
 
-from runtime.models import Key
+from runtime.registry.models import Key
 from tests.api import ground
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from audit import live
+from audit.live import hints
 from dir_console.asgi import application
-from runtime.services import credentials
+from runtime.registry.services import credentials
 from tests.api import ground
 from tests.waiting import until
 
@@ -57,7 +57,7 @@ class Site:
         return self.pool.submit(work)
 
     def await_listener(self, dfid: str) -> None:
-        until(lambda: any(dfid in board.bells for board in live._boards.values()))
+        until(lambda: any(dfid in board.bells for board in hints._boards.values()))
 
 
 @pytest.fixture
@@ -157,4 +157,4 @@ def test_a_caller_that_hangs_up_is_forgotten(site: Site) -> None:
     connection.request("GET", f"/api/v1/flows/{dfid}/feedback?wait=30", headers=headers)
     site.await_listener(dfid)
     connection.close()
-    until(lambda: not any(dfid in board.bells for board in live._boards.values()), timeout_s=20)
+    until(lambda: not any(dfid in board.bells for board in hints._boards.values()), timeout_s=20)

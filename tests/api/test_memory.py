@@ -8,9 +8,10 @@ import pytest
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Artifact, MemoryItem
-from runtime.queries import clock
-from runtime.services import artifacts, memory
+from runtime.core import clock
+from runtime.registry.models import Agent
+from runtime.state.models import Artifact, MemoryItem
+from runtime.state.services import artifacts, memory
 from tests import factories
 from tests.api import ground
 

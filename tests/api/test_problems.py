@@ -11,8 +11,8 @@ from ninja.errors import HttpError
 
 from dir_console import problems
 from runtime.contracts.problem import Problem, Violation
-from runtime.queries import feedback
-from runtime.services import agents
+from runtime.flows.queries import feedback
+from runtime.registry.services import agents
 from tests.api import ground
 
 

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from audit.models import LedgerEntry
-from runtime.models import Answer, Proposal
-from runtime.services import facts, intake, races
+from runtime.core import transactions
+from runtime.core.models import Answer
+from runtime.flows.models import Proposal
+from runtime.proposals.services import intake
+from runtime.state.services import facts
 from tests.api import ground
 
 # The example of the DIR paper, 5.2, but for its dfid and agent.
@@ -224,7 +227,7 @@ def test_an_envelope_of_the_right_form_reaches_the_gate(
 
 def test_lost_races_are_told_to_try_again(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(**call: Any) -> None:
-        raise races.BusyError
+        raise transactions.BusyError
 
     dfid = trader.open_flow()
     monkeypatch.setattr(intake, "submit", busy)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.services import packs
+from runtime.packs.services import packs
 from tests.api import ground
 
 LATEST = "/schema/policy/ADJUST_POSITION/latest"

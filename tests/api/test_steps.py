@@ -6,8 +6,8 @@ import pytest
 
 from audit import canonical, presenters
 from audit.models import LedgerEntry, Payload
-from runtime.models import Flow
-from runtime.services import steps
+from runtime.contexts.services import steps
+from runtime.flows.models import Flow
 from tests.api import ground
 
 STEP = {

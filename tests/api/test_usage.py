@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from runtime.models import ComputeBudget
-from runtime.services import packs
+from runtime.packs.services import packs
+from runtime.resources.models import ComputeBudget
 from tests.api import ground
 
 CAPS = '{tokens: 1000, cost_usd: "0.50", tool_calls: 5, wall_clock_s: 600}'

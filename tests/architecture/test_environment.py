@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dir_console import environment
+from dir_console import env
 from tests.architecture import tree
 
 READERS = {"words", "number", "get", "getenv"}
@@ -21,7 +21,7 @@ DJANGOS_OWN = {"DJANGO_SETTINGS_MODULE"}
 def read_by_settings() -> set[str]:
     """Names given as text to a reader of the environment in the two files that may read it."""
     names = set()
-    for path in (Path("dir_console/settings.py"), Path("dir_console/environment.py")):
+    for path in (Path("dir_console/settings.py"), Path("dir_console/env.py")):
         for node in tree.nodes(path):
             if isinstance(node, ast.Call) and tree.called(node) in READERS and node.args:
                 first = node.args[0]
@@ -32,7 +32,7 @@ def read_by_settings() -> set[str]:
 
 def is_one_of_a_family(name: str) -> bool:
     """Whether a pattern in `environment.py` reads `name`: DIR_TARGET_<NAME>_URL."""
-    patterns = re.findall(r're\.compile\(r"(DIR_[^"]+)"\)', tree.text(Path("dir_console/environment.py")))
+    patterns = re.findall(r're\.compile\(r"(DIR_[^"]+)"\)', tree.text(Path("dir_console/env.py")))
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
@@ -83,7 +83,7 @@ def test_options_of_the_database_add_to_ours(
     query: str, options: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", f"postgres://me@localhost/console{query}")
-    found = environment.database(tmp_path)["OPTIONS"]
+    found = env.database(tmp_path)["OPTIONS"]
     assert found["options"] == options
     assert found.get("sslmode") == ("require" if "sslmode" in query else None)
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-APPS = ("audit", "dir_console", "escalations", "runtime")
+APPS = ("audit", "demo", "dir_console", "escalations", "runtime")
 
 
 @cache

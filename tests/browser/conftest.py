@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from dir_console.demo.client import Client, Context, Verdict
+from demo.client import Client, Context, Verdict
 from tests import waiting
 
 ROOT = Path(__file__).parents[2]

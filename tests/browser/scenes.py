@@ -8,19 +8,24 @@ from uuid import UUID
 from django.contrib.auth.models import Group, User
 
 from audit import canonical
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
-from runtime.contracts import wire
+from runtime.contexts.services import contexts
+from runtime.contracts import api_schemas
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AttemptState
-from runtime.models import Agent, Attempt, Intent, Session
-from runtime.queries import clock
-from runtime.services import contexts, credentials, flows, handshakes, intake, packs
-from runtime.services.execution import endings
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import intent_transitions
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.services import flows
+from runtime.flows.services.flow_transaction import Journal
+from runtime.packs.services import packs
+from runtime.proposals.services import intake
+from runtime.registry.models import Agent, Session
+from runtime.registry.services import credentials, handshakes
 from tests import factories
 
 PACK = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
@@ -59,10 +64,12 @@ def session_of(agent_id: str) -> Session:
     assert not isinstance(issued, Problem)
     agent = Agent.objects.get(agent_id=agent_id)
     key = agent.keys.get(key_id=issued.key_id)
-    answer = handshakes.shake(
+    answer = handshakes.open_session(
         key=key,
         agent=agent,
-        request=wire.HandshakeRequest(agent_id=agent_id, manifest_version="1.0.0", protocol_version="1.0"),
+        request=api_schemas.HandshakeRequest(
+            agent_id=agent_id, manifest_version="1.0.0", protocol_version="1.0"
+        ),
     )
     assert not isinstance(answer, Problem), answer
     return Session.objects.select_related("agent").filter(key=key).latest("pk")
@@ -164,7 +171,7 @@ def put_in_doubt() -> Escalation:
         finished_at=now,
     )
     journal = Journal(flow=intent.flow, actor="system", at=now)
-    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 

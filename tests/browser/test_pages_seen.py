@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from dir_console.demo.client import Client
+from demo.client import Client
 from tests.browser import conftest
 from tests.browser.conftest import Console
 

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from dir_console.demo.client import Client
+from demo.client import Client
 from tests.browser import conftest
 from tests.browser.conftest import Console
 

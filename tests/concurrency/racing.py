@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from runtime.contracts.problem import Problem
-from runtime.services import races
+from runtime.core import transactions
 from tests import factories
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def patiently(work: Callable[[], T]) -> T:
     for _ in range(REPEATS):
         try:
             return work()
-        except races.BusyError:
+        except transactions.BusyError:
             continue
     raise AssertionError(f"busy {REPEATS} times")
 

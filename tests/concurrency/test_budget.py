@@ -7,7 +7,7 @@ import pytest
 
 from audit.models import LedgerEntry
 from escalations.models import Escalation
-from runtime.models import Flow
+from runtime.flows.models import Flow
 from tests import builders, factories
 from tests.concurrency import racing
 

@@ -13,15 +13,20 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AttemptState, FlowState, IntentState
-from runtime.models import Attempt
-from runtime.queries import clock, intents
-from runtime.services import call_gate, execution, flows, races, stops, sweeping
-from runtime.services.execution import Status, calling, claiming, recording
-from runtime.tasks import drain
+from runtime.core import clock, transactions
+from runtime.execution import Status
+from runtime.execution.services import calling, claiming, recording
+from runtime.flows.models import Attempt
+from runtime.flows.queries import due_intents
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.stops.services import call_gate, stops
+from runtime.workers import embedded
 from tests.adapters import targets
 from tests.services import trade
 from tests.waiting import until as until_by
@@ -57,7 +62,7 @@ def race(count: int, work: Callable[[int], T]) -> list[T]:
 def attempt(intent_id: UUID, number: int) -> Status | None:
     try:
         return execution.attempt(intent_id, owner=f"worker-{number}").status
-    except races.BusyError:
+    except transactions.BusyError:
         return None
 
 
@@ -117,17 +122,17 @@ def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
     desk = trade.open_desk(base_url=target.base_url)
     for _ in range(5):
         intent_id = desk.accept()
-        claimed = races.run(lambda intent_id=intent_id: claiming.claim(intent_id, owner="worker"))  # type: ignore[misc]
+        claimed = transactions.retry_on_conflict(partial(claiming.claim, intent_id, owner="worker"))
         assert isinstance(claimed, claiming.Claimed)
 
         def work(number: int, claimed: claiming.Claimed = claimed) -> Any:
             if number == 0:
-                return sweeping.expire_all_leases()
+                return sweeper.expire_all_leases()
             try:
                 result = calling.call(claimed, lease_left_s=30.0)
             except call_gate.ClosedError:
                 return None  # the sweeper was first: then nothing goes out
-            return races.run(lambda: recording.record(claimed, result, jitter=0.0))
+            return transactions.retry_on_conflict(lambda: recording.record(claimed, result, jitter=0.0))
 
         rescued, _ = race(2, work)
         ends = {0: (IntentState.DONE, FlowState.CLOSED), 1: (IntentState.IN_DOUBT, FlowState.ESCALATED)}
@@ -158,9 +163,9 @@ def test_a_stop_that_was_confirmed_lets_no_call_through(real_db: str, target: ta
     # What the target has seen by the end, long after the answer, is what the stop named or found ended.
     keys = dict(Attempt.objects.values_list("target_key", "intent_id"))
     assert {keys[seen.headers["Idempotency-Key"]] for seen in target.seen} == begun
-    assert intents.list_due(at=clock.now(), limit=50) == []
+    assert due_intents.list_due(at=clock.now(), limit=50) == []
     stops.resume_all(tenant=trade.TENANT, actor="user:1")
-    left = intents.list_due(at=clock.now(), limit=50)
+    left = due_intents.list_due(at=clock.now(), limit=50)
     assert len(left) + len(target.seen) == 12
 
 
@@ -239,12 +244,12 @@ def test_a_stop_waits_for_the_first_byte_of_a_call_that_has_looked(
 def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(real_db: str, target: targets.StandIn) -> None:
     desk = trade.open_desk(base_url=target.base_url)
     early = desk.accept()
-    working = drain.Drain()
+    working = embedded.Drain()
     working.start()
     try:
         until(lambda: trade.states(early)[0] is IntentState.DONE)
         late = desk.accept()
-        drain.ring([late])
+        embedded.ring([late])
         until(lambda: trade.states(late)[0] is IntentState.DONE)
     finally:
         assert working.stop(timeout_s=60)
@@ -261,11 +266,11 @@ def test_one_slow_target_does_not_block_the_rest(real_db: str, settings: Setting
         stuck = [desk.accept() for _ in range(4)]
         trade.aim_elsewhere("quick", quick.base_url)
         free = desk.accept()
-        working = drain.Drain()
+        working = embedded.Drain()
         working.start()
         try:
             until(lambda: trade.states(free)[0] is IntentState.DONE)
-            until(lambda: len(slow.seen) == drain.PER_TARGET)
+            until(lambda: len(slow.seen) == embedded.PER_TARGET)
             slow.release.set()
             until(lambda: all(trade.states(one)[0] is IntentState.DONE for one in stuck))
         finally:
@@ -289,7 +294,7 @@ def test_an_intent_that_cannot_be_attempted_rests_between_tries(
         return real(intent_id, owner=owner)
 
     monkeypatch.setattr(execution, "attempt", attempt_or_fail)
-    working = drain.Drain()
+    working = embedded.Drain()
     working.start()
     try:
         until(lambda: trade.states(sound)[0] is IntentState.DONE)

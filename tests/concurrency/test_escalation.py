@@ -13,9 +13,10 @@ from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deadlines, deciding
 from runtime.contracts.problem import Problem
-from runtime.models import Intent, Verdict
-from runtime.queries import clock
-from runtime.services import agents, flows
+from runtime.core import clock
+from runtime.flows.models import Intent, Verdict
+from runtime.flows.services import flows
+from runtime.registry.services import agents
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -64,7 +65,7 @@ def test_a_decision_and_the_sweeper_at_the_deadline_have_one_winner(
     late = escalation.deadline_at + timedelta(milliseconds=1)
     olivia, wish = factories.user("olivia"), factories.wish(escalation)
     monkeypatch.setattr(clock, "now", lambda: late)
-    works: list[Any] = [partial(factories.send, escalation, olivia, wish), deadlines.expire]
+    works: list[Any] = [partial(factories.send, escalation, olivia, wish), deadlines.sweep]
     decided, expired = racing.all_at_once(works)
     assert result(decided) == "ALREADY_DECIDED"
     assert expired in {0, 1}

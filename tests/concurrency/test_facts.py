@@ -1,6 +1,6 @@
 """Writers of one fact at once: no version twice, none lost."""
 
-from runtime.models import Fact, FactVersion
+from runtime.state.models import Fact, FactVersion
 from tests.api import ground
 from tests.concurrency.test_idempotency import race, statuses
 

@@ -6,10 +6,12 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
-from runtime.models import Fact, FactVersion, Outcome
-from runtime.services import execution, races
-from runtime.services.execution import Status
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
+from runtime.core import transactions
+from runtime.execution import Status
+from runtime.flows.models import Outcome
+from runtime.state.models import Fact, FactVersion
 from tests.adapters import targets
 from tests.concurrency.racing import race
 from tests.services import trade
@@ -55,5 +57,5 @@ def _attempt(intent_id: UUID, number: int) -> Status:
     while True:
         try:
             return execution.attempt(intent_id, owner=f"worker-{number}").status
-        except races.BusyError:
+        except transactions.BusyError:
             continue

@@ -6,12 +6,15 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.guard import EmergencyStop, GuardRunState
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
-from runtime.models import Attempt, GuardRun, Intent, Review
-from runtime.services import agents, execution, guarding
-from runtime.services.execution import Status
+from runtime.execution import Status
+from runtime.flows.models import Attempt, Intent
+from runtime.guards.models import GuardRun, Review
+from runtime.guards.services import guard_runs
+from runtime.registry.services import agents
 from tests import factories
 from tests.adapters import targets
 from tests.concurrency import racing
@@ -56,7 +59,7 @@ def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
 
         def work(number: int, run: GuardRun = run, intent: Intent = intent) -> object:
             if number == 0:
-                return guarding.run(run.pk)
+                return guard_runs.run(run.pk)
             return execution.attempt(intent.pk, owner="worker").status
 
         flagged, status = racing.race(2, work)
@@ -90,7 +93,7 @@ def test_many_workers_on_one_run_record_it_once(real_db: str, target: targets.St
     for _ in range(ROUNDS):
         answer = watch.propose(desk)
         run = GuardRun.objects.latest("pk")
-        ends = racing.race(WORKERS, lambda number, run=run: guarding.run(run.pk))  # type: ignore[misc]
+        ends = racing.race(WORKERS, lambda number, run=run: guard_runs.run(run.pk))  # type: ignore[misc]
         assert ends.count(GuardRunState.FLAGGED) == 1
         assert set(ends) == {GuardRunState.FLAGGED, None}
         assert Review.objects.filter(run=run).count() == 1

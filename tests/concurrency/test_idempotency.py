@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from django.db import connection
 
-from audit.verification import Whole, verify_database
-from runtime.models import Answer, Flow, Intent, Proposal, Snapshot
-from runtime.services import credentials
+from audit.verification.verify import Whole, verify_database
+from runtime.contexts.models import Snapshot
+from runtime.core.models import Answer
+from runtime.flows.models import Flow, Intent, Proposal
+from runtime.registry.services import credentials
 from tests.api import ground
 
 T = TypeVar("T")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from audit import verification
+from audit.verification import verify
 from runtime.contracts.problem import Problem
-from runtime.models import Answer, Intent, Proposal, Verdict
-from runtime.services import intake
+from runtime.core.models import Answer
+from runtime.flows.models import Intent, Proposal, Verdict
+from runtime.proposals.services import intake
 from tests import factories
 from tests.concurrency import racing
 
@@ -59,4 +60,4 @@ def test_rejected_proposals_at_once_spend_three_attempts_and_no_more(desk: facto
 def test_the_ledger_of_a_race_verifies(desk: factories.Desk) -> None:
     flows = [desk.open() for _ in range(4)]
     racing.all_at_once([partial(desk.submit, flow) for flow in flows for _ in range(2)])
-    assert isinstance(verification.verify_database(), verification.Whole)
+    assert isinstance(verify.verify_database(), verify.Whole)

@@ -5,11 +5,12 @@ import pytest
 from audit import canonical
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.problem import Problem
-from runtime.kernel.gate.case import Rules
-from runtime.models import PolicyKind, Target, Verdict
-from runtime.queries import clock
-from runtime.queries import kinds as queries
-from runtime.services import kinds, pack_writing
+from runtime.core import clock
+from runtime.flows.models import Verdict
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.registry.models import PolicyKind, Target
+from runtime.registry.queries import kind_versions
+from runtime.registry.services import document_writing, kinds
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -26,7 +27,7 @@ def desk() -> factories.Desk:
         tenant=factories.TENANT, name="broker", base_url="http://127.0.0.1:1", configured_at=clock.now()
     )
     for version in VERSIONS:
-        text = pack_writing.as_yaml(builders.kind(version=version, title=f"Version {version}"))
+        text = document_writing.as_yaml(builders.kind(version=version, title=f"Version {version}"))
         row = kinds.draft(tenant=factories.TENANT, text=text, actor="user:1")
         assert isinstance(row, PolicyKind), row
     return desk
@@ -68,9 +69,9 @@ def test_a_proposal_that_races_an_activation_is_judged_under_one_version(desk: f
     active = desk.again().active_manifest
     assert active is not None
     manifest = Manifest.from_bytes(bytes(active.body))
-    in_force = {row.version: queries.contract_of(row) for row in PolicyKind.objects.filter(kind=KIND)}
+    in_force = {row.version: kind_versions.contract_of(row) for row in PolicyKind.objects.filter(kind=KIND)}
     judged = list(Verdict.objects.select_related("proposal", "bundle"))
     assert len(judged) == 6
     for row in judged:
-        rules = Rules(manifest=manifest, kind=in_force[row.proposal.policy_version])
+        rules = PolicyBundle(manifest=manifest, kind=in_force[row.proposal.policy_version])
         assert row.bundle_id == rules.digest == canonical.digest(bytes(row.bundle.body))

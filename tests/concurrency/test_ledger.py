@@ -10,9 +10,12 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from audit import bus, chain, ledger, live, triggers, verification
+from audit import chain, ledger
 from audit.events import SystemStopped
+from audit.live import hint_relay, hints
 from audit.models import LedgerEntry, Payload, StreamHead
+from audit.verification import triggers
+from audit.verification import verify as verification
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 APPENDERS = 50
@@ -59,7 +62,7 @@ def test_appenders_leave_a_ledger_that_verifies(real_db: str, settings: Any) -> 
 
 def test_a_rollback_leaves_nothing_and_tells_nobody(real_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(live, "hint", lambda **hint: told.append(hint))
+    monkeypatch.setattr(hints, "hint", lambda **hint: told.append(hint))
     with transaction.atomic():
         ledger.append_to(
             tenant="default", stream="system", actor="system", at=AT, events=[SystemStopped(reason="")]
@@ -78,7 +81,7 @@ def test_a_hint_that_fails_does_not_fail_the_append(real_db: str, monkeypatch: p
     def fail(**_: Any) -> None:
         raise RuntimeError("the layer is gone")
 
-    monkeypatch.setattr(bus, "publish", fail)
+    monkeypatch.setattr(hint_relay, "publish", fail)
     assert append_once(0) == 1
 
 

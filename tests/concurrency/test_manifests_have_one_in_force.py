@@ -1,15 +1,16 @@
 """Admins, handshakes and proposals race: one manifest in force, and nothing else moved by it."""
 
+import itertools
 from functools import partial
 
 import pytest
 
 from audit.models import LedgerEntry
-from runtime.contracts import wire
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Manifest, Session
-from runtime.services import agents, handshakes, manifests
+from runtime.registry.models import Agent, Manifest, Session
+from runtime.registry.services import agents, handshakes, manifests
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -97,10 +98,12 @@ def test_handshakes_beside_activations_move_neither_budget_nor_status(real_db: s
                 racing.patiently(partial(activated, f"1.{5 + at}.0", seen=f"1.{4 + at}.0"))
                 for at in range(ROUNDS)
             ]
-        asked = wire.HandshakeRequest(agent_id="trader", manifest_version="1.4.0", protocol_version="1.0")
+        asked = api_schemas.HandshakeRequest(
+            agent_id="trader", manifest_version="1.4.0", protocol_version="1.0"
+        )
         return [
             racing.patiently(
-                lambda: handshakes.shake(key=desk.session.key, agent=desk.again(), request=asked)
+                lambda: handshakes.open_session(key=desk.session.key, agent=desk.again(), request=asked)
             )
             for _ in range(ROUNDS)
         ]
@@ -109,7 +112,8 @@ def test_handshakes_beside_activations_move_neither_budget_nor_status(real_db: s
 
     assert isinstance(done, list)
     assert all(isinstance(answer, Manifest) for answer in done), done
-    assert all(isinstance(answer, wire.HandshakeAnswer) for answers in shaken for answer in answers), shaken  # type: ignore[attr-defined]
+    opened: list[object] = list(itertools.chain.from_iterable(shaken))  # type: ignore[arg-type]
+    assert all(isinstance(answer, api_schemas.HandshakeAnswer) for answer in opened), opened
     assert Session.objects.count() == sessions + 3 * ROUNDS
     assert Agent.objects.values(*before).get() == before
     active = desk.again().active_manifest

@@ -1,8 +1,8 @@
 """Writers of one key race: every write is a version of its own, and one of them is in force."""
 
-from runtime.contracts import wire
-from runtime.models import MemoryItem
-from runtime.services import memory
+from runtime.contracts import api_schemas
+from runtime.state.models import MemoryItem
+from runtime.state.services import memory
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -19,7 +19,7 @@ def test_sixteen_writers_of_one_key_leave_one_in_force(real_db: str) -> None:
         return memory.write(agent=agent, scope="desk", key="k", value=number, source="agent", ttl_s=None)
 
     answers = racing.race(RACERS, work)
-    assert all(isinstance(answer, wire.MemoryAnswer) for answer in answers)
+    assert all(isinstance(answer, api_schemas.MemoryAnswer) for answer in answers)
     versions = MemoryItem.objects.order_by("version").values_list("version", flat=True)
     assert list(versions) == list(range(1, RACERS + 1))
     assert MemoryItem.objects.get(current=True).version == RACERS

@@ -5,14 +5,18 @@ from uuid import UUID
 
 import pytest
 
-from audit.verification import Whole, verify_database
-from runtime.contracts import wire
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.receipt import CallResult, FailureClass
 from runtime.contracts.states import ENDED, FlowState, IntentState, ReservationState
-from runtime.models import Flow, Intent, Reservation, Resource
-from runtime.queries import clock
-from runtime.services import execution, flows, sweeping, usage
+from runtime.core import clock
+from runtime.flows.models import Flow, Intent
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.resources.models import Reservation, Resource
 from tests.concurrency import racing
 from tests.services import stock, trade
 
@@ -46,9 +50,9 @@ def befall(desk: trade.Desk, intents: list[UUID], number: int) -> None:
             case 1:
                 flows.cancel(agent=desk.agent, dfid=dfid, reason="Enough")
             case 2:
-                usage.report(agent=desk.agent, dfid=dfid, asked=wire.UsageRequest(tokens=600))
+                usage.report(agent=desk.agent, dfid=dfid, asked=api_schemas.UsageRequest(tokens=600))
             case _:
-                sweeping.sweep()
+                sweeper.sweep()
 
 
 @pytest.mark.parametrize("ending", RESULTS)
@@ -77,10 +81,10 @@ def test_a_freed_lease_is_taken_again_by_one_of_two_claims(
     stock.answer_with(monkeypatch, stock.DONE)
     first = desk.accept()
     Reservation.objects.update(lease_until=clock.now() - timedelta(seconds=1))
-    sweeping.sweep()
+    sweeper.sweep()
     second = desk.accept()
     Reservation.objects.filter(proposal__intent=second).update(lease_until=clock.now() - timedelta(seconds=1))
-    sweeping.sweep()
+    sweeper.sweep()
     both = [first, second]
     racing.race(8, lambda number: execution.attempt(both[number % 2], owner=f"worker-{number}"))
     states = sorted(trade.intent(intent_id).state for intent_id in both)
@@ -99,7 +103,7 @@ def test_the_hard_stop_and_a_claim_never_both_win(
         intent_id = intents[number // 2]
         if number % 2:
             return execution.attempt(intent_id, owner=f"worker-{number}").called
-        asked = wire.UsageRequest(tokens=1_001)
+        asked = api_schemas.UsageRequest(tokens=1_001)
         answer = usage.report(agent=desk.agent, dfid=trade.intent(intent_id).flow_id, asked=asked)
         return isinstance(answer, Problem) and answer.code == "BUDGET_EXCEEDED"
 

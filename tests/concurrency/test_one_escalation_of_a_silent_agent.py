@@ -6,13 +6,14 @@ from functools import partial
 
 import pytest
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deciding
-from runtime.models import Agent, Flow
-from runtime.queries import clock
-from runtime.services import races, sweeping, watchdog
+from runtime.core import clock, transactions
+from runtime.flows.models import Flow
+from runtime.maintenance.services import sweeper, watchdog
+from runtime.registry.models import Agent
 from tests import factories, quiet
 from tests.concurrency import racing
 
@@ -27,8 +28,8 @@ def desk(real_db: str, monkeypatch: pytest.MonkeyPatch) -> factories.Desk:
 
 def test_many_sweepers_open_one_escalation(desk: factories.Desk) -> None:
     quiet.hush(desk)
-    (due,) = watchdog.list_due(at=clock.now())
-    mended = racing.race(SWEEPERS, lambda _: races.run(lambda: watchdog.mend(due)))
+    (due,) = watchdog.find_silent_agents(at=clock.now())
+    mended = racing.race(SWEEPERS, lambda _: transactions.retry_on_conflict(lambda: watchdog.reconcile(due)))
     assert Counter(mended) == {True: 1, False: SWEEPERS - 1}
     assert Escalation.objects.filter(state="OPEN").count() == Flow.objects.count() == 1
     assert isinstance(verify_database(), Whole)
@@ -36,12 +37,15 @@ def test_many_sweepers_open_one_escalation(desk: factories.Desk) -> None:
 
 def test_an_agent_that_comes_back_at_that_moment_leaves_nothing_open(desk: factories.Desk) -> None:
     quiet.hush(desk)
-    (due,) = watchdog.list_due(at=clock.now())
+    (due,) = watchdog.find_silent_agents(at=clock.now())
     speak = partial(Agent.objects.filter(pk=desk.agent.pk).update, last_seen_at=clock.now())
-    works: list[Callable[[], int]] = [partial(races.run, partial(watchdog.mend, due)), speak]
+    works: list[Callable[[], int]] = [
+        partial(transactions.retry_on_conflict, partial(watchdog.reconcile, due)),
+        speak,
+    ]
     answers = racing.all_at_once(works)
     assert not [answer for answer in answers if isinstance(answer, Exception)], answers
-    sweeping.sweep()
+    sweeper.sweep()
     assert not Escalation.objects.filter(state="OPEN").exists()
     assert not Flow.objects.exclude(state="CLOSED").exists()
     assert isinstance(verify_database(), Whole)
@@ -54,7 +58,7 @@ def test_two_people_and_a_sweeper_end_it_once(desk: factories.Desk) -> None:
 
     def act(number: int) -> object:
         if number == len(acts):
-            return sweeping.sweep()
+            return sweeper.sweep()
         return factories.decide(escalation, people[number], acts[number])
 
     answers = racing.race(len(acts) + 1, act)

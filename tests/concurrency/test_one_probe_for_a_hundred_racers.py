@@ -8,12 +8,13 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.states import CircuitState, IntentState
-from runtime.models import Circuit, Intent
-from runtime.queries import clock
-from runtime.services import execution, races
-from runtime.services.execution import Status
+from runtime.core import clock, transactions
+from runtime.execution import Status
+from runtime.execution.models import Circuit
+from runtime.flows.models import Intent
 from tests.adapters import targets
 from tests.concurrency.racing import race
 from tests.services import trade
@@ -33,7 +34,7 @@ def attempt(intent_id: Any, number: int) -> Status:
     while True:
         try:
             return execution.attempt(intent_id, owner=f"worker-{number}").status
-        except races.BusyError:
+        except transactions.BusyError:
             continue
 
 

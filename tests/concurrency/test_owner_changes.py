@@ -1,10 +1,10 @@
 """Admins race over who owns an agent: one change, made or dropped once."""
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, OwnerChange
-from runtime.services import ownership, registration
+from runtime.registry.models import Agent, OwnerChange
+from runtime.registry.services import ownership, registration
 from tests import factories
 from tests.concurrency import racing
 

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 from pytest_django.fixtures import Settings
 
-from audit.permissions import Role
+from audit.access.permissions import Role
+from runtime import execution
 from runtime.contracts.states import IntentState
-from runtime.queries import recorded_flow
-from runtime.services import execution
+from runtime.flows.queries import recorded_flow
 from tests.adapters import targets
 from tests.services import trade
 from tests.web.test_pages import sign_in, text_of
@@ -45,7 +45,7 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
                 work_elsewhere(waiting.pop())
             return known
 
-        monkeypatch.setattr("runtime.views.flows.recorded.of_flow", then_worked)
+        monkeypatch.setattr("runtime.flows.views.flow_pages.recorded.of_flow", then_worked)
         page = text_of(client, f"/flows/{trade.flow_of(intent_id).dfid}/")
     assert waiting == []
     assert trade.intent(intent_id).state == IntentState.DONE

@@ -11,12 +11,12 @@ from django.contrib.auth.models import User
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence, Question
 from escalations.services import deadlines, deciding
-from escalations.services.wishes import Wish
-from runtime.contracts import wire
+from escalations.services.decision_request import DecisionRequest
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
-from runtime.models import Feedback
-from runtime.queries import clock
-from runtime.services import flows
+from runtime.core import clock
+from runtime.flows.models import Feedback
+from runtime.flows.services import flows
 from tests import factories
 from tests.concurrency import racing
 
@@ -26,7 +26,7 @@ def desk(real_db: str) -> factories.Desk:
     return factories.desk()
 
 
-def send(escalation: Escalation, account: User, wish: Wish) -> Any:
+def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
     """Post a form that was filled in before the race."""
     return racing.patiently(
         lambda: deciding.decide(
@@ -48,7 +48,7 @@ def result(answer: Any) -> str:
     match answer:
         case deciding.Decided():
             return str(answer.action.value)
-        case wire.AnswerView():
+        case api_schemas.AnswerView():
             return "ANSWERED"
         case Problem():
             return answer.code
@@ -105,7 +105,7 @@ def test_one_answer_sent_ten_times_at_once_is_one_revision(desk: factories.Desk)
     escalation = ask(desk.escalate(), factories.user("olivia"))
     answers = racing.all_at_once([partial(reply, desk, escalation)] * 10)
     assert {result(answer) for answer in answers} == {"ANSWERED"}
-    assert len({answer.answered_at for answer in answers if isinstance(answer, wire.AnswerView)}) == 1
+    assert len({answer.answered_at for answer in answers if isinstance(answer, api_schemas.AnswerView)}) == 1
     assert Evidence.objects.filter(escalation=escalation).count() == 2
 
 
@@ -123,7 +123,7 @@ def test_an_answer_and_the_sweeper_at_the_end_of_the_wait_have_one_winner(
     before = escalation.deadline_at
     late = Question.objects.get().wait_until + timedelta(milliseconds=1)
     monkeypatch.setattr(clock, "now", lambda: late)
-    works: list[Any] = [partial(reply, desk, escalation), deadlines.expire, deadlines.expire]
+    works: list[Any] = [partial(reply, desk, escalation), deadlines.sweep, deadlines.sweep]
     answered, *_ = map(result, racing.all_at_once(works))
     assert answered == "QUESTION_CLOSED"
     row = Escalation.objects.get()

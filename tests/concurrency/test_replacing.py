@@ -11,15 +11,16 @@ from django.db import transaction
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deciding
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import DecisionRequest
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import LIVE_INTENTS
-from runtime.models import Intent, Resource
-from runtime.queries import clock
-from runtime.services import reservations
-from runtime.services.execution import endings
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import intent_transitions
+from runtime.flows.models import Intent
+from runtime.flows.services.flow_transaction import Journal
+from runtime.resources.models import Resource
+from runtime.resources.services import reservations
 from tests import builders, factories
 from tests.concurrency import racing
 from tests.services import stock
@@ -44,12 +45,12 @@ def failed(desk: factories.Desk) -> Escalation:
     with transaction.atomic():
         journal = Journal(flow=flow.row(), actor="system", at=clock.now())
         journal.add(*(reservations.pin(intent=intent, at=clock.now()) or ()))
-        endings.ask_person(journal, intent, reason=Reason.REPEATED_FAILURE, failures=4)
+        intent_transitions.ask_person(journal, intent, reason=Reason.REPEATED_FAILURE, failures=4)
         journal.write()
     return Escalation.objects.get(intent=intent)
 
 
-def send(escalation: Escalation, account: User, wish: Wish) -> Any:
+def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
     """Post a form that was filled in before the race."""
     return racing.patiently(
         lambda: deciding.decide(

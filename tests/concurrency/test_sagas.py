@@ -6,11 +6,14 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.states import AgentStatus, FlowState, IntentState
-from runtime.models import Agent, Intent
-from runtime.queries import clock
-from runtime.services import agents, execution, races, sweeping
+from runtime.core import clock, transactions
+from runtime.flows.models import Intent
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
 from tests.concurrency.racing import race
 from tests.services import book as books
 from tests.services import trade
@@ -37,7 +40,7 @@ def work(*intent_ids: UUID, number: int) -> None:
         for intent_id in intent_ids:
             try:
                 execution.attempt(intent_id, owner=f"worker-{number}")
-            except races.BusyError:
+            except transactions.BusyError:
                 continue
         if all(is_over(intent_id) for intent_id in intent_ids):
             return
@@ -117,7 +120,7 @@ def test_sweepers_and_workers_on_lost_answers_end_in_one_effect_each(
         for _ in range(ROUNDS):
             Intent.objects.filter(pk=intent_id, state=IntentState.PENDING).update(next_at=clock.now())
             if number == 0:
-                sweeping.sweep()
+                sweeper.sweep()
             else:
                 work(intent_id, number=number)
             if is_over(intent_id):

@@ -11,12 +11,13 @@ from django.db import transaction
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
 from escalations.services import stating
-from escalations.services.wishes import Said
+from escalations.services.decision_request import StatementRequest
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.models import Attempt, Resource
-from runtime.queries import clock
+from runtime.core import clock
+from runtime.flows.models import Attempt
+from runtime.resources.models import Resource
 from tests import builders, factories
 from tests.concurrency import racing
 from tests.escalations.test_replacing import CLAIMS, called
@@ -38,7 +39,9 @@ def left(real_db: str) -> Escalation:
 
 def state(left: Escalation, account: User, effect: Effect) -> Any:
     assert left.intent_id is not None
-    said = Said(intent_id=left.intent_id, number=1, effect=effect, reason="I have looked at their book.")
+    said = StatementRequest(
+        intent_id=left.intent_id, number=1, effect=effect, reason="I have looked at their book."
+    )
     who = factories.person(account)
     return racing.patiently(lambda: stating.state(tenant="default", person=who, user=account, said=said))
 

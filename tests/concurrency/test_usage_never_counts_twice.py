@@ -1,11 +1,11 @@
 """Usage deltas of many racers add up exactly; the same key adds once; the cap stops the flow once."""
 
-from runtime.contracts import wire
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
-from runtime.models import ComputeBudget, UsageReport
-from runtime.services import usage
-from runtime.services.stored_answers import Repeatable
+from runtime.core.idempotency import IdempotentRequest
+from runtime.resources.models import ComputeBudget, UsageReport
 from tests import builders, factories
 from tests.concurrency import racing
 
@@ -14,12 +14,12 @@ RACERS = 40
 
 def report(
     desk: factories.Desk, flow: factories.Opened, *, tokens: int, key: str = ""
-) -> wire.UsageAnswer | Problem:
-    repeatable = Repeatable(key=key, path=f"/flows/{flow.dfid}/usage", body=b"{}") if key else None
+) -> api_schemas.UsageAnswer | Problem:
+    repeatable = IdempotentRequest(key=key, path=f"/flows/{flow.dfid}/usage", body=b"{}") if key else None
     return usage.report(
         agent=desk.agent,
         dfid=flow.dfid,
-        asked=wire.UsageRequest(tokens=tokens, cost_usd="0.01"),
+        asked=api_schemas.UsageRequest(tokens=tokens, cost_usd="0.01"),
         repeatable=repeatable,
     )
 
@@ -28,7 +28,7 @@ def test_forty_racers_add_up_exactly(real_db: str) -> None:
     desk = factories.desk(manifest=builders.manifest(compute={"tokens": 1_000_000, "cost_usd": "1.00"}))
     flow = desk.open()
     answers = racing.race(RACERS, lambda number: report(desk, flow, tokens=number))
-    assert all(isinstance(answer, wire.UsageAnswer) for answer in answers)
+    assert all(isinstance(answer, api_schemas.UsageAnswer) for answer in answers)
     row = ComputeBudget.objects.get(flow=flow.dfid)
     assert row.tokens_used == sum(range(RACERS))
     assert row.cost_used_micros == RACERS * 10_000
@@ -48,7 +48,7 @@ def test_racers_past_the_cap_stop_the_flow_once(real_db: str) -> None:
     desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
     flow = desk.open()
     answers = racing.race(RACERS, lambda number: report(desk, flow, tokens=10))
-    paid = [answer for answer in answers if isinstance(answer, wire.UsageAnswer)]
+    paid = [answer for answer in answers if isinstance(answer, api_schemas.UsageAnswer)]
     refused = [answer for answer in answers if isinstance(answer, Problem)]
     assert len(paid) == 10
     assert {(problem.status, problem.code) for problem in refused} == {(429, "BUDGET_EXCEEDED")}

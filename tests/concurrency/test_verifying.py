@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from audit import findings, ledger, row_checks
+from audit import ledger
+from audit.access.permissions import Role
 from audit.models import LedgerEntry, Payload
-from audit.permissions import Role
+from audit.verification import findings, row_checks
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.queries import clock
-from runtime.services import agents, users
+from runtime.core import clock
+from runtime.registry.services import agents, users
 from tests import builders, factories
 
 STEP_S = 30

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
+from runtime import execution
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Intent, Manifest
-from runtime.services import execution, manifests
+from runtime.flows.models import Attempt, Intent
+from runtime.registry.models import Manifest
+from runtime.registry.services import manifests
 from tests import builders, factories
 from tests.adapters import targets
 from tests.concurrency import racing

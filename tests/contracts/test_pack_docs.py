@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from runtime.contracts import guard, manifest, pack, policy_kind, states
 from runtime.kernel import effects
-from runtime.kernel.rules import linter, names, tokens
+from runtime.kernel.rules import cel_tokens, linter, scope
 
 PAGE = (Path(__file__).parents[2] / "docs" / "packs.md").read_text()
 DOCUMENTS: list[type[BaseModel]] = [
@@ -39,10 +39,10 @@ def test_every_choice_is_described(choice: type[StrEnum]) -> None:
 
 
 def test_every_name_and_function_of_expressions_is_described() -> None:
-    written = {*names.JUDGED, *names.UNLESS, *names.REQUEST, *names.ROUTED, *linter.FUNCTIONS}
-    fields = {name for root, known in names.FIELDS.items() if root != "manifest" for name in known}
+    written = {*scope.JUDGED, *scope.UNLESS, *scope.REQUEST, *scope.ROUTED, *linter.FUNCTIONS}
+    fields = {name for root, known in scope.FIELDS.items() if root != "manifest" for name in known}
     methods = {name for name in linter.METHODS if not name.startswith("get")}
-    macros = tokens.MACROS - {"existsOne"}
+    macros = cel_tokens.MACROS - {"existsOne"}
     everything = written | fields | methods | macros | set(effects._FILTERS)
     assert sorted(name for name in everything if name not in PAGE) == []
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from audit import canonical
-from runtime.contracts import recorded
+from runtime.contracts import recorded_only
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.pack import Pack
 from runtime.contracts.policy_kind import Contract, PolicyKind, Rule
@@ -71,12 +71,13 @@ def test_the_contracts_of_a_pack_are_found() -> None:
 
 @pytest.mark.parametrize(("model", "name"), OPTIONAL, ids=lambda item: getattr(item, "__name__", item))
 def test_an_optional_field_is_acted_on_or_stands_in_the_table(model: type[Contract], name: str) -> None:
-    if name not in recorded.FIELDS.get(model, ()):
+    if name not in recorded_only.FIELDS.get(model, ()):
         assert name in READ, f"nothing reads {model.__name__}.{name}: enforce it, or add it to the table"
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [(model, name) for model, names in recorded.FIELDS.items() for name in sorted(names)]
+    ("model", "name"),
+    [(model, name) for model, names in recorded_only.FIELDS.items() for name in sorted(names)],
 )
 def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
     model: type[Contract], name: str
@@ -99,8 +100,10 @@ def kind(**fields: Any) -> PolicyKind:
 
 
 def test_only_values_of_the_documents_own_are_named() -> None:
-    assert recorded.sentence(kind()) == ""
-    assert recorded.sentence(kind(subjects=[], rules=[{"id": "R", "require": "true", "priority": 0}])) == ""
+    assert recorded_only.sentence(kind()) == ""
+    assert (
+        recorded_only.sentence(kind(subjects=[], rules=[{"id": "R", "require": "true", "priority": 0}])) == ""
+    )
 
 
 def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
@@ -109,8 +112,10 @@ def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
         {"id": "B", "require": "true", "severity": "HIGH", "mandatory": False},
     ]
     made = kind(rules=rules, red_lines=["Never"])
-    assert recorded.sentence(made) == ("recorded, not enforced: rules.severity, rules.mandatory, red_lines")
-    assert list(recorded.places(made)) == [
+    assert recorded_only.sentence(made) == (
+        "recorded, not enforced: rules.severity, rules.mandatory, red_lines"
+    )
+    assert list(recorded_only.places(made)) == [
         ("rules", 0, "severity"),
         ("rules", 1, "severity"),
         ("rules", 1, "mandatory"),
@@ -120,10 +125,12 @@ def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
 
 def test_a_manifest_has_its_own() -> None:
     plain = {"version": "1.0.0", "policy_kinds": [], "memory_scopes": ["desk"], "model_profile": "small"}
-    assert recorded.names(Manifest.from_bytes(canonical.encode(plain))) == ("model_profile",)
+    assert recorded_only.names(Manifest.from_bytes(canonical.encode(plain))) == ("model_profile",)
 
 
 def test_the_documentation_names_them_all() -> None:
     page = (ROOT / "docs/packs.md").read_text(encoding="utf-8")
     said = " ".join(part.split("\n\n", 1)[0] for part in page.split("Recorded, not enforced: ")[1:])
-    assert set(re.findall(r"`(\w+)`", said)) == {name for names in recorded.FIELDS.values() for name in names}
+    assert set(re.findall(r"`(\w+)`", said)) == {
+        name for names in recorded_only.FIELDS.values() for name in names
+    }

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dir_console.demo.book import Book
-from dir_console.demo.broker import Server
-from dir_console.demo.broker_http import handler_for
-from dir_console.demo.exchange import Exchange
-from dir_console.demo.faults import Switch
-from dir_console.demo.market import Schedule, Walk
-from dir_console.demo.wire import Answer, Wire
+from demo.broker import Server
+from demo.broker_http import handler_for
+from demo.broker_state import Exchange
+from demo.effect_store import Book
+from demo.faults import Switch
+from demo.http_client import Answer, Wire
+from demo.market import Schedule, Walk
 
 START_S = 60.0
 
@@ -66,7 +66,7 @@ class PaperBroker(Paper):
 
     def start(self) -> None:
         """Start the process and wait for its ready line."""
-        argv = [sys.executable, "-m", "dir_console.demo.broker", "--port", str(self.port)]
+        argv = [sys.executable, "-m", "demo.broker", "--port", str(self.port)]
         argv += ["--db", str(self._db), "--market", self._market]
         env = {**os.environ, "BROKER_SECRET": self._secret}
         self._process = subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from dir_console.demo import agents, proposals
-from dir_console.demo.baskets import Switcher
-from dir_console.demo.client import Client, Verdict
-from dir_console.demo.feed import Feed
-from dir_console.demo.monitor import Watchful
-from dir_console.demo.persona import Persona
-from dir_console.demo.personas import Ambitious, Confused, Steady, Unsure
-from dir_console.demo.strategy import SCOPE, Strategist
-from dir_console.demo.wire import Refused, Wire
+from demo import agents, proposals
+from demo.agent_base import Persona
+from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
+from demo.baskets import Switcher
+from demo.client import Client, Verdict
+from demo.feed import Feed
+from demo.http_client import Refused, Wire
+from demo.monitor import Watchful
+from demo.strategy import SCOPE, Strategist
 from tests.demo.paper import ThreadBroker
 from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
@@ -106,7 +106,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.policy import Person
 from escalations.services import deciding
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import Wish
 row, user = Escalation.objects.get(flow="{dfid}"), User.objects.create(username="asker")
 user.groups.add(Group.objects.get(name="operator"))
 roles = frozenset(["operator"])

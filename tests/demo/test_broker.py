@@ -13,9 +13,9 @@ import pytest
 import yaml
 from standardwebhooks.webhooks import Webhook
 
-from dir_console.demo.lifeline import PARENT_ENV
-from dir_console.demo.market import CARE_FROM_S, CASH, HELD, Schedule
-from dir_console.demo.wire import Unreachable, Wire
+from demo.http_client import Unreachable, Wire
+from demo.market import CARE_FROM_S, CASH, HELD, Schedule
+from demo.parent_death import PARENT_ENV
 from tests.demo.paper import PaperBroker, ThreadBroker, gone
 from tests.waiting import until
 
@@ -319,7 +319,7 @@ def test_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    argv = [sys.executable, "-c", code, sys.executable, "-m", "dir_console.demo.broker"]
+    argv = [sys.executable, "-c", code, sys.executable, "-m", "demo.broker"]
     argv += ["--port", "0", "--db", str(tmp_path / "b.sqlite3")]
     env = {name: value for name, value in os.environ.items() if name != PARENT_ENV}
     parent = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)

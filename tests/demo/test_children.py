@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dir_console.demo import agents, children
-from dir_console.demo.wire import Unreachable, Wire
+from demo import agents, supervisor
+from demo.http_client import Unreachable, Wire
 from tests.demo.paper import free_port, gone
 from tests.waiting import until
 
@@ -28,8 +28,8 @@ def _broker_answers(port: int) -> bool:
         wire.close()
 
 
-def _start(folder: Path, port: int) -> children.Children:
-    return children.start(
+def _start(folder: Path, port: int) -> supervisor.Children:
+    return supervisor.start(
         base_url=NOWHERE, demo_dir=folder, keys=KEYS, feed_key="fdk_x.y", broker_port=port, secret=""
     )
 
@@ -67,7 +67,7 @@ def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from dir_console.demo import children\n"
+        "from demo import children\n"
         f"demo = children.start(base_url={NOWHERE!r}, demo_dir=Path(sys.argv[1]), keys={KEYS!r},"
         f" feed_key='fdk_x.y', broker_port={free_port()}, secret='')\n"
         "while len(demo.pids()) < 3: time.sleep(0.05)\n"

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from dir_console.demo import agents, broker, feed
-from dir_console.demo.wire import Unreachable, Wire
+from demo import agents, broker, feed
+from demo.http_client import Unreachable, Wire
 from tests.demo.paper import ThreadBroker, free_port
 from tests.waiting import until
 

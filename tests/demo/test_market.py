@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dir_console.demo.market import (
+from demo.market import (
     BASE_CENTS,
     CARE_FROM_S,
     CARE_S,

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from dir_console.demo.wire import Refused, Stopped, Unreachable, Wire
+from demo.http_client import Refused, Stopped, Unreachable, Wire
 from tests.demo.paper import PaperBroker, ThreadBroker
 
 ORDER = {"params": {"symbol": "MSFT", "quantity": 1}}

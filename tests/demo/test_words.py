@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from dir_console.demo import proposals
-from dir_console.demo.client import Context
-from dir_console.demo.market import BASE_CENTS
+from demo import proposals
+from demo.client import Context
+from demo.market import BASE_CENTS
 from runtime.contracts.guard import GuardResult, bps
-from runtime.kernel.guards import lexical
+from runtime.kernel.guards import explanation_check
 
 PACK = yaml.safe_load(
     (Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml").read_text()
@@ -29,7 +29,7 @@ def look(body: dict[str, Any]) -> GuardResult:
     kind = next(kind for kind in PACK["policy_kinds"] if kind["kind"] == body["policy_kind"])
     properties = kind["params_schema"]["properties"]
     choices = {name: schema["enum"] for name, schema in properties.items() if "enum" in schema}
-    return lexical.examine(explain=body["explain"], params=body["params"], choices=choices)
+    return explanation_check.examine(explain=body["explain"], params=body["params"], choices=choices)
 
 
 Make = Callable[[random.Random], dict[str, Any]]

@@ -7,7 +7,7 @@ from audit.models import LedgerEntry, Payload
 from escalations.models import Decision, Escalation, Evidence
 from escalations.services import deciding
 from runtime.contracts.problem import Problem
-from runtime.models import Feedback, Intent, Outcome, Proposal, Verdict
+from runtime.flows.models import Feedback, Intent, Outcome, Proposal, Verdict
 
 
 def state_of(escalation: Escalation) -> dict[str, Any]:

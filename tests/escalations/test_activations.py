@@ -4,11 +4,14 @@ import pytest
 from django.contrib.auth.models import User
 
 from escalations.models import Escalation, Evidence
-from escalations.services import deciding, drifting
+from escalations.services import deciding, drift_scan
+from runtime.contexts.models import Snapshot
 from runtime.contracts.manifest import Manifest
-from runtime.models import Agent, Intent, PolicyKind, Proposal, Snapshot, Target
-from runtime.queries import clock, facts
-from runtime.services import kinds, pack_writing
+from runtime.core import clock
+from runtime.flows.models import Intent, Proposal
+from runtime.proposals.queries import gate_facts
+from runtime.registry.models import Agent, PolicyKind, Target
+from runtime.registry.services import document_writing, kinds
 from tests import builders, factories
 from tests.escalations import ground
 
@@ -23,7 +26,7 @@ def put_in_force(version: str = "1.3.0", **fields: object) -> None:
         name="broker",
         defaults={"base_url": "http://127.0.0.1:1", "configured_at": clock.now()},
     )
-    text = pack_writing.as_yaml(builders.kind(**{"version": version, "title": "Again", **fields}))
+    text = document_writing.as_yaml(builders.kind(**{"version": version, "title": "Again", **fields}))
     drafted = kinds.draft(tenant=factories.TENANT, text=text, actor="user:1001", kind=KIND)
     assert isinstance(drafted, PolicyKind), drafted
     active = PolicyKind.objects.get(kind=KIND, active=True)
@@ -43,10 +46,10 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
 ) -> None:
     escalation = desk.escalate()
     seen = factories.wish(escalation)
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     put_in_force()
-    assert drifting.revise_open() == 1
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 1
+    assert drift_scan.revise_open() == 0
     newest = Evidence.objects.filter(escalation=escalation).latest("revision")
     assert (newest.revision, newest.why) == (2, "the active rules changed")
     answer = deciding.decide(
@@ -65,7 +68,7 @@ def test_one_that_cannot_be_judged_keeps_no_other_from_its_revision(desk: factor
     poisoned, other = desk.escalate(), desk.escalate()
     Proposal.objects.filter(escalations=poisoned).update(body=b"{}")
     put_in_force()
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     other.refresh_from_db()
     assert other.revision == 2
 
@@ -76,20 +79,20 @@ def test_evidence_under_rules_that_now_reject_shows_what_cannot_be_lifted(
     escalation = desk.escalate()
     rule = {"id": "R_SMALL", "require": "params.notional_cents < 100000", "message": "Too large"}
     put_in_force(rules=[*builders.KIND["rules"], rule])
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert ground.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
 
 
 def test_a_kind_that_nobody_waits_for_revises_nothing(desk: factories.Desk) -> None:
     desk.escalate()
     factories.policy_kind(builders.kind(kind="REBALANCE"))
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
 
 
 def test_another_manifest_is_another_bundle_too(desk: factories.Desk) -> None:
     escalation = desk.escalate()
     factories.activate(desk.agent, builders.manifest(version="1.5.0", policy_kinds=[KIND]))
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert Escalation.objects.get(pk=escalation.pk).revision == 2
 
 
@@ -120,10 +123,10 @@ def test_what_was_accepted_before_keeps_its_intent_and_its_version(desk: factori
 
 def test_the_digests_of_the_rules_in_force_are_those_of_the_gate(desk: factories.Desk) -> None:
     agent = desk.again()
-    rules = facts.get_rules(agent=agent, kind_name=KIND)
+    rules = gate_facts.get_rules(agent=agent, kind_name=KIND)
     assert isinstance(rules.manifest, Manifest)
     bare = Agent(pk=0, tenant=factories.TENANT)
-    found = facts.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
+    found = gate_facts.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
     assert found[(agent.pk, KIND)] == rules.digest
     assert found[(agent.pk, "NOT_THERE")] == rules.model_copy(update={"kind": None}).digest
     assert found[(0, KIND)] == rules.model_copy(update={"manifest": None}).digest

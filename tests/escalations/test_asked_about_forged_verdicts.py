@@ -10,9 +10,9 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from escalations.contracts import State
 from escalations.models import Escalation
-from escalations.services import revising
+from escalations.services import evidence_revision
 from runtime.contracts.states import IntentState
-from runtime.models import Verdict
+from runtime.flows.models import Verdict
 from tests.services import effects, trade
 from tests.services.effects import Bank, attempt
 
@@ -65,7 +65,7 @@ def test_a_person_is_asked_and_shown_what_was_accepted(
     attempt(doubtful)
     assert trade.states(doubtful)[0] is IntentState.IN_DOUBT
     asked = Escalation.objects.get(state=State.OPEN)
-    shown = revising.get_shown(asked)
+    shown = evidence_revision.get_shown(asked)
     assert asked.effect == "".join(item["text"] for item in shown["effect"]) == "Buy 2 ABC"
     assert shown["proposal"]["params"]["quantity"] == 2
     assert bank.calls == 1

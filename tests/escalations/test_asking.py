@@ -15,9 +15,10 @@ from audit import canonical, signing
 from audit.models import LedgerEntry, Payload
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Question
-from escalations.services import deadlines, deciding, waiting
-from runtime.models import Agent, Feedback
-from runtime.queries import clock
+from escalations.services import deadlines, deciding, question_clock, questions
+from runtime.core import clock
+from runtime.flows.models import Feedback
+from runtime.registry.models import Agent
 from tests import factories
 from tests.escalations import ground
 
@@ -156,7 +157,7 @@ def test_the_wait_lasts_to_its_last_millisecond(
 ) -> None:
     question = ask(desk.escalate(), olivia)
     set_clock(question.wait_until - left)
-    assert waiting.stop_all_overdue() == 0
+    assert question_clock.stop_all_overdue() == 0
     assert Question.objects.get().closed_why == ""
 
 
@@ -167,7 +168,7 @@ def test_when_no_answer_comes_the_clock_runs_on_and_nobodys_form_is_spoilt(
     question = ask(escalation, olivia)
     before = now_of(escalation)
     set_clock(question.wait_until + MS)
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     row, closed = now_of(escalation), Question.objects.get()
     assert (closed.closed_why, closed.closed_at) == ("WAIT_ENDED", question.wait_until)
     assert (row.waiting_until, row.deadline_at, row.version) == (None, before.deadline_at, before.version)
@@ -183,12 +184,12 @@ def test_the_deadline_stays_away_while_the_question_is_out_and_comes_after(
     first = deadline(escalation)
     ask(escalation, olivia)
     set_clock(first + MS)
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     assert now_of(escalation).state == "OPEN"
     set_clock(first + WAIT)
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     set_clock(first + WAIT + MS)
-    assert deadlines.expire() == 1
+    assert deadlines.sweep() == 1
     assert now_of(escalation).state == "EXPIRED"
 
 
@@ -200,9 +201,9 @@ def test_a_question_asked_at_the_last_millisecond_ends_with_the_deadline(
     question = ask(escalation, olivia)
     assert question.wait_until == deadline(escalation)
     set_clock(question.wait_until)
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     set_clock(question.wait_until + MS)
-    assert deadlines.expire() == 1
+    assert deadlines.sweep() == 1
     assert Question.objects.get().closed_why == "WAIT_ENDED"
     assert now_of(escalation).state == "EXPIRED"
 
@@ -245,15 +246,15 @@ def test_one_question_that_cannot_be_closed_keeps_no_other_out(
 ) -> None:
     poisoned, other = ask(desk.escalate(), olivia), ask(desk.escalate(), olivia)
     set_clock(max(poisoned.wait_until, other.wait_until) + MS)
-    stop = waiting.stop_overdue
+    stop = question_clock.stop_overdue
 
     def fail(*, escalation: Escalation, at: datetime) -> Any:
         if escalation.pk == poisoned.escalation_id:
             raise ValueError("poison")
         return stop(escalation=escalation, at=at)
 
-    monkeypatch.setattr(waiting, "stop_overdue", fail)
-    assert waiting.stop_all_overdue() == 1
+    monkeypatch.setattr(questions, "stop_overdue", fail)
+    assert question_clock.stop_all_overdue() == 1
     assert Question.objects.get(closed_why="WAIT_ENDED") == other
 
 
@@ -262,11 +263,11 @@ def test_what_was_closed_between_choosing_and_locking_is_left_alone(
 ) -> None:
     escalation = desk.escalate()
     question = ask(escalation, olivia)
-    assert waiting._stop_one(escalation.pk, "default") == 0
+    assert question_clock._stop_one(escalation.pk, "default") == 0
     factories.decide(escalation, olivia, Action.ABORT)
     set_clock(question.wait_until + MS)
-    assert waiting._stop_one(escalation.pk, "default") == 0
-    assert waiting._stop_one(escalation.pk, "other") == 0
+    assert question_clock._stop_one(escalation.pk, "default") == 0
+    assert question_clock._stop_one(escalation.pk, "other") == 0
 
 
 class TestTheClock(TestCase):
@@ -289,7 +290,7 @@ class TestTheClock(TestCase):
                 at += spent_ms * MS
                 patch.setattr(clock, "now", lambda at=at: at)
                 if spent_ms * MS > WAIT:
-                    waiting.stop_all_overdue()
+                    question_clock.stop_all_overdue()
                     waited += WAIT
                 else:
                     factories.answer(desk, escalation)

@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import deciding, drifting, revising
+from escalations.services import deciding, drift_scan, evidence_revision
 from runtime.contracts.problem import Problem
-from runtime.models import Intent, PolicyKind
+from runtime.flows.models import Intent
+from runtime.registry.models import PolicyKind
 from tests import builders, factories
 from tests.escalations import ground
 
@@ -185,7 +186,7 @@ def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factorie
     factories.activate(desk.agent, builders.manifest(version="1.5.0", limits=limits))
     assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the active rules changed"
-    shown = revising.get_shown(Escalation.objects.get())
+    shown = evidence_revision.get_shown(Escalation.objects.get())
     assert shown["agent"]["manifest_version"] == "1.5.0"
     assert [item["limit"] for item in shown["findings"] if item["outcome"] == "REFER"] == ["10"]
 
@@ -229,8 +230,8 @@ def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
     escalation = desk.escalate()
     desk.propose(desk.open(), params=factories.OVER_LIMIT)
     factories.write("price.AAPL", 25_000)
-    assert drifting.revise_open() == 1
-    shown = revising.get_shown(Escalation.objects.get(pk=escalation.pk))
+    assert drift_scan.revise_open() == 1
+    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
     assert shown["agent"]["status"] == "PASSIVE"
     assert shown["decision"] == "ESCALATE"
 
@@ -248,7 +249,7 @@ def predicting(**prediction: Any) -> factories.Desk:
 
 
 def expects(escalation: Escalation) -> list[tuple[Any, Any]]:
-    shown = revising.get_shown(Escalation.objects.get(pk=escalation.pk))
+    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
     return [(item["current"], item["proposed"]) for item in shown["difference"]]
 
 
@@ -265,10 +266,10 @@ def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
 
 def test_an_open_page_hears_of_it_without_a_decision(olivia: User) -> None:
     escalation = predicting().escalate()
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     factories.write("position.AAPL", 112)
-    assert drifting.revise_open() == 1
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 1
+    assert drift_scan.revise_open() == 0
     assert expects(escalation) == [(112, 117)]
 
 
@@ -276,7 +277,7 @@ def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision
     escalation = predicting(unless="current * 10 >= seen * 9 && current * 10 <= seen * 11").escalate()
     wish = factories.wish(escalation)
     factories.write("position.AAPL", 96)
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
 
 
@@ -288,7 +289,7 @@ def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(o
     wish = factories.wish(escalation)
     for price in (18_951, 18_960, 18_940):
         factories.write("price.AAPL", price)
-        assert drifting.revise_open() == 0
+        assert drift_scan.revise_open() == 0
     assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
 
 
@@ -296,9 +297,9 @@ def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
     kind = builders.kind(predicts=[{"fact": "order.${params.symbol}", "value": "'placed'"}])
     escalation = factories.desk(kind=kind).escalate()
     assert expects(escalation) == [(None, "placed")]
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     factories.write("order.AAPL", "placed")
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert expects(escalation) == [("placed", "placed")]
 
 
@@ -313,7 +314,7 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
     seen = factories.wish(escalation, Action.ABORT)
     factories.write("price.AAPL", 25_000)
     if is_revised:
-        assert drifting.revise_open() == 1
+        assert drift_scan.revise_open() == 1
     assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
     decision = Decision.objects.get()
     said = canonical.decode(bytes(decision.statement))
@@ -328,7 +329,7 @@ def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) 
     escalation = factories.desk(kind=kind).escalate()
     seen = factories.wish(escalation, Action.ABORT)
     factories.write("price.AAPL", 19_010)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     wrong = replace(seen, impact="HIGH_IMPACT")
     assert ground.refused(factories.send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
     assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
@@ -361,10 +362,10 @@ def test_the_queue_shows_the_figures_of_the_revision_in_force(olivia: User) -> N
     escalation = desk.escalate(params={**builders.PARAMS, "quantity": 10})
     assert (escalation.proposed_value, escalation.limit) == ("189500", "100000")
     factories.write("price.AAPL", 25_000)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     row = Escalation.objects.get()
     assert (row.revision, row.proposed_value, row.limit) == (2, "250000", "100000")
     factories.write("price.AAPL", 1)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     row = Escalation.objects.get()
     assert (row.revision, row.proposed_value, row.limit) == (3, "", "")

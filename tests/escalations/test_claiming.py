@@ -10,7 +10,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import claiming, deciding
 from runtime.contracts.problem import Problem
-from runtime.queries import clock
+from runtime.core import clock
 from tests import factories
 from tests.escalations import ground
 

@@ -9,13 +9,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from audit import canonical
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import comparing, deciding, drifting, dry_running
+from escalations.services import comparing, deciding, drift_scan, dry_running
 from runtime.contracts.problem import Problem
-from runtime.models import Intent, Proposal
+from runtime.flows.models import Intent, Proposal
 from tests import factories
 from tests.escalations import ground
 from tests.web.test_pages import sign_in, text_of
@@ -101,7 +101,7 @@ def test_one_rewritten_case_does_not_stop_the_search_for_drift(desk: factories.D
     poisoned, sound = desk.escalate(), desk.escalate()
     Evidence.objects.filter(escalation=poisoned).update(body=b"no json")
     factories.write("price.AAPL", 99_999)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert Evidence.objects.filter(escalation=sound).count() == 2
 
 

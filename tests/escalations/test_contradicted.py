@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit import canonical
+from audit.access.permissions import Role
 from audit.models import LedgerEntry, Payload
-from audit.permissions import Role
 from escalations import left_calls
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
@@ -19,11 +19,12 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Effect
 from runtime.contracts.verdict import StepRequest
-from runtime.models import Attempt, Feedback, Intent, Resource
-from runtime.queries import clock
-from runtime.services import payloads, races
-from runtime.services.execution import claiming, recording
-from runtime.services.execution.claiming import Claimed
+from runtime.core import clock, transactions
+from runtime.execution.services import claiming, recording
+from runtime.execution.services.claiming import Claimed
+from runtime.flows.models import Attempt, Feedback, Intent
+from runtime.maintenance.services import payloads
+from runtime.resources.models import Resource
 from tests import builders, factories
 from tests.escalations import ground
 from tests.escalations.test_left_in_doubt import REASON, leave, state
@@ -68,7 +69,7 @@ def report(escalation: Escalation, result: CallResult = RECEIPT) -> None:
         place=None,
         traceparent="",
     )
-    races.run(lambda: recording.record(claim, result, jitter=0.5))
+    transactions.retry_on_conflict(lambda: recording.record(claim, result, jitter=0.5))
 
 
 def outcomes(intent_id: UUID | None) -> list[dict[str, Any]]:
@@ -201,7 +202,7 @@ def replacing(in_doubt: Escalation, olivia: User) -> tuple[Escalation, Claimed]:
     """What was stated not to have happened, and the claim of what runs in its place."""
     assert isinstance(modify(in_doubt, olivia), deciding.Decided)
     new = Intent.objects.get(state="PENDING")
-    claim = races.run(lambda: claiming.claim(new.pk, owner="worker"))
+    claim = transactions.retry_on_conflict(lambda: claiming.claim(new.pk, owner="worker"))
     assert isinstance(claim, Claimed)
     return in_doubt, claim
 
@@ -215,12 +216,12 @@ def busy(claim: Claimed, *, failures: int = 0) -> None:
         status_code=429,
     )
     Intent.objects.filter(pk=claim.intent_id).update(failures=failures)
-    races.run(lambda: recording.record(claim, failure, jitter=0.5))
+    transactions.retry_on_conflict(lambda: recording.record(claim, failure, jitter=0.5))
     Intent.objects.filter(pk=claim.intent_id).update(next_at=clock.now())
 
 
 def claimed_again(claim: Claimed) -> Claimed | claiming.Refused:
-    return races.run(lambda: claiming.claim(claim.intent_id, owner="worker"))
+    return transactions.retry_on_conflict(lambda: claiming.claim(claim.intent_id, owner="worker"))
 
 
 def test_what_runs_in_its_place_is_not_called_again(replacing: tuple[Escalation, Claimed]) -> None:

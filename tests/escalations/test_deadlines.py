@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from escalations.services import deadlines, deciding, drifting
-from runtime.models import Feedback, Intent
-from runtime.queries import clock
+from escalations.services import deadlines, deciding, drift_scan
+from runtime.core import clock
+from runtime.flows.models import Feedback, Intent
 from tests import factories
 from tests.escalations import ground
 
@@ -64,10 +64,10 @@ def test_a_decision_a_millisecond_late_aborts_the_flow_and_decides_nothing(
 def test_the_sweeper_aborts_what_is_late_and_nothing_else(desk: factories.Desk, set_clock: SetClock) -> None:
     late, open_one = desk.escalate(), desk.escalate()
     Escalation.objects.filter(pk=open_one.pk).update(deadline_at=deadline(late) + timedelta(hours=1))
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     set_clock(deadline(late) + MS)
-    assert deadlines.expire() == 1
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 1
+    assert deadlines.sweep() == 0
     states = dict(Escalation.objects.values_list("pk", "state"))
     assert states == {late.pk: "EXPIRED", open_one.pk: "OPEN"}
     assert ("escalation:expired", "system") in ground.recorded(late)
@@ -86,7 +86,7 @@ def test_one_escalation_that_cannot_be_ended_keeps_no_other_alive(
         abort(held, journal)
 
     monkeypatch.setattr(deadlines, "abort_expired", fail)
-    assert deadlines.expire() == 1
+    assert deadlines.sweep() == 1
     assert Escalation.objects.get(state="EXPIRED").pk == other.pk
 
 
@@ -102,12 +102,12 @@ def test_an_escalation_decided_between_choosing_and_locking_is_left_alone(
 
 def test_an_evidence_that_drifted_is_revised_by_the_sweeper_once(desk: factories.Desk) -> None:
     escalation = desk.escalate()
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     factories.write("price.AAPL", 18_960)
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     factories.write("price.AAPL", 25_000)
-    assert drifting.revise_open() == 1
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 1
+    assert drift_scan.revise_open() == 0
     row = Escalation.objects.get()
     assert (row.revision, row.version, row.state) == (2, 2, "OPEN")
     assert ground.recorded(escalation)[-1] == ("escalation:revised", "system")
@@ -116,7 +116,7 @@ def test_an_evidence_that_drifted_is_revised_by_the_sweeper_once(desk: factories
 def test_a_revision_changes_what_a_proposal_weighs(desk: factories.Desk) -> None:
     escalation = desk.escalate()
     factories.write("market.state", "CLOSED")
-    drifting.revise_open()
+    drift_scan.revise_open()
     row = Escalation.objects.get()
     assert row.evidence_hash != escalation.evidence_hash
     assert (row.impact, row.impact_rank) == ("LOW_IMPACT", 0)
@@ -129,12 +129,12 @@ def test_an_escalation_closed_between_choosing_and_locking_is_not_revised(
     factories.write("price.AAPL", 25_000)
     factories.decide(escalation, olivia, Action.ABORT)
     factories.decide(escalation, olivia, Action.ABORT)
-    assert drifting._revise_one(escalation.pk, "default") == 0
+    assert drift_scan._revise_one(escalation.pk, "default") == 0
 
 
 def test_a_drift_that_was_gone_again_is_not_revised(desk: factories.Desk) -> None:
     escalation = desk.escalate()
-    assert drifting._revise_one(escalation.pk, "default") == 0
+    assert drift_scan._revise_one(escalation.pk, "default") == 0
 
 
 def test_one_escalation_that_cannot_be_revised_keeps_no_other_back(
@@ -142,13 +142,13 @@ def test_one_escalation_that_cannot_be_revised_keeps_no_other_back(
 ) -> None:
     first, second = desk.escalate(), desk.escalate()
     factories.write("price.AAPL", 25_000)
-    revise = drifting._revise_one
+    revise = drift_scan._revise_one
 
     def fail(escalation_id: Any, tenant: str) -> int:
         if escalation_id == first.pk:
             raise ValueError("poison")
         return revise(escalation_id, tenant)
 
-    monkeypatch.setattr(drifting, "_revise_one", fail)
-    assert drifting.revise_open() == 1
+    monkeypatch.setattr(drift_scan, "_revise_one", fail)
+    assert drift_scan.revise_open() == 1
     assert Escalation.objects.get(revision=2).pk == second.pk

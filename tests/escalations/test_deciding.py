@@ -11,9 +11,11 @@ from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deciding
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Epoch, Feedback, Intent, Proposal
-from runtime.queries import clock
-from runtime.services import flows
+from runtime.core import clock
+from runtime.epochs.models import Epoch
+from runtime.flows.models import Feedback, Intent, Proposal
+from runtime.flows.services import flows
+from runtime.registry.models import Agent
 from tests import builders, factories
 from tests.escalations import ground
 

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from escalations import forms
 from escalations.contracts import Action
-from escalations.services.wishes import Wish
+from escalations.services.decision_request import DecisionRequest
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect
 
@@ -31,15 +31,15 @@ SCHEMA: dict[str, Any] = {
 PLAIN = {"action": "OVERRIDE", "version": "3", "evidence_hash": "a" * 64, "impact": "LOW_IMPACT"}
 
 
-def read(**fields: str) -> Wish | Problem:
+def read(**fields: str) -> DecisionRequest | Problem:
     """The form with these fields, as a browser posts it."""
     return forms.read_wish(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA)
 
 
-def wish(**fields: str) -> Wish:
+def wish(**fields: str) -> DecisionRequest:
     """The wish that the form states."""
     found = read(**fields)
-    assert isinstance(found, Wish), found
+    assert isinstance(found, DecisionRequest), found
     return found
 
 
@@ -59,7 +59,9 @@ def typed(name: str, text: str) -> Any:
 
 
 def test_a_plain_form_becomes_a_wish() -> None:
-    assert wish(justification="  Agreed. ", conditions="a == 1\n\n  b == 2 \n", typed_again="1") == Wish(
+    assert wish(
+        justification="  Agreed. ", conditions="a == 1\n\n  b == 2 \n", typed_again="1"
+    ) == DecisionRequest(
         action=Action.OVERRIDE,
         evidence_hash="a" * 64,
         version=3,

@@ -13,12 +13,13 @@ from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation, Evidence
 from escalations.policy import Person
 from escalations.services import stating
-from escalations.services.wishes import Said
+from escalations.services.decision_request import StatementRequest
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.models import Attempt, Feedback, Flow, Intent, Resource
-from runtime.queries import clock
+from runtime.core import clock
+from runtime.flows.models import Attempt, Feedback, Flow, Intent
+from runtime.resources.models import Resource
 from tests import builders, factories
 from tests.escalations.test_replacing import CLAIMS, called
 from tests.escalations.test_stating import HELD
@@ -68,7 +69,7 @@ def state(
         tenant="default",
         person=who or factories.person(account),
         user=account,
-        said=Said(intent_id=about, number=number, effect=effect, reason=reason),
+        said=StatementRequest(intent_id=about, number=number, effect=effect, reason=reason),
     )
 
 

@@ -7,10 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import comparing, deciding, drifting
+from escalations.services import comparing, deciding, drift_scan
 from runtime.contracts.problem import Problem
 from tests import factories
 from tests.escalations import ground
@@ -42,7 +42,7 @@ def revised(desk: factories.Desk) -> Escalation:
     """An escalation with two revisions of its evidence."""
     escalation = desk.escalate()
     factories.write("price.AAPL", 99_999)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     return Escalation.objects.get(pk=escalation.pk)
 
 
@@ -118,7 +118,7 @@ def test_revisions_that_nobody_recorded_hide_none(revised: Escalation) -> None:
 def test_no_other_revision_is_taken_for_the_one_before(revised: Escalation) -> None:
     path = f"/escalations/{revised.pk}/"
     factories.write("price.AAPL", 18_950)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     changes = 'aria-labelledby="changed"'
     client = sign_in(Role.OPERATOR)
     assert changes in text_of(client, path)

@@ -7,9 +7,10 @@ import pytest
 
 from audit import canonical
 from escalations.models import Escalation, Evidence
-from escalations.services import drifting, evidence, opening, revising
-from runtime.models import Fact, Verdict
-from runtime.services import flows
+from escalations.services import drift_scan, evidence, evidence_revision, opening
+from runtime.flows.models import Verdict
+from runtime.flows.services import flows
+from runtime.state.models import Fact
 from tests import builders, factories
 from tests.escalations import ground
 
@@ -25,7 +26,7 @@ def test_the_hash_is_that_of_the_stored_bytes(desk: factories.Desk) -> None:
 
 
 def test_the_bundle_holds_what_the_page_shows(desk: factories.Desk) -> None:
-    shown = revising.get_shown(desk.escalate(explain="trust me"))
+    shown = evidence_revision.get_shown(desk.escalate(explain="trust me"))
     verdict = Verdict.objects.get()
     price = Fact.objects.get(path="price.AAPL")
     assert "".join(piece["text"] for piece in shown["effect"]) == "BUY 5 AAPL for 1,500.00"
@@ -51,13 +52,13 @@ def test_the_bundle_holds_what_the_page_shows(desk: factories.Desk) -> None:
 def test_what_is_typed_again_is_the_amount_or_the_last_value_of_the_sentence(
     desk: factories.Desk, changes: dict[str, Any], typed: str
 ) -> None:
-    assert revising.get_shown(desk.escalate(**changes))["type_again"] == typed
+    assert evidence_revision.get_shown(desk.escalate(**changes))["type_again"] == typed
 
 
 def test_without_any_value_the_kind_is_typed_again() -> None:
     desk = factories.desk(kind=builders.kind(effect="Sell it all", limits=[]))
     escalation = desk.escalate(params={**builders.PARAMS, "action": "SELL"})
-    assert revising.get_shown(escalation)["type_again"] == "ADJUST_POSITION"
+    assert evidence_revision.get_shown(escalation)["type_again"] == "ADJUST_POSITION"
 
 
 @pytest.mark.parametrize(("sla_s", "expected_s"), [(600, 600), (None, 900)])
@@ -81,7 +82,7 @@ def test_what_the_agent_gave_cannot_pose_as_the_sentence() -> None:
     )
     escalation = desk.escalate(params={**factories.OVER_LIMIT, "symbol": "AAPL\u202e for 0.01\x0b"})
     assert "\u202e" not in escalation.effect
-    values = [piece["text"] for piece in revising.get_shown(escalation)["effect"] if piece["value"]]
+    values = [piece["text"] for piece in evidence_revision.get_shown(escalation)["effect"] if piece["value"]]
     assert values[2] == "AAPL\u27e8U+202E\u27e9 for 0.01\u27e8U+000B\u27e9"
 
 
@@ -109,9 +110,9 @@ def test_a_fact_that_is_written_while_evidence_is_built_is_shown_as_it_was_judge
     monkeypatch.setattr(evidence, "from_row", write_first)
     (fact,) = [item for item in _facts_of(desk.escalate()) if item["path"] == "price.AAPL"]
     assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
-    assert drifting.revise_open() == (now != 18_950)
+    assert drift_scan.revise_open() == (now != 18_950)
 
 
 def _facts_of(escalation: Escalation) -> list[dict[str, Any]]:
-    facts: list[dict[str, Any]] = revising.get_shown(escalation)["facts"]
+    facts: list[dict[str, Any]] = evidence_revision.get_shown(escalation)["facts"]
     return facts

@@ -9,13 +9,14 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import deadlines, deciding, drifting, revising
+from escalations.services import deadlines, deciding, drift_scan, evidence_revision
 from runtime.contracts.reasons import Reason
-from runtime.kernel import moments
-from runtime.models import Attempt, Fact, FactVersion, Intent, Outcome
-from runtime.queries import clock
-from runtime.services.execution import endings
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import intent_transitions
+from runtime.flows.models import Attempt, Intent, Outcome
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
+from runtime.state.models import Fact, FactVersion
 from tests import builders, factories
 from tests.escalations import ground
 
@@ -50,13 +51,13 @@ def left_in_doubt(flow: factories.Opened) -> Escalation:
         finished_at=clock.now(),
     )
     journal = Journal(flow=flow.row(), actor="system", at=clock.now())
-    endings.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 
 
 def test_the_page_shows_every_attempt_and_the_key_that_the_target_saw(escalation: Escalation) -> None:
-    shown = revising.get_shown(escalation)["operational"]
+    shown = evidence_revision.get_shown(escalation)["operational"]
     (attempt,) = shown["attempts"]
     assert (attempt["key"], attempt["state"]) == ("k" * 64, "UNKNOWN")
     assert shown["intent_id"] == str(escalation.intent_id)
@@ -69,10 +70,10 @@ def test_facts_keep_the_source_of_the_value_that_was_judged(desk: factories.Desk
     judged = Fact.objects.get(path="price.AAPL")
     assert desk.propose(flow)["verdict"] == "ACCEPT"
     factories.write("price.AAPL", tick)
-    shown = revising.get_shown(left_in_doubt(flow))
+    shown = evidence_revision.get_shown(left_in_doubt(flow))
     (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
     assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
-    assert fact["written_at"] == moments.iso(moments.to_ms(judged.written_at))
+    assert fact["written_at"] == timestamps.iso(timestamps.to_ms(judged.written_at))
 
 
 def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) -> None:
@@ -80,7 +81,7 @@ def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) ->
     assert desk.propose(flow)["verdict"] == "ACCEPT"
     Fact.objects.filter(path="price.AAPL").update(digest="0" * 64)
     FactVersion.objects.filter(path="price.AAPL").update(digest="0" * 64)
-    shown = revising.get_shown(left_in_doubt(flow))
+    shown = evidence_revision.get_shown(left_in_doubt(flow))
     (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
     assert (fact["version"], fact["writer"], fact["written_at"], fact["digest"]) == (None, "", "", "")
 
@@ -94,10 +95,10 @@ def test_time_and_drift_resolve_nothing(
     escalation: Escalation, olivia: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     factories.write("price.AAPL", 99_999)
-    assert drifting.revise_open() == 0
+    assert drift_scan.revise_open() == 0
     later = clock.now() + timedelta(days=365)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert deadlines.expire() == 0
+    assert deadlines.sweep() == 0
     assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.Decided)
 
 

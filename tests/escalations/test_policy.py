@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from escalations import policy
 from escalations.contracts import ACTIONS, Action, Family, State
-from escalations.policy import Allowed, Denied, OwnerLeft, Person, Situation
+from escalations.policy import Allowed, Denied, EscalationContext, OwnerLeft, Person
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
 
@@ -33,9 +33,9 @@ def person(**fields: Any) -> Person:
     )
 
 
-def situation(**fields: Any) -> Situation:
+def situation(**fields: Any) -> EscalationContext:
     """An open decision of low impact about somebody else's agent."""
-    return Situation(
+    return EscalationContext(
         **{
             "family": Family.DECISION,
             "state": State.OPEN,
@@ -52,7 +52,7 @@ def situation(**fields: Any) -> Situation:
 
 
 def may(
-    action: Action = Action.OVERRIDE, who: Person | None = None, what: Situation | None = None
+    action: Action = Action.OVERRIDE, who: Person | None = None, what: EscalationContext | None = None
 ) -> policy.Answer:
     """The answer at NOW_MS."""
     return policy.may(action, who or person(), what or situation(), now_ms=NOW_MS)

@@ -10,17 +10,19 @@ from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
-from escalations.services import deciding, dry_running, revising
+from escalations.services import deciding, dry_running, evidence_revision
 from runtime.contracts.outcome import Rendered
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
 from runtime.contracts.verdict import Verdict
-from runtime.models import Attempt, Feedback, Intent, Outcome, Reservation, Resource
-from runtime.queries import clock
-from runtime.services import flows, recovery, reservations
-from runtime.services.execution import endings
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import intent_transitions, recovery
+from runtime.flows.models import Attempt, Feedback, Intent, Outcome
+from runtime.flows.services import flows
+from runtime.flows.services.flow_transaction import Journal
+from runtime.resources.models import Reservation, Resource
+from runtime.resources.services import reservations
 from tests import builders, factories
 from tests.escalations import ground
 from tests.services import stock
@@ -73,7 +75,7 @@ def give_to_person(intent: Intent, state: str, reason: Reason) -> Escalation:
     )
     journal = Journal(flow=intent.flow, actor="system", at=clock.now())
     journal.add(*(reservations.pin(intent=intent, at=clock.now()) or ()))
-    endings.ask_person(journal, intent, reason=reason, failures=1)
+    intent_transitions.ask_person(journal, intent, reason=reason, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 
@@ -192,7 +194,7 @@ def test_facts_that_moved_are_shown_before_anything_new_runs(failed: Escalation,
     factories.write("price.AAPL", 25_000)
     assert ground.refused(modify(failed, olivia)) == (409, "EVIDENCE_CHANGED")
     row = Escalation.objects.get()
-    shown = revising.get_shown(row)
+    shown = evidence_revision.get_shown(row)
     assert row.revision == 2
     assert {fact["path"]: fact["value"] for fact in shown["facts"]}["price.AAPL"] == 25_000
     assert len(shown["operational"]["attempts"]) == 1

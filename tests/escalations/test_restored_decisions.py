@@ -7,16 +7,19 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.models import Intent, Resource
-from runtime.queries import clock, doubts
-from runtime.services import epochs, sweeping
+from runtime.core import clock
+from runtime.epochs.services import epochs
+from runtime.flows.models import Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.maintenance.services import sweeper
+from runtime.resources.models import Resource
 from tests import builders, factories
 from tests.escalations import ground
 from tests.escalations.test_left_in_doubt import leave, refused, state
@@ -49,7 +52,7 @@ def test_nothing_but_abort_is_taken_meanwhile(
     asked = desk.escalate()
     backup.restore(place)
     if swept:
-        sweeping.sweep()
+        sweeper.sweep()
     before = ground.state_of(asked)
     for action in (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO):
         answer = factories.decide(asked, olivia, action, params=builders.PARAMS)
@@ -66,10 +69,10 @@ def test_nobody_states_meanwhile_what_became_of_a_call(
     left = leave(desk, olivia)
     backup.restore(place)
     if swept:
-        sweeping.sweep()
+        sweeper.sweep()
     assert refused(state(left, factories.user("mara"), Effect.NOT_HAPPENED)) == (503, "RECOVERY")
     assert stock.used("cash:USD") == (0, HELD)
-    assert doubts.count_left(tenant="default") == 1
+    assert calls_in_doubt.count_left(tenant="default") == 1
 
 
 def test_an_abort_with_a_statement_waits_as_well(place: Path, desk: factories.Desk, olivia: User) -> None:
@@ -87,7 +90,7 @@ def test_what_waited_before_the_restore_may_have_been_decided_since(
 ) -> None:
     asked = desk.escalate()
     backup.restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     backup.begin_next()
     answer = factories.decide(asked, olivia, action, params=builders.PARAMS)
     assert ground.refused(answer) == (409, "EPOCH_ENDED")

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Escalation, Evidence, Question
-from escalations.services import deciding, drifting, evidence
+from escalations.services import deciding, drift_scan, evidence
 from runtime.contracts.problem import Problem
 from tests import factories
 from tests.escalations import ground
@@ -34,7 +34,7 @@ def test_drift_is_found_beside_a_rewritten_case_which_gets_no_revision(
     poisoned, sound = desk.escalate(), desk.escalate()
     change(poisoned)
     factories.write("price.AAPL", 99_999)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert Evidence.objects.filter(escalation=sound).count() == 2
     assert Evidence.objects.filter(escalation=poisoned).count() == 1
 
@@ -52,7 +52,7 @@ def test_drift_is_found_beside_evidence_of_a_form_that_nobody_reads(
 
     monkeypatch.setattr(evidence, "digests", read_some)
     factories.write("price.AAPL", 99_999)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     assert Evidence.objects.filter(escalation=sound).count() == 2
 
 

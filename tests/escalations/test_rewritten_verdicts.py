@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from audit.permissions import Role
-from runtime.models import Bundle, PolicyKind, Verdict
+from audit.access.permissions import Role
+from runtime.flows.models import Verdict
+from runtime.registry.models import Bundle, PolicyKind
 from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 

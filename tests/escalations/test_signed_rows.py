@@ -7,7 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
-from audit import findings, row_checks, signing
+from audit import signing
+from audit.verification import findings, row_checks
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
 from escalations.row_checks import EscalationRowCheck

@@ -9,14 +9,25 @@ from django.db import IntegrityError, transaction
 
 from audit import canonical
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from escalations.services import claiming, deadlines, deciding, drifting, dry_running, revising, silences
+from escalations.services import (
+    agent_silence,
+    claiming,
+    deadlines,
+    deciding,
+    drift_scan,
+    dry_running,
+    evidence_revision,
+)
 from runtime.contracts.states import AgentStatus
-from runtime.models import Flow
-from runtime.queries import clock
-from runtime.services import agents, flows, stops, sweeping
+from runtime.core import clock
+from runtime.flows.models import Flow
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.registry.services import agents
+from runtime.stops.services import stops
 from tests import builders, factories, quiet
 from tests.escalations import ground
 
@@ -61,7 +72,7 @@ def test_no_token_is_spent(desk: factories.Desk) -> None:
 
 def test_a_second_round_opens_nothing_more(desk: factories.Desk) -> None:
     quiet.called(desk)
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
     assert Escalation.objects.count() == 1
 
 
@@ -78,7 +89,7 @@ def test_the_evidence_says_who_is_silent_and_what_stands_open(desk: factories.De
     open_flow = desk.open()
     accepted = desk.open()
     assert desk.propose(accepted)["verdict"] == "ACCEPT"
-    shown = revising.get_shown(quiet.called(desk))
+    shown = evidence_revision.get_shown(quiet.called(desk))
     assert shown["agent"]["agent_id"] == "monitor"
     assert shown["agent"]["owner"] == "trading-desk"
     assert shown["agent"]["mission"] == "Trade."
@@ -116,7 +127,7 @@ def test_the_impact_is_high_while_a_call_of_it_is_under_way(desk: factories.Desk
 
 def test_an_agent_that_never_called_is_missed_from_its_activation(desk: factories.Desk) -> None:
     quiet.see(desk, at=None)
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     assert "has never called" in Escalation.objects.get().effect
 
 
@@ -135,7 +146,7 @@ def test_acknowledge_closes_and_counts_anew(desk: factories.Desk, olivia: User) 
         None,
     )
     assert desk.again().stopped_at is None
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
     assert isinstance(verify_database(), Whole)
 
 
@@ -146,7 +157,7 @@ def test_after_an_acknowledged_silence_the_next_is_asked_again(
     later = clock.now() + timedelta(seconds=quiet.SILENT_AFTER_S + 120)
     quiet.listen(at=later)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     assert Escalation.objects.filter(state="OPEN").count() == 1
 
 
@@ -161,15 +172,15 @@ def test_stop_agent_has_the_effect_of_the_stop_button(desk: factories.Desk, oliv
     entry = LedgerEntry.objects.filter(stream="agent:monitor").order_by("seq").last()
     assert entry is not None
     assert (entry.kind, entry.actor) == ("agent:stopped", f"user:{olivia.pk}")
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
     stops.resume_agent(tenant="default", agent_id="monitor", actor="user:1")
-    assert sweeping.sweep().silences == 0  # what was silent while it was stopped is not missed at once
+    assert sweeper.sweep().silences == 0  # what was silent while it was stopped is not missed at once
 
 
 def test_when_the_agent_speaks_the_escalation_is_withdrawn(desk: factories.Desk) -> None:
     escalation = quiet.called(desk)
     quiet.see(desk, at=clock.now())
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     escalation.refresh_from_db()
     assert (escalation.state, escalation.resolution) == ("WITHDRAWN", "WITHDRAWN")
     flow = Flow.objects.get(pk=escalation.flow_id)
@@ -199,7 +210,7 @@ def test_whom_nobody_watches_now_needs_no_decision(desk: factories.Desk, how: st
         agents.set_status(
             tenant="default", agent_id="monitor", status=AgentStatus(how.upper()), reason="", actor="user:1"
         )
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     escalation.refresh_from_db()
     assert escalation.state == "WITHDRAWN"
 
@@ -210,7 +221,7 @@ def test_time_and_drift_resolve_nothing(
     escalation = quiet.called(desk)
     later = clock.now() + timedelta(days=365)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert (deadlines.expire(), drifting.revise_open()) == (0, 0)
+    assert (deadlines.sweep(), drift_scan.revise_open()) == (0, 0)
     assert isinstance(factories.decide(escalation, olivia, Action.ACKNOWLEDGE), deciding.Decided)
 
 
@@ -245,7 +256,7 @@ def test_there_is_nothing_to_ask_the_gate(desk: factories.Desk, olivia: User) ->
     )
     assert ground.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
     with pytest.raises(LookupError):
-        revising.proposal_of(escalation)
+        evidence_revision.proposal_of(escalation)
 
 
 def test_it_can_be_claimed_and_given_back(desk: factories.Desk, olivia: User) -> None:
@@ -266,7 +277,7 @@ def test_an_agent_that_cancels_the_flow_has_spoken(desk: factories.Desk) -> None
     [(0, "0 s"), (59, "59 s"), (60, "1 min"), (90, "1 min 30 s"), (5400, "1 h 30 min"), (180_000, "2 d 2 h")],
 )
 def test_a_length_of_time_is_told_in_two_units(seconds: int, words: str) -> None:
-    assert silences.spoken(seconds) == words
+    assert agent_silence.spoken(seconds) == words
 
 
 def test_another_tenant_neither_sees_nor_decides(desk: factories.Desk, olivia: User) -> None:

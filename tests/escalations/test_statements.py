@@ -12,7 +12,7 @@ from audit import canonical, signing
 from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from runtime.models import Intent
+from runtime.flows.models import Intent
 from tests import builders, factories
 from tests.escalations import ground
 

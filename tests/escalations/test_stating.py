@@ -13,9 +13,11 @@ from escalations.services import deciding
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.models import Attempt, Feedback, Intent, Resource
-from runtime.queries import clock, doubts
-from runtime.services import flows
+from runtime.core import clock
+from runtime.flows.models import Attempt, Feedback, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.flows.services import flows
+from runtime.resources.models import Resource
 from tests import builders, factories
 from tests.escalations import ground
 from tests.escalations.test_replacing import CLAIMS, called, modify
@@ -79,7 +81,7 @@ def test_an_abort_frees_what_is_held_only_where_nothing_happened(
     assert stock.used("cash:USD") == used
     stock.check()
     assert tampering.differences() == []
-    assert doubts.list_calls(tenant="default").count() == left
+    assert calls_in_doubt.list_calls(tenant="default").count() == left
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (known, f"user:{olivia.pk}" if known else "")
     assert said_of(decision) == ((effect or Effect.UNKNOWN).value,) * 3
@@ -133,7 +135,7 @@ def test_what_is_replaced_is_settled_with_the_statement(in_doubt: Escalation, ol
     assert said_of(Decision.objects.get()) == ("NOT_HAPPENED",) * 3
     old = Attempt.objects.get()
     assert (old.effect, old.settled_by) == ("NOT_HAPPENED", f"user:{olivia.pk}")
-    assert not doubts.list_calls(tenant="default").exists()
+    assert not calls_in_doubt.list_calls(tenant="default").exists()
 
 
 def test_the_agent_puts_nothing_in_its_place(desk: factories.Desk, in_doubt: Escalation) -> None:

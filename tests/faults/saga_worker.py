@@ -41,12 +41,12 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
     settings.DATABASES["default"]["NAME"] = database
     django.setup()
 
-    from runtime.services import sweeping
-    from runtime.services.execution import calling
+    from runtime.execution.services import calling
+    from runtime.maintenance.services import sweeper
 
     worker = Worker(point=point, path=path, call=calling.call)
     calling.call = worker.calling  # the only way to die between two lines
-    sweeping.expire_all_leases()
+    sweeper.expire_all_leases()
     status = ""
     while status not in ENDS:
         # The waits between two tries are not what is tried here.

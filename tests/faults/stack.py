@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import redis
 
-from dir_console.demo.wire import Unreachable, Wire
+from demo.http_client import Unreachable, Wire
 from tests.demo.paper import PaperBroker, free_port
 from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 _TEN_BELLS = """
 from runtime.models import Intent
-from runtime.tasks.jobs import attempt
+from runtime.workers.celery_tasks import attempt
 ids = [str(key) for key in Intent.objects.order_by("-created_at").values_list("intent_id", flat=True)[:20]]
 for key in ids * 10:
     attempt.delay(key)

@@ -12,10 +12,10 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.states import AgentStatus, FlowState
-from runtime.models import Agent
+from runtime.registry.models import Agent
 from tests.faults import processes
 from tests.services import book as books
 from tests.services import trade

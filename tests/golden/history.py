@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.gate_input import Case
 from tests import builders
 
 FOLDER = Path(__file__).parent / "histories"

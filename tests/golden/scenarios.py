@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.contracts.facts import Lift, ResourceFacts
 from runtime.contracts.states import AgentStatus
-from runtime.kernel.gate.case import FIRST, Case
+from runtime.kernel.gate.gate_input import FIRST, Case
 from tests import builders
 
 LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")

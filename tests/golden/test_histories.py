@@ -10,7 +10,7 @@ from audit import canonical
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Verdict
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.gate_input import PolicyBundle
 from tests.golden import history, record, scenarios
 
 # Given after the gate: by the worker, the sweeper, or a person.
@@ -46,7 +46,7 @@ def test_stored_forms_are_read_without_losing_or_changing_a_member(name: str) ->
     kept = history.read(name)
     for text, again in (
         (kept.judgement, pipeline.Judgement.from_bytes(kept.judgement.encode())),
-        (kept.rules, Rules.from_bytes(kept.rules.encode())),
+        (kept.rules, PolicyBundle.from_bytes(kept.rules.encode())),
         (kept.verdict, Verdict.from_bytes(kept.verdict.encode())),
     ):
         assert _holds(canonical.decode(text.encode()), canonical.decode(again.to_bytes()))

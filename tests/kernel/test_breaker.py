@@ -8,10 +8,10 @@ import pytest
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import CircuitState
 from runtime.kernel import breaker
-from runtime.kernel.breaker import CLOSED, Circuit, Pass, Probe, Signal, Wait
+from runtime.kernel.breaker import CLOSED, Allow, Circuit, Signal, Trial, Wait
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
-BOUNDS = breaker.Bounds(failures=3, first_s=5, longest_s=12, lease_s=30)
+BOUNDS = breaker.Settings(failures=3, first_s=5, longest_s=12, lease_s=30)
 
 
 def after(seconds: float) -> datetime:
@@ -19,7 +19,7 @@ def after(seconds: float) -> datetime:
 
 
 def hear(circuit: Circuit, signal: Signal, *, probe: str = "a/1", at: datetime = NOW) -> Circuit:
-    return breaker.hear(circuit, signal, probe=probe, at=at, bounds=BOUNDS)
+    return breaker.on_result(circuit, signal, probe=probe, at=at, bounds=BOUNDS)
 
 
 def opened(openings: int = 1) -> Circuit:
@@ -28,7 +28,7 @@ def opened(openings: int = 1) -> Circuit:
 
 def half_open(openings: int = 1) -> Circuit:
     found = breaker.admit(opened(openings), probe="a/1", at=after(5), bounds=BOUNDS)
-    assert isinstance(found, Probe)
+    assert isinstance(found, Trial)
     return found.circuit
 
 
@@ -37,8 +37,8 @@ def failure(category: FailureCategory, failure_class: FailureClass) -> Failure:
 
 
 def test_a_closed_circuit_lets_every_call_through() -> None:
-    assert breaker.admit(CLOSED, probe="a/1", at=NOW, bounds=BOUNDS) == Pass()
-    assert breaker.admit(replace(CLOSED, failures=2), probe="a/1", at=NOW, bounds=BOUNDS) == Pass()
+    assert breaker.admit(CLOSED, probe="a/1", at=NOW, bounds=BOUNDS) == Allow()
+    assert breaker.admit(replace(CLOSED, failures=2), probe="a/1", at=NOW, bounds=BOUNDS) == Allow()
 
 
 def test_the_last_of_so_many_failures_in_a_row_opens_it() -> None:
@@ -67,7 +67,7 @@ def test_one_claim_gets_the_probe_and_the_others_wait_for_the_end_of_its_lease()
 
 def test_a_lost_probe_is_given_anew_when_its_lease_ends() -> None:
     found = breaker.admit(half_open(), probe="b/1", at=after(35), bounds=BOUNDS)
-    assert isinstance(found, Probe)
+    assert isinstance(found, Trial)
     assert (found.circuit.probe, found.circuit.retry_at) == ("b/1", after(65))
     assert hear(found.circuit, Signal.WORKS, probe="a/1") is found.circuit
 
@@ -88,7 +88,7 @@ def test_the_probe_closes_it_or_opens_it_for_twice_as_long_up_to_a_cap() -> None
 def test_a_probe_that_was_not_made_leaves_its_place_to_the_next_claim() -> None:
     circuit = hear(half_open(), Signal.SILENT, at=after(6))
     assert (circuit.state, circuit.openings, circuit.probe) == (CircuitState.OPEN, 1, "")
-    assert isinstance(breaker.admit(circuit, probe="b/1", at=after(6), bounds=BOUNDS), Probe)
+    assert isinstance(breaker.admit(circuit, probe="b/1", at=after(6), bounds=BOUNDS), Trial)
 
 
 @pytest.mark.parametrize("signal", Signal)

@@ -2,18 +2,20 @@
 
 import pytest
 
-from runtime.kernel import budgets
+from runtime.kernel import budget_rules
 
 AT = 1_767_323_045_000
 
 
 def filled(millitokens: int = 0, *, after_ms: int = 0, per_hour: int = 3) -> int:
     """A bucket that held `millitokens` at AT, `after_ms` later."""
-    return budgets.refill(millitokens=millitokens, filled_at_ms=AT, now_ms=AT + after_ms, per_hour=per_hour)
+    return budget_rules.refill(
+        millitokens=millitokens, filled_at_ms=AT, now_ms=AT + after_ms, per_hour=per_hour
+    )
 
 
 def test_a_bucket_that_was_never_used_is_full() -> None:
-    assert budgets.refill(millitokens=0, filled_at_ms=None, now_ms=AT, per_hour=3) == 3_000
+    assert budget_rules.refill(millitokens=0, filled_at_ms=None, now_ms=AT, per_hour=3) == 3_000
 
 
 @pytest.mark.parametrize(
@@ -35,4 +37,4 @@ def test_a_smaller_capacity_takes_effect_at_once() -> None:
 
 @pytest.mark.parametrize(("millitokens", "whole"), [(0, 0), (999, 0), (1_000, 1), (2_999, 2)])
 def test_a_part_of_a_token_pays_for_nothing(millitokens: int, whole: int) -> None:
-    assert budgets.whole_tokens(millitokens) == whole
+    assert budget_rules.whole_tokens(millitokens) == whole

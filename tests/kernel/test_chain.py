@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit import canonical, chain
-from audit.chain import Break, Fault, Row, Walk
+from audit.chain import BreakKind, ChainBreak, ChainVerifier, Row
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=UTC)
 
@@ -33,43 +33,43 @@ def rehashed(row: Row, body: bytes) -> Row:
     return replace(row, body=body, hash=chain.entry_hash(row.prev_hash, body))
 
 
-def broken(rows: Sequence[Row]) -> Break:
+def broken(rows: Sequence[Row]) -> ChainBreak:
     result = chain.verify(rows)
-    assert isinstance(result, Break)
+    assert isinstance(result, ChainBreak)
     return result
 
 
 def test_a_whole_ledger_of_two_streams_is_whole() -> None:
     result = chain.verify([*rows_of(3), *rows_of(2, stream="flow-2")])
-    assert isinstance(result, Walk)
+    assert isinstance(result, ChainVerifier)
     assert result.entries == 5
     assert {stream: seq for (_, stream), (seq, _) in result.heads.items()} == {"flow-1": 3, "flow-2": 2}
 
 
 def test_nothing_is_whole() -> None:
-    assert chain.verify([]) == Walk()
+    assert chain.verify([]) == ChainVerifier()
 
 
 def test_streams_of_two_tenants_do_not_meet() -> None:
-    assert isinstance(chain.verify([*rows_of(2), *rows_of(2, tenant="other")]), Walk)
+    assert isinstance(chain.verify([*rows_of(2), *rows_of(2, tenant="other")]), ChainVerifier)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "fault"),
     [
-        ("tenant", "other", Fault.GAP),
-        ("stream", "flow-9", Fault.GAP),
-        ("seq", 7, Fault.GAP),
-        ("seq", 1, Fault.OUT_OF_ORDER),
-        ("kind", "a:c", Fault.COLUMN_MISMATCH),
-        ("at", AT + timedelta(microseconds=1), Fault.COLUMN_MISMATCH),
-        ("actor", "user:1", Fault.COLUMN_MISMATCH),
-        ("body", b"{}", Fault.HASH_MISMATCH),
-        ("prev_hash", bytes(32), Fault.PREV_MISMATCH),
-        ("hash", bytes(32), Fault.HASH_MISMATCH),
+        ("tenant", "other", BreakKind.GAP),
+        ("stream", "flow-9", BreakKind.GAP),
+        ("seq", 7, BreakKind.GAP),
+        ("seq", 1, BreakKind.OUT_OF_ORDER),
+        ("kind", "a:c", BreakKind.COLUMN_MISMATCH),
+        ("at", AT + timedelta(microseconds=1), BreakKind.COLUMN_MISMATCH),
+        ("actor", "user:1", BreakKind.COLUMN_MISMATCH),
+        ("body", b"{}", BreakKind.HASH_MISMATCH),
+        ("prev_hash", bytes(32), BreakKind.PREV_MISMATCH),
+        ("hash", bytes(32), BreakKind.HASH_MISMATCH),
     ],
 )
-def test_an_edited_column_is_found(column: str, value: Any, fault: Fault) -> None:
+def test_an_edited_column_is_found(column: str, value: Any, fault: BreakKind) -> None:
     rows = rows_of(3)
     rows[1] = replace(rows[1], **{column: value})
     found = broken(rows)
@@ -80,31 +80,32 @@ def test_an_edited_column_is_found(column: str, value: Any, fault: Fault) -> Non
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_the_whole_first_row_relabelled_is_found(position: int) -> None:
     rows = [replace(row, tenant="other", stream="else") for row in rows_of(3)]
-    assert broken(rows[: position + 1]).fault is Fault.COLUMN_MISMATCH
+    assert broken(rows[: position + 1]).fault is BreakKind.COLUMN_MISMATCH
 
 
 def test_a_removed_row_is_a_gap() -> None:
     first, _, third = rows_of(3)
-    assert broken([first, third]) == Break("default", "flow-1", 3, Fault.GAP, "expected entry 2")
+    assert broken([first, third]) == ChainBreak("default", "flow-1", 3, BreakKind.GAP, "expected entry 2")
 
 
 def test_swapped_rows_are_found() -> None:
     first, second, third = rows_of(3)
     swapped = [first, replace(third, seq=2), replace(second, seq=3)]
-    assert broken(swapped).fault is Fault.PREV_MISMATCH
+    assert broken(swapped).fault is BreakKind.PREV_MISMATCH
 
 
 def test_an_inserted_row_is_found() -> None:
     first, second, third = rows_of(3)
     inserted = rehashed(replace(second, prev_hash=first.hash), second.body)
     assert (
-        broken([first, inserted, replace(second, seq=3), replace(third, seq=4)]).fault is Fault.PREV_MISMATCH
+        broken([first, inserted, replace(second, seq=3), replace(third, seq=4)]).fault
+        is BreakKind.PREV_MISMATCH
     )
 
 
 def test_a_repeated_row_is_out_of_order() -> None:
     first, second = rows_of(2)
-    assert broken([first, second, second]).fault is Fault.OUT_OF_ORDER
+    assert broken([first, second, second]).fault is BreakKind.OUT_OF_ORDER
 
 
 @pytest.mark.parametrize(
@@ -120,19 +121,19 @@ def test_a_repeated_row_is_out_of_order() -> None:
 )
 def test_bytes_that_are_not_canonical_are_found(body: bytes) -> None:
     (row,) = rows_of(1)
-    assert broken([rehashed(row, body)]).fault is Fault.NOT_CANONICAL
+    assert broken([rehashed(row, body)]).fault is BreakKind.NOT_CANONICAL
 
 
 def test_a_body_that_is_no_object_is_found() -> None:
     (row,) = rows_of(1)
-    assert broken([rehashed(row, b"[]")]).fault is Fault.COLUMN_MISMATCH
+    assert broken([rehashed(row, b"[]")]).fault is BreakKind.COLUMN_MISMATCH
 
 
 @pytest.mark.parametrize("missing", [set(), {"payload"}])
 def test_members_other_than_those_of_an_entry_are_found(missing: set[str]) -> None:
     (row,) = rows_of(1)
     body = {name: value for name, value in canonical.decode(row.body).items() if name not in missing}
-    assert broken([rehashed(row, canonical.encode({**body, "extra": 1}))]).fault is Fault.COLUMN_MISMATCH
+    assert broken([rehashed(row, canonical.encode({**body, "extra": 1}))]).fault is BreakKind.COLUMN_MISMATCH
 
 
 @given(st.integers(0, 4), st.integers(0, 10_000), st.integers(1, 255))
@@ -154,13 +155,13 @@ def test_a_commitment_is_the_hash_of_salt_and_body() -> None:
     assert chain.commitment(b"salt", b"body") == canonical.digest(b"saltbody")
 
 
-def walked(count: int) -> Walk:
+def walked(count: int) -> ChainVerifier:
     result = chain.verify(rows_of(count))
-    assert isinstance(result, Walk)
+    assert isinstance(result, ChainVerifier)
     return result
 
 
-def compared(walk: Walk, seq: int, head_hash: bytes) -> Fault | None:
+def compared(walk: ChainVerifier, seq: int, head_hash: bytes) -> BreakKind | None:
     found = chain.compare_head(walk, tenant="default", stream="flow-1", seq=seq, head_hash=head_hash)
     return None if found is None else found.fault
 
@@ -174,13 +175,13 @@ def test_a_head_of_a_stream_without_entries_is_whole() -> None:
 
 
 def test_a_truncated_stream_is_found_by_its_head() -> None:
-    assert compared(walked(2), 3, rows_of(3)[2].hash) is Fault.TRUNCATED
-    assert compared(walked(0), 1, rows_of(1)[0].hash) is Fault.TRUNCATED
+    assert compared(walked(2), 3, rows_of(3)[2].hash) is BreakKind.TRUNCATED
+    assert compared(walked(0), 1, rows_of(1)[0].hash) is BreakKind.TRUNCATED
 
 
 def test_a_head_that_was_set_back_is_found() -> None:
-    assert compared(walked(2), 1, rows_of(1)[0].hash) is Fault.HEAD_MISMATCH
+    assert compared(walked(2), 1, rows_of(1)[0].hash) is BreakKind.HEAD_MISMATCH
 
 
 def test_a_head_with_another_hash_is_found() -> None:
-    assert compared(walked(2), 2, bytes(32)) is Fault.HEAD_MISMATCH
+    assert compared(walked(2), 2, bytes(32)) is BreakKind.HEAD_MISMATCH

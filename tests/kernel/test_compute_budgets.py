@@ -2,22 +2,22 @@
 
 import pytest
 
-from runtime.kernel import budgets
-from runtime.kernel.budgets import Overspent, Spent
+from runtime.kernel import budget_rules
+from runtime.kernel.budget_rules import Overspent, Spent
 from tests import builders
 
 OPENED_MS = builders.NOW_MS - 5_000
 
 
 def over(**fields: int | None) -> tuple[Overspent, ...]:
-    return budgets.overspent(builders.compute(**fields), opened_at_ms=OPENED_MS, now_ms=builders.NOW_MS)
+    return budget_rules.overspent(builders.compute(**fields), opened_at_ms=OPENED_MS, now_ms=builders.NOW_MS)
 
 
 def test_a_bucket_says_when_it_holds_more() -> None:
-    assert budgets.filled_in_ms(millitokens=2_500, to=3_000, per_hour=3) == 600_000
-    assert budgets.filled_in_ms(millitokens=2_999, to=3_000, per_hour=7) == 515
-    assert budgets.filled_in_ms(millitokens=3_000, to=3_000, per_hour=3) is None
-    assert budgets.filled_in_ms(millitokens=0, to=1_000, per_hour=0) is None
+    assert budget_rules.filled_in_ms(millitokens=2_500, to=3_000, per_hour=3) == 600_000
+    assert budget_rules.filled_in_ms(millitokens=2_999, to=3_000, per_hour=7) == 515
+    assert budget_rules.filled_in_ms(millitokens=3_000, to=3_000, per_hour=3) is None
+    assert budget_rules.filled_in_ms(millitokens=0, to=1_000, per_hour=0) is None
 
 
 def test_all_of_a_budget_may_be_used() -> None:
@@ -40,12 +40,12 @@ def test_one_more_than_the_cap_is_too_much(fields: dict[str, int], found: Oversp
 def test_without_caps_nothing_is_too_much() -> None:
     free = {"tokens_cap": None, "cost_cap_micros": None, "tool_calls_cap": None, "ends_at_ms": None}
     assert over(**free, tokens_used=10**12) == ()
-    assert budgets.left(builders.compute(**free)) == {}
-    assert budgets.left(None) == {}
+    assert budget_rules.left(builders.compute(**free)) == {}
+    assert budget_rules.left(None) == {}
 
 
 def test_what_is_left_is_never_under_nothing() -> None:
-    left = budgets.left(builders.compute(tokens_used=1_200, cost_used_micros=1))
+    left = budget_rules.left(builders.compute(tokens_used=1_200, cost_used_micros=1))
     assert left == {"tokens_left": 0, "cost_left_micros": 499_999, "tool_calls_left": 10}
 
 
@@ -59,5 +59,5 @@ def test_what_is_left_is_never_under_nothing() -> None:
     ],
 )
 def test_dollars_are_whole_millionths(text: str, micros: int, shown: str) -> None:
-    assert budgets.micros(text) == micros
-    assert budgets.dollars(micros) == shown
+    assert budget_rules.micros(text) == micros
+    assert budget_rules.dollars(micros) == shown

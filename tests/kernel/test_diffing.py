@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kernel import diffing
-from runtime.kernel.diffing import Absent, Change, Difference, Rule, Tighter, diff
+from runtime.kernel import version_diff
+from runtime.kernel.version_diff import Change, Difference, MissingMeans, Rule, Tighter, diff
 
 RULES = (
     Rule(path="version", tighter=Tighter.SKIPPED),
     Rule(path="limits.min_*", tighter=Tighter.HIGHER),
     Rule(path="limits.*", tighter=Tighter.LOWER),
-    Rule(path="caps.tokens", tighter=Tighter.LOWER, absent=Absent.OPEN),
-    Rule(path="caps.rights", tighter=Tighter.MORE, absent=Absent.SHUT),
+    Rule(path="caps.tokens", tighter=Tighter.LOWER, absent=MissingMeans.OPEN),
+    Rule(path="caps.rights", tighter=Tighter.MORE, absent=MissingMeans.SHUT),
     Rule(path="kinds", tighter=Tighter.FEWER),
     Rule(path="checks", tighter=Tighter.MORE),
     Rule(path="reads", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
     Rule(path="waived", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
-    Rule(path="tier", tighter=Tighter.HIGHER, meaning=diffing.ranks("T0", "T1", "T2")),
+    Rule(path="tier", tighter=Tighter.HIGHER, meaning=version_diff.ranks("T0", "T1", "T2")),
     Rule(path="memory", tighter=Tighter.FEWER, keyed_by="scope"),
     Rule(
         path="memory.*.access",

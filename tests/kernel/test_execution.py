@@ -10,7 +10,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution
-from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
+from runtime.kernel.execution import EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RECEIPT = Receipt(status_code=200, body=b"{}")
@@ -26,7 +26,7 @@ def failure(failure_class: FailureClass, *, retry_after_s: float | None = None) 
 
 
 def decide(result: Receipt | Failure, **known: Any) -> execution.Action:
-    return execution.decide(Tried(result=result, **{"failures": 0, **known}), at=AT, jitter=0.0)
+    return execution.decide(FinishedAttempt(result=result, **{"failures": 0, **known}), at=AT, jitter=0.0)
 
 
 @pytest.mark.parametrize("in_doubt", [True, False])
@@ -45,7 +45,7 @@ def test_a_targets_wait_is_kept() -> None:
 
 def test_the_fourth_failure_calls_a_person() -> None:
     assert isinstance(decide(failure(FailureClass.TRANSIENT), failures=2), RetryAt)
-    assert decide(failure(FailureClass.TRANSIENT), failures=3) == GiveToPerson(
+    assert decide(failure(FailureClass.TRANSIENT), failures=3) == EscalateToPerson(
         reason=Reason.REPEATED_FAILURE, failures=4
     )
 
@@ -56,7 +56,7 @@ def test_a_terminal_failure_fails() -> None:
 
 
 def test_a_refusal_does_not_settle_an_earlier_doubt() -> None:
-    assert decide(failure(FailureClass.TERMINAL), in_doubt=True) == GiveToPerson(
+    assert decide(failure(FailureClass.TERMINAL), in_doubt=True) == EscalateToPerson(
         reason=Reason.IN_DOUBT, failures=0
     )
 
@@ -64,11 +64,11 @@ def test_a_refusal_does_not_settle_an_earlier_doubt() -> None:
 @given(failures=st.integers(0, 100), in_doubt=st.booleans())
 def test_an_unknown_result_is_never_tried_again(failures: int, in_doubt: bool) -> None:
     action = decide(failure(FailureClass.UNKNOWN), failures=failures, in_doubt=in_doubt)
-    assert action == GiveToPerson(reason=Reason.IN_DOUBT, failures=failures)
+    assert action == EscalateToPerson(reason=Reason.IN_DOUBT, failures=failures)
 
 
 def test_failures_after_a_doubt_leave_the_doubt() -> None:
-    assert decide(failure(FailureClass.TRANSIENT), failures=3, in_doubt=True) == GiveToPerson(
+    assert decide(failure(FailureClass.TRANSIENT), failures=3, in_doubt=True) == EscalateToPerson(
         reason=Reason.IN_DOUBT, failures=4
     )
 
@@ -76,13 +76,13 @@ def test_failures_after_a_doubt_leave_the_doubt() -> None:
 @pytest.mark.parametrize(
     ("failure_class", "failures", "found"),
     [
-        (FailureClass.TERMINAL, 0, GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=0)),
-        (FailureClass.TRANSIENT, 3, GiveToPerson(reason=Reason.COMPENSATION_FAILED, failures=4)),
-        (FailureClass.UNKNOWN, 1, GiveToPerson(reason=Reason.IN_DOUBT, failures=1)),
+        (FailureClass.TERMINAL, 0, EscalateToPerson(reason=Reason.COMPENSATION_FAILED, failures=0)),
+        (FailureClass.TRANSIENT, 3, EscalateToPerson(reason=Reason.COMPENSATION_FAILED, failures=4)),
+        (FailureClass.UNKNOWN, 1, EscalateToPerson(reason=Reason.IN_DOUBT, failures=1)),
     ],
 )
 def test_what_cannot_be_undone_calls_a_person(
-    failure_class: FailureClass, failures: int, found: GiveToPerson
+    failure_class: FailureClass, failures: int, found: EscalateToPerson
 ) -> None:
     assert decide(failure(failure_class), failures=failures, direction=Direction.COMPENSATE) == found
 
@@ -95,7 +95,9 @@ def test_a_kind_may_say_what_follows_an_unknown_result(on_unknown: OnUnknown, pu
     assert decide(lost, on_unknown=on_unknown) == RetryAt(
         at=AT + timedelta(milliseconds=500), failures=1, purpose=purpose
     )
-    assert decide(lost, failures=3, on_unknown=on_unknown) == GiveToPerson(reason=Reason.IN_DOUBT, failures=4)
+    assert decide(lost, failures=3, on_unknown=on_unknown) == EscalateToPerson(
+        reason=Reason.IN_DOUBT, failures=4
+    )
 
 
 ABSENT = Failure(category=FailureCategory.NOT_HAPPENED, failure_class=FailureClass.TERMINAL, detail="nothing")
@@ -118,7 +120,7 @@ def test_what_a_probe_does_not_find_is_sent_again_at_once() -> None:
 def test_what_a_probe_does_not_find_though_its_receipt_came_is_for_a_person() -> None:
     over_at = AT + timedelta(seconds=1)
     for known in ({}, {"over_at": over_at}):
-        assert probe(ABSENT, failures=1, is_known_done=True, **known) == GiveToPerson(
+        assert probe(ABSENT, failures=1, is_known_done=True, **known) == EscalateToPerson(
             reason=Reason.IN_DOUBT, failures=1
         )
     assert probe(RECEIPT, is_known_done=True) == Succeed(receipt=RECEIPT)
@@ -136,7 +138,7 @@ def test_a_call_that_may_still_arrive_is_asked_about_again_when_it_is_over() -> 
 def test_a_probe_that_tells_nothing_is_asked_again_and_then_a_person(failure_class: FailureClass) -> None:
     silent = failure(failure_class)
     assert probe(silent) == RetryAt(at=AT + timedelta(seconds=1), failures=2, purpose=Purpose.PROBE)
-    assert probe(silent, failures=3) == GiveToPerson(reason=Reason.IN_DOUBT, failures=4)
+    assert probe(silent, failures=3) == EscalateToPerson(reason=Reason.IN_DOUBT, failures=4)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import FindingOutcome
-from runtime.kernel.gate.case import GateVersion
 from runtime.kernel.gate.checks import (
     authority,
     conditions,
@@ -21,6 +20,7 @@ from runtime.kernel.gate.checks import (
     schema,
     validity,
 )
+from runtime.kernel.gate.gate_input import GateVersion
 from tests import builders
 
 FAIL, REFER = FindingOutcome.FAIL, FindingOutcome.REFER

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import Verdict
-from runtime.kernel.gate import consequence
+from runtime.kernel.gate import preview
 from tests import builders
 
 
@@ -49,7 +49,7 @@ def test_a_call_is_rendered_once_with_a_key_of_its_own() -> None:
     (step,) = builders.judge().steps
     assert (step.step, step.target, step.method, step.path) == ("order", "broker", "POST", "/orders/AAPL")
     assert step.body["params"] == builders.PARAMS
-    assert step.timeout_s == consequence.DEFAULT_TIMEOUT_S
+    assert step.timeout_s == preview.DEFAULT_TIMEOUT_S
     (other,) = builders.judge(proposal=builders.proposal(intent_id="another")).steps
     assert other.key != step.key
 

@@ -8,7 +8,7 @@ from runtime.contracts.facts import Lift
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import FindingOutcome, Verdict
-from runtime.kernel.gate import consequence
+from runtime.kernel.gate import preview
 from tests import builders
 
 AMOUNT = 150_000
@@ -232,4 +232,4 @@ def test_a_fact_that_is_not_depended_on_is_never_taken_as_seen() -> None:
     ],
 )
 def test_numbers_in_text_are_compared_as_numbers(value: str | None, bound: str | None, holds: bool) -> None:
-    assert consequence.at_most(value, bound) is holds
+    assert preview.at_most(value, bound) is holds

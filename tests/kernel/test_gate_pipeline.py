@@ -8,8 +8,8 @@ from audit import canonical
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.case import FIRST, NEWEST, GateVersion, Rules
-from runtime.kernel.rules import names
+from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBundle
+from runtime.kernel.rules import scope
 from tests import builders
 
 NAMES = [stage.name for stage in pipeline.STAGES]
@@ -206,9 +206,9 @@ def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() ->
 
 def test_expressions_see_every_name_of_the_table() -> None:
     asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}, compute=builders.compute()))
-    assert set(asked.names) == names.JUDGED
+    assert set(asked.names) == scope.JUDGED
     for root in ("flow", "agent", "budget", "time", "manifest", "context"):
-        assert set(asked.names[root]) == names.FIELDS[root]
+        assert set(asked.names[root]) == scope.FIELDS[root]
     assert asked.names["flow"]["age_s"] == 5
     assert asked.names["history"] == {"proposals_1m": 1}
     assert builders.case().names["history"] == {}
@@ -222,5 +222,5 @@ def test_a_flow_opened_in_the_future_is_no_seconds_old() -> None:
 def test_canonical_input_survives_a_second_writing() -> None:
     stored, in_force = builders.judgement(builders.case())
     assert pipeline.Judgement.from_bytes(stored).to_bytes() == stored
-    assert Rules.from_bytes(in_force).to_bytes() == in_force
+    assert PolicyBundle.from_bytes(in_force).to_bytes() == in_force
     assert canonical.encode(canonical.decode(stored)) == stored

@@ -7,7 +7,7 @@ import pytest
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate import recheck
-from runtime.kernel.gate.case import Rules
+from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from tests import builders
@@ -75,7 +75,11 @@ def test_a_verdict_without_a_snapshot_has_nothing_to_compare() -> None:
 
 
 def asked_again(
-    in_force: Rules, *, lifted: tuple[Finding, ...] = (), known: dict[str, Any] | None = None, **fields: Any
+    in_force: PolicyBundle,
+    *,
+    lifted: tuple[Finding, ...] = (),
+    known: dict[str, Any] | None = None,
+    **fields: Any,
 ) -> Withdrawn:
     """What the rules in force withdraw of an accepted case."""
     stored, _ = builders.judgement(builders.case(**fields))
@@ -88,7 +92,7 @@ def asked_again(
     )
 
 
-def limited(cents: int, **fields: Any) -> Rules:
+def limited(cents: int, **fields: Any) -> PolicyBundle:
     """Rules in force with another limit."""
     return builders.rules(manifest=builders.manifest(limits={"max_notional_cents": cents}, **fields))
 
@@ -142,7 +146,7 @@ def test_the_worst_finding_names_the_reason() -> None:
         (builders.rules(manifest=builders.manifest(scope={"symbol": ["MSFT"]})), "UNAUTHORIZED"),
     ],
 )
-def test_a_right_that_is_gone_is_final(in_force: Rules, code: str) -> None:
+def test_a_right_that_is_gone_is_final(in_force: PolicyBundle, code: str) -> None:
     found = asked_again(in_force)
     assert (builders.codes(found.findings), found.is_final) == ([code], True)
 

@@ -5,24 +5,25 @@ from typing import Any
 import pytest
 
 from runtime.contracts.guard import FindingCode, bps
-from runtime.kernel.guards import actions, lexical, opposites, weights, words
+from runtime.kernel.guards import actions, antonyms, explanation_check, text_tokens
+from runtime.kernel.guards import confidence as weights
 
 PARAMS: dict[str, Any] = {"symbol": "AAPL", "action": "BUY", "quantity": 4, "notional_cents": 75_800}
 CHOICES = {"symbol": ["AAPL", "MSFT"]}
 
 
 def codes(explain: str, params: dict[str, Any] | None = None) -> list[str]:
-    found = lexical.examine(explain=explain, params=params or PARAMS, choices=CHOICES)
+    found = explanation_check.examine(explain=explain, params=params or PARAMS, choices=CHOICES)
     return [finding.code.value for finding in found.findings]
 
 
 def confidence(explain: str, params: dict[str, Any] | None = None) -> str:
-    return lexical.examine(explain=explain, params=params or PARAMS, choices=CHOICES).confidence
+    return explanation_check.examine(explain=explain, params=params or PARAMS, choices=CHOICES).confidence
 
 
 @pytest.mark.parametrize("explain", ["", "   ", "\n.,;", "\u200b\u202e", "Buying 4 shares of AAPL for $758."])
 def test_nothing_said_and_nothing_wrong_is_no_finding(explain: str) -> None:
-    found = lexical.examine(explain=explain, params=PARAMS)
+    found = explanation_check.examine(explain=explain, params=PARAMS)
     assert (found.findings, found.confidence) == ((), "0")
 
 
@@ -166,17 +167,17 @@ def test_every_finding_has_a_weight_with_its_reason_and_none_reaches_a_stop_by_d
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
-    once = lexical.examine(explain="Selling 40 MSFT", params=PARAMS, choices=CHOICES)
+    once = explanation_check.examine(explain="Selling 40 MSFT", params=PARAMS, choices=CHOICES)
     assert (
         once.to_bytes()
-        == lexical.examine(explain="Selling 40 MSFT", params=PARAMS, choices=CHOICES).to_bytes()
+        == explanation_check.examine(explain="Selling 40 MSFT", params=PARAMS, choices=CHOICES).to_bytes()
     )
 
 
 def test_a_finding_quotes_without_invisible_characters() -> None:
-    found = lexical.examine(explain="MS\u200bFT\u202e is strong", params=PARAMS, choices=CHOICES)
+    found = explanation_check.examine(explain="MS\u200bFT\u202e is strong", params=PARAMS, choices=CHOICES)
     assert [finding.code for finding in found.findings] == [FindingCode.OTHER_CHOICE]
-    shown = lexical.examine(explain="sell", params={"do\u202e": "BUY\u202e"}).findings[0].message
+    shown = explanation_check.examine(explain="sell", params={"do\u202e": "BUY\u202e"}).findings[0].message
     assert "\u202e" not in shown
 
 
@@ -186,8 +187,8 @@ def test_compatibility_forms_are_read_as_what_they_look_like() -> None:
 
 def test_more_findings_than_a_person_reads_are_cut() -> None:
     params = {f"n{at}": f"user_{at}" for at in range(50)}
-    found = lexical.examine(explain="for user_99", params=params)
-    assert len(found.findings) == lexical.MAX_FINDINGS
+    found = explanation_check.examine(explain="for user_99", params=params)
+    assert len(found.findings) == explanation_check.MAX_FINDINGS
 
 
 def test_parameters_are_read_up_to_a_bound() -> None:
@@ -199,15 +200,15 @@ def test_parameters_are_read_up_to_a_bound() -> None:
 
 
 def test_text_is_read_up_to_a_bound() -> None:
-    tokens = words.read("a " * 50_000)
-    assert len(tokens) == words.MAX_TOKENS
-    assert len(words.fold("\ufdfa" * 50_000)) <= words.MAX_CHARS
+    tokens = text_tokens.read("a " * 50_000)
+    assert len(tokens) == text_tokens.MAX_TOKENS
+    assert len(text_tokens.fold("\ufdfa" * 50_000)) <= text_tokens.MAX_CHARS
 
 
 def test_every_word_of_the_table_means_one_thing() -> None:
     listed = [
-        word for sides in opposites.ROWS.values() for side in sides for cell in side for word in cell.split()
+        word for sides in antonyms.ROWS.values() for side in sides for cell in side for word in cell.split()
     ]
     assert sorted(listed) == sorted(set(listed))
     assert all(actions.is_action(word) for word in listed)
-    assert set(opposites.NEIGHBOURS.values()) == set(opposites.NEIGHBOURS)
+    assert set(antonyms.NEIGHBOURS.values()) == set(antonyms.NEIGHBOURS)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from runtime.contracts.states import AgentRole, AgentStatus
-from runtime.kernel import hierarchy
-from runtime.kernel.hierarchy import Delegation, Refusal
+from runtime.kernel import flow_tree
+from runtime.kernel.flow_tree import Delegation, Refusal
 
 
 def delegation(**changes: Any) -> Delegation:
@@ -33,13 +33,13 @@ def delegation(**changes: Any) -> Delegation:
         {"child_agent": "strategist", "may_delegate_to": ()},
         {"child_agent": "strategist", "parent_role": AgentRole.EXECUTOR},
         {"parent_status": AgentStatus.PASSIVE},
-        {"parent_depth": hierarchy.MAX_DEPTH - 1},
-        {"open_children": hierarchy.MAX_OPEN_CHILDREN - 1},
-        {"open_family": hierarchy.MAX_OPEN_FAMILY - 1},
+        {"parent_depth": flow_tree.MAX_DEPTH - 1},
+        {"open_children": flow_tree.MAX_OPEN_CHILDREN - 1},
+        {"open_family": flow_tree.MAX_OPEN_FAMILY - 1},
     ],
 )
 def test_a_child_may_be_opened(changes: dict[str, Any]) -> None:
-    assert hierarchy.refuse(delegation(**changes)) is None
+    assert flow_tree.refuse(delegation(**changes)) is None
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_a_child_may_be_opened(changes: dict[str, Any]) -> None:
         ({"parent_status": AgentStatus.LOCKED}, Refusal.DELEGATOR_HELD),
         ({"parent_status": AgentStatus.SUSPENDED}, Refusal.DELEGATOR_HELD),
         ({"parent_status": AgentStatus.RETIRED}, Refusal.DELEGATOR_HELD),
-        ({"parent_depth": hierarchy.MAX_DEPTH}, Refusal.TOO_DEEP),
-        ({"open_children": hierarchy.MAX_OPEN_CHILDREN}, Refusal.TOO_MANY_CHILDREN),
-        ({"open_family": hierarchy.MAX_OPEN_FAMILY}, Refusal.TOO_MANY_CHILDREN),
+        ({"parent_depth": flow_tree.MAX_DEPTH}, Refusal.TOO_DEEP),
+        ({"open_children": flow_tree.MAX_OPEN_CHILDREN}, Refusal.TOO_MANY_CHILDREN),
+        ({"open_family": flow_tree.MAX_OPEN_FAMILY}, Refusal.TOO_MANY_CHILDREN),
     ],
 )
 def test_a_child_is_refused(changes: dict[str, Any], refusal: Refusal) -> None:
-    assert hierarchy.refuse(delegation(**changes)) is refusal
+    assert flow_tree.refuse(delegation(**changes)) is refusal
 
 
 def test_a_stranger_learns_nothing_but_that_it_may_not() -> None:
     asked = delegation(child_agent="stranger", ancestors_open=False, parent_depth=99, open_children=99)
-    assert hierarchy.refuse(asked) is Refusal.NOT_DELEGATED
+    assert flow_tree.refuse(asked) is Refusal.NOT_DELEGATED

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from runtime.kernel import kinds
-from runtime.kernel.diffing import Change
+from runtime.kernel import kind_diff
+from runtime.kernel.version_diff import Change
 from tests import builders
 
 RULE = {"id": "R_NEW", "require": "params.quantity < 100"}
 
 
 def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, Change]]:
-    found = kinds.differences(builders.kind(**before), builders.kind(**{"version": "1.3.0", **after}))
+    found = kind_diff.differences(builders.kind(**before), builders.kind(**{"version": "1.3.0", **after}))
     return [(item.path, item.change) for item in found]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.kernel.rules import linter, names, ranges, tokens
+from runtime.kernel.rules import cel_tokens, linter, list_bounds, scope
 
 PARAMS: dict[str, Any] = {
     "type": "object",
@@ -45,7 +45,7 @@ PARAMS: dict[str, Any] = {
 CONSTRAINTS: dict[str, Any] = {"type": "object", "properties": {"max_slippage_bps": {"type": "integer"}}}
 
 
-def lint(source: str, known: frozenset[str] = names.JUDGED) -> list[str]:
+def lint(source: str, known: frozenset[str] = scope.JUDGED) -> list[str]:
     return linter.lint_expression(
         source,
         names=known,
@@ -152,7 +152,7 @@ def test_says_a_thing_once() -> None:
 
 
 def test_without_schemas_and_namespaces_fields_are_free() -> None:
-    free = linter.lint_expression("params.x == context.facts.cash[params['y']]", names=names.JUDGED)
+    free = linter.lint_expression("params.x == context.facts.cash[params['y']]", names=scope.JUDGED)
     assert free == []
 
 
@@ -161,18 +161,18 @@ def test_a_name_of_a_type_may_be_a_name_of_its_own() -> None:
 
 
 def test_unless_sees_four_names() -> None:
-    assert lint("current == seen && params.n > constraints.max_slippage_bps", names.UNLESS) == []
-    assert lint("time.hour > 1", names.UNLESS) != []
+    assert lint("current == seen && params.n > constraints.max_slippage_bps", scope.UNLESS) == []
+    assert lint("time.hour > 1", scope.UNLESS) != []
 
 
 def test_a_character_that_cel_does_not_have_is_named() -> None:
-    walk = linter._Walk(tokens=tokens.tokenize("#"), allowed=frozenset(), schemas={}, namespaces=None)
+    walk = linter._Walk(tokens=cel_tokens.tokenize("#"), allowed=frozenset(), schemas={}, namespaces=None)
     linter._read(walk, 0, walk.tokens[0])
     assert walk.found == ["the character '#' is not allowed in an expression"]
 
 
 def test_tokens_keep_strings_whole() -> None:
-    found = tokens.tokenize(r"""r'\' + "a\"b" + '''x'y''' + 1.5e-3 + 0xFFu // + no""")
+    found = cel_tokens.tokenize(r"""r'\' + "a\"b" + '''x'y''' + 1.5e-3 + 0xFFu // + no""")
     assert [token.text for token in found] == [
         r"r'\'",
         "+",
@@ -187,27 +187,27 @@ def test_tokens_keep_strings_whole() -> None:
 
 
 def test_macro_variables_are_found() -> None:
-    assert tokens.bound_names("a.map(x, b.all(y, y)).size() + c.map") == {"x", "y"}
+    assert cel_tokens.bound_names("a.map(x, b.all(y, y)).size() + c.map") == {"x", "y"}
 
 
 def test_a_loop_of_references_ends() -> None:
     looped = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a", "properties": {"x": {}}}}}
-    assert ranges.property_names(looped) == {"x"}
-    assert ranges.property_names({"$ref": "#/none/at/all", "properties": 3}) == frozenset()
+    assert list_bounds.property_names(looped) == {"x"}
+    assert list_bounds.property_names({"$ref": "#/none/at/all", "properties": 3}) == frozenset()
 
 
 def test_every_name_has_its_fields_in_the_table() -> None:
-    assert set(names.FIELDS) - {"intent", "outcome"} == names.JUDGED - {
+    assert set(scope.FIELDS) - {"intent", "outcome"} == scope.JUDGED - {
         "params",
         "constraints",
         "figures",
     }
-    assert names.FIELDS["time"] == {"epoch_ms", "iso", "hour", "minute", "weekday"}
+    assert scope.FIELDS["time"] == {"epoch_ms", "iso", "hour", "minute", "weekday"}
 
 
 def test_a_figure_is_one_that_the_kind_works_out() -> None:
     known = frozenset({"cents"})
-    assert linter.lint_expression("figures.cents > 1", names=names.JUDGED, figures=known) == []
-    found = linter.lint_expression("figures.dollars > 1", names=names.JUDGED, figures=known)
+    assert linter.lint_expression("figures.cents > 1", names=scope.JUDGED, figures=known) == []
+    found = linter.lint_expression("figures.dollars > 1", names=scope.JUDGED, figures=known)
     assert found == ["figures.dollars is not a field of the figures schema"]
-    assert linter.lint_expression("figures.cents > 1", names=names.WORKED_OUT) != []
+    assert linter.lint_expression("figures.cents > 1", names=scope.WORKED_OUT) != []

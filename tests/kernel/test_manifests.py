@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from runtime.contracts.manifest import Manifest
 from runtime.contracts.states import AgentRole
-from runtime.kernel import manifests
-from runtime.kernel.diffing import Change
+from runtime.kernel import manifest_lint
+from runtime.kernel.version_diff import Change
 from tests import builders
 
 FULL = {
@@ -36,7 +36,7 @@ def manifest(**fields: Any) -> Manifest:
     return builders.manifest(**{**dict.fromkeys(builders.MANIFEST), **given})
 
 
-def registry(**fields: Any) -> manifests.Registry:
+def registry(**fields: Any) -> manifest_lint.Registry:
     given: dict[str, Any] = {
         "role": AgentRole.STRATEGIST,
         "kinds": {"ADJUST_POSITION": builders.kind()},
@@ -45,7 +45,7 @@ def registry(**fields: Any) -> manifests.Registry:
         "facts": {"price.", "price.AAPL"},
         "earlier_versions": ("1.0.0", "1.3.0"),
     }
-    return manifests.Registry(**{**given, **fields})
+    return manifest_lint.Registry(**{**given, **fields})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def registry(**fields: Any) -> manifests.Registry:
 def test_says_which_way_a_field_of_a_manifest_went(field: str, value: Any, path: str, change: Change) -> None:
     before, after = manifest(), manifest(**{field: value})
 
-    (found,) = manifests.diff(before, after)
+    (found,) = manifest_lint.diff(before, after)
     assert (found.path, found.change) == (path, change)
 
 
@@ -122,23 +122,23 @@ def test_a_name_that_the_registry_does_not_have_grants_and_narrows_nothing(
         kinds={"ADJUST_POSITION": builders.kind(), "TRANSFER": builders.kind()}, agents={"other", "third"}
     )
 
-    (found,) = manifests.diff(manifest(), manifest(**{field: value}), registry=known)
+    (found,) = manifest_lint.diff(manifest(), manifest(**{field: value}), registry=known)
     assert (found.path, found.change) == (path, change)
 
 
 def test_every_cap_on_compute_is_a_bound() -> None:
-    found = manifests.diff(manifest(), manifest(compute=None))
+    found = manifest_lint.diff(manifest(), manifest(compute=None))
 
     assert {item.path for item in found} == {f"compute.{name}" for name in FULL["compute"]}  # type: ignore[attr-defined]
     assert {item.change for item in found} == {Change.LOOSENED}
 
 
 def test_the_version_alone_is_no_difference() -> None:
-    assert manifests.diff(manifest(), manifest(version="2.0.0")) == ()
+    assert manifest_lint.diff(manifest(), manifest(version="2.0.0")) == ()
 
 
 def test_a_first_manifest_loosens_what_it_grants() -> None:
-    found = {item.path: item.change for item in manifests.diff(None, manifest())}
+    found = {item.path: item.change for item in manifest_lint.diff(None, manifest())}
 
     assert found["policy_kinds"] == found["may_delegate_to"] == Change.GRANTED
     assert found["limits.max_notional_cents"] == Change.ADDED
@@ -147,13 +147,13 @@ def test_a_first_manifest_loosens_what_it_grants() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 12)] * 3).map("{0[0]}.{0[1]}.{0[2]}".format)))
 def test_the_next_version_is_later_than_every_one_before(earlier: list[str]) -> None:
-    draft = builders.manifest(version=manifests.next_version(earlier))
+    draft = builders.manifest(version=manifest_lint.next_version(earlier))
 
     assert not [remark for remark in remarks(draft, earlier_versions=earlier) if remark.place == ("version",)]
 
 
-def remarks(draft: Manifest, **fields: Any) -> list[manifests.Remark]:
-    return list(manifests.lint(draft, registry(**fields)))
+def remarks(draft: Manifest, **fields: Any) -> list[manifest_lint.Remark]:
+    return list(manifest_lint.lint(draft, registry(**fields)))
 
 
 def test_a_sound_draft_draws_no_remark() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from runtime.kernel import moments
+from runtime.kernel import timestamps
 
 
 @pytest.mark.parametrize(
@@ -18,25 +18,25 @@ from runtime.kernel import moments
     ],
 )
 def test_milliseconds_are_rounded_down(moment: datetime, ms: int) -> None:
-    assert moments.to_ms(moment) == ms
+    assert timestamps.to_ms(moment) == ms
 
 
 @pytest.mark.parametrize("ms", [0, 1, 1_767_323_045_678, 253_402_300_799_999])
 def test_milliseconds_come_back_exactly(ms: int) -> None:
-    assert moments.to_ms(moments.from_ms(ms)) == ms
+    assert timestamps.to_ms(timestamps.from_ms(ms)) == ms
 
 
 def test_text_has_milliseconds_and_z() -> None:
-    assert moments.iso(1_767_323_045_000) == "2026-01-02T03:04:05.000Z"
-    assert moments.iso(1_767_323_045_678) == "2026-01-02T03:04:05.678Z"
+    assert timestamps.iso(1_767_323_045_000) == "2026-01-02T03:04:05.000Z"
+    assert timestamps.iso(1_767_323_045_678) == "2026-01-02T03:04:05.678Z"
 
 
 def test_expressions_see_utc_and_count_days_from_monday() -> None:
-    assert moments.named(1_767_323_045_000) == {
+    assert timestamps.named(1_767_323_045_000) == {
         "epoch_ms": 1_767_323_045_000,
         "iso": "2026-01-02T03:04:05.000Z",
         "hour": 3,
         "minute": 4,
         "weekday": 5,
     }
-    assert moments.named(1_767_495_845_000)["weekday"] == 7
+    assert timestamps.named(1_767_495_845_000)["weekday"] == 7

@@ -10,7 +10,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution, routes
-from runtime.kernel.execution import Fail, GiveToPerson, RetryAt, Succeed, Tried
+from runtime.kernel.execution import EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
 from runtime.kernel.routes import Choice, CloseFailed, FallBack, Result
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
@@ -45,7 +45,7 @@ def choose(*given: Route, result: Result = Result.FAILED, fallbacks: tuple[str, 
 
 
 def follow(action: RouteAction, result: CallResult, *, failures: int = 0) -> Any:
-    decided = execution.decide(Tried(result=result, failures=failures), at=NOW, jitter=0.0)
+    decided = execution.decide(FinishedAttempt(result=result, failures=failures), at=NOW, jitter=0.0)
     return routes.follow(
         route(action, step="spare"), action=decided, result=result, failures=failures, at=NOW, jitter=0.0
     )
@@ -94,7 +94,7 @@ def test_a_fall_back_needs_a_step_that_may_still_run() -> None:
 
 
 def came_to(result: CallResult, **known: Any) -> Result | None:
-    tried = Tried(result=result, failures=known.pop("failures", 0), **known)
+    tried = FinishedAttempt(result=result, failures=known.pop("failures", 0), **known)
     return routes.result_of(tried, execution.decide(tried, at=NOW, jitter=0.0))
 
 
@@ -132,7 +132,7 @@ def test_what_undoes_a_step_is_never_routed(result: CallResult) -> None:
 
 def test_a_refusal_for_good_is_tried_again_until_the_fourth_failure() -> None:
     assert follow(A.RETRY_LATER, REFUSED) == RetryAt(at=NOW + timedelta(seconds=0.5), failures=1)
-    assert follow(A.RETRY_LATER, REFUSED, failures=3) == GiveToPerson(
+    assert follow(A.RETRY_LATER, REFUSED, failures=3) == EscalateToPerson(
         reason=Reason.REPEATED_FAILURE, failures=4
     )
     assert isinstance(follow(A.RETRY_LATER, BUSY), RetryAt)
@@ -140,7 +140,7 @@ def test_a_refusal_for_good_is_tried_again_until_the_fourth_failure() -> None:
 
 def test_each_action_says_what_follows() -> None:
     assert follow(A.FALL_BACK, REFUSED) == FallBack(step="spare")
-    assert follow(A.ESCALATE, BUSY) == GiveToPerson(reason=Reason.ROUTED, failures=1)
+    assert follow(A.ESCALATE, BUSY) == EscalateToPerson(reason=Reason.ROUTED, failures=1)
     assert follow(A.RE_ENGAGE, REFUSED) == Fail(failure=REFUSED)
     assert follow(A.CLOSE, BUSY) == CloseFailed(failure=BUSY)
 

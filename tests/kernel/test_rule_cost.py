@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.kernel.rules import condition_linter, cost, linter, names, shapes
+from runtime.kernel.rules import condition_linter, cost, linter, scope, shapes
 from tests import builders
 
 TEXT = {"type": "string", "maxLength": 100}
@@ -30,7 +30,7 @@ PARAMS: dict[str, Any] = {
 
 
 def lint(source: str, **schemas: Any) -> linter.Linted:
-    return linter.lint(source, names=names.JUDGED, params_schema=PARAMS, constraints_schema={}, **schemas)
+    return linter.lint(source, names=scope.JUDGED, params_schema=PARAMS, constraints_schema={}, **schemas)
 
 
 @pytest.mark.parametrize(

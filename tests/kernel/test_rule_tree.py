@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernel.rules import cost, tokens, tree
+from runtime.kernel.rules import cel_tokens, cost, tree
 from runtime.kernel.rules.tree import Call, Chain, Choice, Index, Items, Literal, Macro, Name, Select, Sign
 
 ONE = Literal("1")
 
 
 def parse(source: str) -> tree.Node:
-    return tree.parse(tokens.tokenize(source))
+    return tree.parse(cel_tokens.tokenize(source))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_anything_else_is_refused(source: str) -> None:
 
 
 def test_a_text_is_never_a_bracket() -> None:
-    closing = tokens.Token(kind=tokens.TokenKind.STRING, text=")", at=0)
+    closing = cel_tokens.Token(kind=cel_tokens.TokenKind.STRING, text=")", at=0)
     with pytest.raises(tree.UnreadableError):
-        tree.parse((*tokens.tokenize("(1"), closing))
+        tree.parse((*cel_tokens.tokenize("(1"), closing))
 
 
 def test_depth_is_bounded() -> None:

@@ -7,7 +7,7 @@ import pytest
 from audit import canonical
 from runtime.contracts.policy_kind import OnFail, PolicyKind
 from runtime.contracts.states import Impact
-from runtime.kernel.rules import evaluate, requests
+from runtime.kernel.rules import evaluate, request_rendering
 from runtime.kernel.rules.evaluate import FRESH, Move, Status
 from runtime.kernel.rules.language import ExpressionError
 
@@ -181,9 +181,9 @@ def test_nests_facts_by_namespace() -> None:
     assert evaluate.nest({"a.x": 1, "a.y": 2, "b.x": 3}) == {"a": {"x": 1, "y": 2}, "b": {"x": 3}}
 
 
-def render(**fields: Any) -> requests.Rendered:
+def render(**fields: Any) -> request_rendering.Rendered:
     kind = make_kind(steps=[fields])
-    return requests.render_step(kind, kind.steps[0], NAMES, dfid="d1", intent_id="i1")
+    return request_rendering.render_step(kind, kind.steps[0], NAMES, dfid="d1", intent_id="i1")
 
 
 def test_the_standard_body_names_the_intent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernel.rules import language, linter, names
+from runtime.kernel.rules import language, linter, scope
 from runtime.kernel.rules.language import ErrorCode, Expression, ExpressionError
 
 NAMES: dict[str, Any] = {
@@ -204,7 +204,7 @@ def test_never_raises_anything_else_whatever_the_text(source: str) -> None:
 @given(source=CEL_TEXT | PIECES)
 def test_the_linter_never_raises_and_speaks_in_sentences(source: str) -> None:
     schema = {"type": "object", "properties": {"n": {}, "s": {}, "list": {"type": "array", "maxItems": 3}}}
-    found = linter.lint_expression(source, names=names.JUDGED, params_schema=schema, constraints_schema={})
+    found = linter.lint_expression(source, names=scope.JUDGED, params_schema=schema, constraints_schema={})
     assert all(isinstance(sentence, str) and sentence for sentence in found)
 
 
@@ -212,7 +212,7 @@ def test_the_linter_never_raises_and_speaks_in_sentences(source: str) -> None:
 @given(source=PIECES)
 def test_what_the_linter_passes_names_nothing_unknown(source: str) -> None:
     schema = {"type": "object", "properties": {"n": {}, "s": {}, "list": {"type": "array", "maxItems": 3}}}
-    if linter.lint_expression(source, names=names.JUDGED, params_schema=schema, constraints_schema={}):
+    if linter.lint_expression(source, names=scope.JUDGED, params_schema=schema, constraints_schema={}):
         return
     assert outcome(source) not in (ErrorCode.UNKNOWN_NAME, ErrorCode.SYNTAX)
 

@@ -42,11 +42,11 @@ def test_a_step_to_fall_back_to_is_passed_over() -> None:
 
 
 def test_what_stands_right_after_a_step_may_stand_in_for_it() -> None:
-    assert saga.stand_ins(at(0), fallbacks={1, 2, 4}) == (1, 2)
-    assert saga.stand_ins(at(1), fallbacks={1, 2, 4}) == (2,)
-    assert saga.stand_ins(at(3), fallbacks={1, 2, 4}) == (4,)
-    assert saga.stand_ins(at(3), fallbacks={1, 2}) == ()
-    assert saga.stand_ins(at(0, C), fallbacks={1, 2}) == ()
+    assert saga.fallback_candidates(at(0), fallbacks={1, 2, 4}) == (1, 2)
+    assert saga.fallback_candidates(at(1), fallbacks={1, 2, 4}) == (2,)
+    assert saga.fallback_candidates(at(3), fallbacks={1, 2, 4}) == (4,)
+    assert saga.fallback_candidates(at(3), fallbacks={1, 2}) == ()
+    assert saga.fallback_candidates(at(0, C), fallbacks={1, 2}) == ()
 
 
 def test_a_walk_turns_back_to_the_newest_effect_that_stands() -> None:

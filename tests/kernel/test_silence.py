@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.contracts.manifest import Hours, Weekday
-from runtime.kernel import moments, silence
+from runtime.kernel import silence, timestamps
 from tests import builders
 
 HOUR_MS = 3_600_000
@@ -20,7 +20,7 @@ OFFICE = Hours(
 
 def at(text: str, zone: str = "Europe/Berlin") -> int:
     """A wall time as a moment."""
-    return moments.to_ms(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)))
+    return timestamps.to_ms(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)))
 
 
 def awake_h(since: str, until: str, hours: Hours | None) -> float:

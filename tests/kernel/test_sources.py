@@ -10,7 +10,7 @@ from pydantic import BaseModel, StringConstraints
 from audit import canonical
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, PolicyKind
 from runtime.kernel.rules import kind_linter, sources
-from runtime.queries import facts
+from runtime.proposals.queries import gate_facts
 from tests.kernel.test_linter_kinds import GOOD
 
 # As long as an expression may be: words, and an effect's little language of its own, over parameters.
@@ -86,8 +86,8 @@ def test_a_fact_that_is_read_at_one_place_only_is_loaded(place: str) -> None:
     value = "${context.facts.lone.fact}" if is_template(place) else "context.facts.lone.fact"
     document = put(canonical.decode(canonical.encode(GOOD)), place.split("."), value)
     made = PolicyKind.from_bytes(canonical.encode(document))
-    assert "lone.fact" in facts.paths_read(made, {"symbol": "ABC", "n": 1})
-    assert "lone.fact" not in facts.paths_read(kind(), {"symbol": "ABC", "n": 1})
+    assert "lone.fact" in gate_facts.paths_read(made, {"symbol": "ABC", "n": 1})
+    assert "lone.fact" not in gate_facts.paths_read(kind(), {"symbol": "ABC", "n": 1})
 
 
 def is_template(place: str) -> bool:

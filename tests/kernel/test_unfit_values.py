@@ -8,7 +8,7 @@ from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel import schemas
 from runtime.kernel.gate import recheck
-from runtime.kernel.gate.case import FIRST, Rules
+from runtime.kernel.gate.gate_input import FIRST, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import evaluate, language, safety
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return evaluated
 
 
-def reading(**fields: Any) -> Rules:
+def reading(**fields: Any) -> PolicyBundle:
     return builders.rules(kind=builders.kind(**{**READING, **fields}))
 
 
@@ -114,7 +114,7 @@ def test_why_a_kind_is_not_asked_about_a_value() -> None:
     assert "pattern" in safety.why_not_asked(unsafe, params=UNFIT, constraints=bounds)
 
 
-def withdrawn(in_force: Rules, *, lifted: tuple[Finding, ...] = ()) -> Withdrawn:
+def withdrawn(in_force: PolicyBundle, *, lifted: tuple[Finding, ...] = ()) -> Withdrawn:
     """What `in_force` withdraws of three items that a kind without a bound accepted."""
     before = {**LISTED, "properties": {**LISTED["properties"], "xs": {"type": "array"}}}
     then = builders.rules(kind=builders.kind(params_schema=before))

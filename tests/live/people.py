@@ -9,8 +9,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from audit import consumers
-from audit.permissions import Role
+from audit.access.permissions import Role
+from audit.live import consumers
 
 HOST = "localhost:8000"
 ORIGIN = f"http://{HOST}"

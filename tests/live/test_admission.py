@@ -9,8 +9,9 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from audit import admission, live
-from audit.permissions import Role
+from audit.access import session_check
+from audit.access.permissions import Role
+from audit.live import hints
 from tests.live.people import (
     HOST,
     ORIGIN,
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("real_db")
 
 
 def grow(*, tenant: str = "default", stream: str = "flow-1", seq: int = 1) -> None:
-    live.hint(tenant=tenant, stream=stream, seq=seq)
+    hints.hint(tenant=tenant, stream=stream, seq=seq)
 
 
 @pytest.fixture
@@ -157,12 +158,12 @@ def test_no_other_address_has_a_socket(operator: Client) -> None:
 
 
 def test_there_is_a_bound_on_open_sockets(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.room.MEMBER_LIMIT", 0)
+    monkeypatch.setattr("audit.live.socket_hub.MEMBER_LIMIT", 0)
     assert refusal(operator) == 4429
 
 
 def test_one_person_cannot_take_the_sockets_of_all(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.room.PERSON_LIMIT", 2)
+    monkeypatch.setattr("audit.live.socket_hub.PERSON_LIMIT", 2)
     other = signed_in(person("bea", Role.AUDITOR))
 
     async def story() -> None:
@@ -178,7 +179,7 @@ def test_one_person_cannot_take_the_sockets_of_all(operator: Client, monkeypatch
 
 
 def test_few_files_mean_few_sockets(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.room._files", lambda: 9)
+    monkeypatch.setattr("audit.live.socket_hub._files", lambda: 9)
 
     async def story() -> None:
         only = await opened(operator)
@@ -193,7 +194,7 @@ def test_a_browser_that_goes_away_at_once_is_no_trouble(operator: Client) -> Non
 
     async def story() -> None:
         staying = await opened(operator)
-        room = live.this_board().room
+        room = hints.this_board().room
         before = (set(room.members), set(room.arriving))
         for _ in range(20):
             live_socket = socket(operator)
@@ -269,7 +270,7 @@ def test_one_look_at_the_database_serves_all_sockets_of_a_round(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    real = admission.examine
+    real = session_check.check_sessions
 
     async def story() -> None:
         sockets = [await opened(operator) for _ in range(5)]
@@ -278,7 +279,7 @@ def test_one_look_at_the_database_serves_all_sockets_of_a_round(
             looks.append(len(session_keys))
             return real(session_keys)
 
-        monkeypatch.setattr(admission, "examine", counted)
+        monkeypatch.setattr(session_check, "examine", counted)
         grow()
         assert [await next_frame(each) for each in sockets] == [{"stream": "flow-1", "seq": 1}] * 5
         assert looks == [1]

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from audit import bus, live
-from audit.bus import Publisher, Relay
+from audit.live import hint_relay, hints
+from audit.live.hint_relay import Publisher, Relay
 from tests.waiting import until, until_async
 
 REDIS = os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379"
@@ -50,7 +50,7 @@ def hung_layer(settings: Any) -> Iterator[None]:
 def publisher(monkeypatch: pytest.MonkeyPatch) -> Publisher:
     """This process's publisher, new for the test."""
     made = Publisher()
-    monkeypatch.setattr(bus, "_publisher", made)
+    monkeypatch.setattr(hint_relay, "_publisher", made)
     return made
 
 
@@ -62,21 +62,21 @@ def run(story: Any) -> None:
 def relay(monkeypatch: pytest.MonkeyPatch) -> Relay:
     """This process's relay, new for the test and not started."""
     made = Relay()
-    monkeypatch.setattr(bus, "_relay_here", made)
+    monkeypatch.setattr(hint_relay, "_relay_here", made)
     return made
 
 
 def relaying() -> bool:
-    thread = bus._relay_here._thread
+    thread = hint_relay._relay_here._thread
     return thread is not None and thread.is_alive()
 
 
 async def told_by(other: Publisher, stream: str) -> None:
     """Another process's hints, repeated until the relay here has joined and heard one."""
-    async with live.listening(stream) as bell:
+    async with hints.listening(stream) as bell:
         for seq in range(1, 100):
             other.offer("default", stream, seq)
-            if await live.ring_or_timeout(bell, 0.1):
+            if await hints.ring_or_timeout(bell, 0.1):
                 return
     raise AssertionError("no hint came over the bus")
 
@@ -84,7 +84,7 @@ async def told_by(other: Publisher, stream: str) -> None:
 @pytest.mark.usefixtures("shared_layer", "publisher")
 def test_a_hint_of_another_process_ends_a_wait_here() -> None:
     async def story() -> None:
-        assert live.this_board() is live.this_board()
+        assert hints.this_board() is hints.this_board()
         await told_by(Publisher(), "flow-1")
         assert relaying()
 
@@ -96,10 +96,10 @@ def test_our_own_hint_does_not_come_back(publisher: Publisher) -> None:
     async def story() -> None:
         await told_by(Publisher(), "warm-up")
         delivered: list[str] = []
-        board = live.this_board()
+        board = hints.this_board()
         board.bells["flow-1"] = {Recorder(delivered, "ours")}
         board.bells["flow-2"] = {Recorder(delivered, "theirs")}
-        live.hint(tenant="default", stream="flow-1", seq=1)
+        hints.hint(tenant="default", stream="flow-1", seq=1)
         await until_async(lambda: not publisher._pending)
         await told_by_once(Publisher(), "flow-2", delivered)
         assert delivered.count("ours") == 1
@@ -126,7 +126,7 @@ async def told_by_once(other: Publisher, stream: str, delivered: list[str]) -> N
 
 
 def test_the_membership_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "RENEW_S", 0.01)
+    monkeypatch.setattr(hint_relay, "RENEW_S", 0.01)
     joined: list[tuple[str, str]] = []
 
     class Layer:
@@ -134,12 +134,12 @@ def test_the_membership_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> N
             joined.append((group, channel))
 
     async def story() -> None:
-        staying = asyncio.create_task(bus._stay_joined(Layer(), "live!1"))
+        staying = asyncio.create_task(hint_relay._stay_joined(Layer(), "live!1"))
         await until_async(lambda: len(joined) >= 3)
         staying.cancel()
 
     run(story)
-    assert set(joined) == {(bus.GROUP, "live!1")}
+    assert set(joined) == {(hint_relay.GROUP, "live!1")}
 
 
 def test_a_forked_process_gets_its_own_relay(
@@ -148,23 +148,23 @@ def test_a_forked_process_gets_its_own_relay(
     settings.CHANNEL_LAYERS = layers("redis://127.0.0.1:1")
     started: list[Relay] = []
     monkeypatch.setattr(Relay, "start", lambda self, deliver: started.append(self))
-    bus.listen(lambda tenant, stream, seq: None)
+    hint_relay.listen(lambda tenant, stream, seq: None)
     relay.pid -= 1
-    bus.listen(lambda tenant, stream, seq: None)
+    hint_relay.listen(lambda tenant, stream, seq: None)
     assert started[0] is relay
     assert started[1] is not relay
 
 
 @pytest.mark.usefixtures("hung_layer")
 def test_a_hung_redis_never_holds_a_request(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "SEND_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(hint_relay, "SEND_TIMEOUT_S", 0.1)
     started_at = time.monotonic()
     for seq in range(1, 2001):
-        live.hint(tenant="default", stream=f"flow-{seq}", seq=1)
+        hints.hint(tenant="default", stream=f"flow-{seq}", seq=1)
     assert time.monotonic() - started_at < 100  # 200 s, had each waited for a send that hangs
     until(lambda: publisher._closed_until > 0)
     dropped = publisher.dropped
-    live.hint(tenant="default", stream="flow-1", seq=2)
+    hints.hint(tenant="default", stream="flow-1", seq=2)
     assert publisher.dropped == dropped + 1
     assert publisher._pending == {}
 
@@ -173,7 +173,7 @@ def test_a_hung_redis_never_holds_a_request(publisher: Publisher, monkeypatch: p
 def test_the_queue_is_bounded_and_keeps_the_newest_number(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "QUEUE_LIMIT", 3)
+    monkeypatch.setattr(hint_relay, "QUEUE_LIMIT", 3)
     monkeypatch.setattr(publisher, "_thread", threading.current_thread())  # nobody takes from the queue
     for stream, seq in (("a", 1), ("b", 1), ("a", 5), ("a", 4), ("c", 1), ("d", 1), ("b", 2)):
         publisher.offer("default", stream, seq)
@@ -187,10 +187,10 @@ def test_a_relay_without_redis_tries_again(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         settings.CHANNEL_LAYERS = layers(f"redis://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr(bus, "PAUSE_S", 0.01)
+    monkeypatch.setattr(hint_relay, "PAUSE_S", 0.01)
 
     async def story() -> None:
-        live.this_board()
+        hints.this_board()
         await until_async(lambda: caplog.text.count("from other processes pause") >= 2)
         assert relaying()
 
@@ -203,8 +203,8 @@ def test_without_a_shared_layer_nothing_is_sent_and_nobody_listens(
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
     async def story() -> None:
-        await live.wait("flow-1", 0.01)
-        live.hint(tenant="default", stream="flow-1", seq=1)
+        await hints.wait("flow-1", 0.01)
+        hints.hint(tenant="default", stream="flow-1", seq=1)
         assert not relaying()
 
     asyncio.run(story())
@@ -212,6 +212,6 @@ def test_without_a_shared_layer_nothing_is_sent_and_nobody_listens(
 
 
 def test_a_forked_process_gets_its_own_publisher(publisher: Publisher) -> None:
-    assert bus.this_publisher() is publisher
+    assert hint_relay.this_publisher() is publisher
     publisher.pid -= 1
-    assert bus.this_publisher() is not publisher
+    assert hint_relay.this_publisher() is not publisher

@@ -8,8 +8,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from audit import permissions
-from audit.permissions import Role
+from audit.access import permissions
+from audit.access.permissions import Role
 from tests.live.people import person
 
 pytestmark = pytest.mark.django_db

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from audit import admission, live, room
-from audit.admission import Admitted
-from audit.permissions import Role
-from audit.room import Member, Room
+from audit.access import session_check
+from audit.access.permissions import Role
+from audit.access.session_check import Valid
+from audit.live import hints, socket_hub
+from audit.live.socket_hub import Connection, SocketHub
 from tests.live.people import next_frame, on_a_loop, opened, person, signed_in
 from tests.waiting import until_async
 
@@ -22,7 +23,7 @@ def operator() -> Client:
 
 
 def hint(seq: int, *, stream: str = "flow-1", tenant: str = "default") -> None:
-    live.hint(tenant=tenant, stream=stream, seq=seq)
+    hints.hint(tenant=tenant, stream=stream, seq=seq)
 
 
 def test_a_hint_holds_the_stream_and_its_number_and_nothing_else(operator: Client) -> None:
@@ -90,7 +91,7 @@ def test_the_first_hint_after_a_quiet_moment_does_not_wait(operator: Client) -> 
         await next_frame(live_socket)
         hint(2)
         await next_frame(live_socket)
-        assert loop.time() - started_at >= room.WINDOW_S * 0.9  # the second one did
+        assert loop.time() - started_at >= socket_hub.WINDOW_S * 0.9  # the second one did
 
     on_a_loop(story)
 
@@ -98,15 +99,15 @@ def test_the_first_hint_after_a_quiet_moment_does_not_wait(operator: Client) -> 
 def test_a_failed_check_sends_nothing_and_the_next_one_works(
     operator: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real = admission.examine
+    real = session_check.check_sessions
 
     def fail_once(session_keys: Any) -> Any:
-        monkeypatch.setattr(admission, "examine", real)
+        monkeypatch.setattr(session_check, "examine", real)
         raise OSError("the database went away")
 
     async def story() -> None:
         live_socket = await opened(operator)
-        monkeypatch.setattr(admission, "examine", fail_once)
+        monkeypatch.setattr(session_check, "examine", fail_once)
         hint(1)
         await until_async(lambda: "could not be checked" in caplog.text)
         hint(2)
@@ -118,14 +119,14 @@ def test_a_failed_check_sends_nothing_and_the_next_one_works(
 def test_a_closed_socket_is_forgotten(operator: Client) -> None:
     async def story() -> None:
         live_socket = await opened(operator)
-        members = live.this_board().room.members
+        members = hints.this_board().room.members
         assert len(members) == 1
         hint(1)
         await next_frame(live_socket)
         await live_socket.disconnect()
         await until_async(lambda: not members)
         hint(2)  # nobody is left to tell
-        assert live.this_board().room.pending == {}
+        assert hints.this_board().room.pending == {}
 
     on_a_loop(story)
 
@@ -136,7 +137,7 @@ class Browser:
     def __init__(self) -> None:
         self.frames: list[str] = []
         self.reads = asyncio.Event()
-        self.member = Member(session_key="s", send=self.send, close=self.send_nothing)
+        self.member = Connection(session_key="s", send=self.send, close=self.send_nothing)
 
     async def send(self, text: str) -> None:
         await self.reads.wait()
@@ -149,14 +150,16 @@ class Browser:
 @pytest.fixture
 def _everyone_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        admission, "examine", lambda session_keys: dict.fromkeys(session_keys, Admitted("default", person=1))
+        session_check,
+        "examine",
+        lambda session_keys: dict.fromkeys(session_keys, Valid("default", person=1)),
     )
 
 
 @pytest.mark.usefixtures("_everyone_is_admitted")
 def test_a_slow_browser_holds_up_nobody_and_gets_the_newest_at_last() -> None:
     async def story() -> None:
-        here, slow, quick = Room(), Browser(), Browser()
+        here, slow, quick = SocketHub(), Browser(), Browser()
         here.members |= {slow.member, quick.member}
         quick.reads.set()
         for seq in range(1, 4):
@@ -173,10 +176,10 @@ def test_a_slow_browser_holds_up_nobody_and_gets_the_newest_at_last() -> None:
 
 @pytest.mark.usefixtures("_everyone_is_admitted")
 def test_a_browser_that_reads_no_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "SEND_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(socket_hub, "SEND_TIMEOUT_S", 0.05)
 
     async def story() -> None:
-        here, stalled = Room(), Browser()
+        here, stalled = SocketHub(), Browser()
         here.members.add(stalled.member)
         here.take_hint("default", "flow-1", 1)
         here.take_ping(stalled.member)
@@ -189,10 +192,10 @@ def test_a_browser_that_reads_no_more_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("_everyone_is_admitted")
 def test_a_member_waits_for_a_bounded_number_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "STREAM_LIMIT", 3)
+    monkeypatch.setattr(socket_hub, "STREAM_LIMIT", 3)
 
     async def story() -> None:
-        here, browser = Room(), Browser()
+        here, browser = SocketHub(), Browser()
         here.members.add(browser.member)
         browser.reads.set()
         for number in range(10):

@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from audit import consumers, live
-from audit.permissions import Role
+from audit.access.permissions import Role
+from audit.live import consumers, hints
 from tests.live.people import cookie_of, person, signed_in
 from tests.waiting import until
 
@@ -41,12 +41,12 @@ def opened(port: int, cookie: str, origin: str | None = None) -> ClientConnectio
 def test_a_hint_reaches_the_browser_until_it_signs_out(port: int) -> None:
     client = signed_in(person("ada", Role.AUDITOR))
     with opened(port, cookie_of(client)) as browser:
-        live.hint(tenant="default", stream="flow-1", seq=3)
+        hints.hint(tenant="default", stream="flow-1", seq=3)
         assert json.loads(browser.recv(timeout=60)) == {"stream": "flow-1", "seq": 3}
         browser.send("ping")
         assert browser.recv(timeout=60) == "pong"
         client.logout()
-        live.hint(tenant="default", stream="flow-1", seq=4)
+        hints.hint(tenant="default", stream="flow-1", seq=4)
         with pytest.raises(ConnectionClosed) as closed:
             browser.recv(timeout=60)
     assert closed.value.rcvd is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audit import bus, live
+from audit.live import hint_relay, hints
 from tests.waiting import until_async
 
 # Names of this run alone: over Redis, another process that tests may tell of streams too.
@@ -17,7 +17,7 @@ OURS, OTHER, AGENT = (f"{name}:{uuid.uuid4()}" for name in ("flow", "other", "ag
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process tells itself; between processes a hint also comes back to its sender, later."""
-    monkeypatch.setattr(bus, "is_shared", lambda: False)
+    monkeypatch.setattr(hint_relay, "is_shared", lambda: False)
 
 
 def run(story: Callable[[], Any]) -> None:
@@ -26,54 +26,54 @@ def run(story: Callable[[], Any]) -> None:
 
 async def listened_to(stream: str) -> None:
     """Until a bell hangs on the stream."""
-    await until_async(lambda: stream in live.this_board().bells)
+    await until_async(lambda: stream in hints.this_board().bells)
 
 
 def test_a_hint_from_another_thread_ends_the_wait() -> None:
     async def story() -> None:
-        waiting = asyncio.create_task(live.wait(OURS, 30))
+        waiting = asyncio.create_task(hints.wait(OURS, 30))
         await listened_to(OURS)
-        await asyncio.to_thread(live.hint, tenant="default", stream=OURS, seq=1)
+        await asyncio.to_thread(hints.hint, tenant="default", stream=OURS, seq=1)
         assert await asyncio.wait_for(waiting, 1)
-        assert live.this_board().bells == {}
+        assert hints.this_board().bells == {}
 
     run(story)
 
 
 def test_a_hint_for_another_stream_does_not() -> None:
     async def story() -> None:
-        waiting = asyncio.create_task(live.wait(OURS, 0.1))
+        waiting = asyncio.create_task(hints.wait(OURS, 0.1))
         await listened_to(OURS)
-        live.hint(tenant="default", stream=OTHER, seq=1)
+        hints.hint(tenant="default", stream=OTHER, seq=1)
         assert not await waiting
 
     run(story)
 
 
 def test_a_lost_hint_costs_no_more_than_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_S", 0.05)
+    monkeypatch.setattr(hints, "POLL_S", 0.05)
 
     async def story() -> None:
-        assert not await asyncio.wait_for(live.wait(OURS, 30), 1)
+        assert not await asyncio.wait_for(hints.wait(OURS, 30), 1)
 
     run(story)
 
 
 def test_a_hint_between_looking_and_waiting_is_not_lost() -> None:
     async def story() -> None:
-        async with live.listening(OURS, AGENT) as bell:
-            live.hint(tenant="default", stream=AGENT, seq=1)
-            assert await live.ring_or_timeout(bell, 1)
-            assert not await live.ring_or_timeout(bell, 0.02)
+        async with hints.listening(OURS, AGENT) as bell:
+            hints.hint(tenant="default", stream=AGENT, seq=1)
+            assert await hints.ring_or_timeout(bell, 1)
+            assert not await hints.ring_or_timeout(bell, 0.02)
 
     run(story)
 
 
 def test_two_who_wait_for_one_stream_are_both_woken() -> None:
     async def story() -> None:
-        waiting = asyncio.gather(live.wait(OURS, 30), live.wait(OURS, 30))
-        await until_async(lambda: len(live.this_board().bells.get(OURS, ())) == 2)
-        live.hint(tenant="default", stream=OURS, seq=1)
+        waiting = asyncio.gather(hints.wait(OURS, 30), hints.wait(OURS, 30))
+        await until_async(lambda: len(hints.this_board().bells.get(OURS, ())) == 2)
+        hints.hint(tenant="default", stream=OURS, seq=1)
         assert all(await asyncio.wait_for(waiting, 1))
 
     run(story)
@@ -81,16 +81,16 @@ def test_two_who_wait_for_one_stream_are_both_woken() -> None:
 
 def test_a_loop_that_has_ended_is_forgotten() -> None:
     async def story() -> None:
-        live.this_board()
+        hints.this_board()
 
     for _ in range(3):
         run(story)
-    live.hint(tenant="default", stream=OURS, seq=1)
-    assert len([loop for loop in live._boards if loop.is_closed()]) <= 1
+    hints.hint(tenant="default", stream=OURS, seq=1)
+    assert len([loop for loop in hints._boards if loop.is_closed()]) <= 1
 
 
 def test_a_hint_without_anyone_to_tell_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    live.hint(tenant="default", stream=OURS, seq=1)
+    hints.hint(tenant="default", stream=OURS, seq=1)
     assert caplog.text == ""
 
 
@@ -98,6 +98,6 @@ def test_a_hint_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
     def fail(**_: Any) -> None:
         raise OSError
 
-    monkeypatch.setattr(bus, "publish", fail)
-    live.hint(tenant="default", stream=OURS, seq=1)
+    monkeypatch.setattr(hint_relay, "publish", fail)
+    hints.hint(tenant="default", stream=OURS, seq=1)
     assert "a live hint was dropped" in caplog.text

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dir_console.demo.wire import Wire
+from demo.http_client import Wire
 
 PAGE = 1000
 

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dir_console.demo import proposals
-from dir_console.demo.client import Context
+from demo import proposals
+from demo.client import Context
 
 Shape = Callable[[Context, random.Random], dict[str, Any]]
 

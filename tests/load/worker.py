@@ -5,8 +5,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dir_console.demo.client import LONGEST_WAIT_S, Client
-from dir_console.demo.wire import Refused, Unreachable
+from demo.client import LONGEST_WAIT_S, Client
+from demo.http_client import Refused, Unreachable
 from tests.load.shapes import SHAPES
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pytest_django.fixtures import Settings
 
-from runtime.services import agents
+from runtime.core import refusals
+from runtime.registry.services import agents
 from tests.adapters import targets
 from tests.promises import console
 from tests.promises.console import Console, Person
@@ -15,7 +16,7 @@ from tests.properties.lifecycle_ground import Broker
 @pytest.fixture(autouse=True)
 def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refusals recorded by one test do not use up another's share of the minute."""
-    monkeypatch.setattr(agents, "_shares", agents._Shares())
+    monkeypatch.setattr(agents, "_shares", refusals._Shares())
 
 
 @pytest.fixture

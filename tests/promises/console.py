@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from runtime.contracts.problem import Problem
-from runtime.models import Intent
-from runtime.queries import clock
-from runtime.services import credentials, packs
-from runtime.tasks import drain
+from runtime.core import clock
+from runtime.flows.models import Intent
+from runtime.packs.services import packs
+from runtime.registry.services import credentials
+from runtime.workers import embedded
 from tests import factories
 from tests.adapters.targets import StandIn
 from tests.api.ground import Caller, Heard
@@ -74,7 +75,7 @@ class Console:
         for _ in range(rounds):
             Intent.objects.filter(state="PENDING").update(next_at=clock.now())
             for intent_id in list(Intent.objects.filter(state="PENDING").values_list("pk", flat=True)):
-                assert drain.attempt_quietly(intent_id, owner="worker")
+                assert embedded.attempt_quietly(intent_id, owner="worker")
 
     def effects(self) -> int:
         """How often the target has done something."""

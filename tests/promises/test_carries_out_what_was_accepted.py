@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from runtime.models import Intent
+from runtime.flows.models import Intent
 from tests.promises.console import Console, Person
 from tests.properties.lifecycle_ground import Fate
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runtime.models import Snapshot
-from runtime.services import facts
+from runtime.contexts.models import Snapshot
+from runtime.state.services import facts
 from tests import factories
 from tests.promises.console import Console
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from runtime.contracts import pack
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ReservationState
-from runtime.models import Reservation, Resource
-from runtime.queries import clock
-from runtime.services import resources
+from runtime.core import clock
+from runtime.resources.models import Reservation, Resource
+from runtime.resources.services import resources
 from tests import builders, factories
 from tests.concurrency import racing
 

@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 
 from escalations.models import Escalation
-from runtime.models import Fact, Intent, PolicyKind
-from runtime.queries import clock
-from runtime.services import sweeping
+from runtime.core import clock
+from runtime.flows.models import Intent
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import PolicyKind
+from runtime.state.models import Fact
 from tests.api.ground import Caller
 from tests.promises.console import ONE, Console, hello
 
@@ -42,7 +44,7 @@ def test_silence_about_an_escalation_is_a_no(desk: Console, monkeypatch: pytest.
     deadline = Escalation.objects.get().deadline_at
     assert deadline is not None
     monkeypatch.setattr(clock, "now", lambda: deadline + timedelta(milliseconds=1))
-    sweeping.sweep()
+    sweeper.sweep()
     desk.work()
     assert desk.flow(verdict["dfid"])["state"] == "ABORTED"
     assert desk.broker.calls == 0

@@ -6,11 +6,13 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from audit.permissions import Role
-from runtime.models import Agent, Attempt, Intent, Stop
-from runtime.queries import clock, intents
-from runtime.services import execution
-from runtime.services.execution import Status
+from audit.access.permissions import Role
+from runtime import execution
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import due_intents
+from runtime.registry.models import Agent, Stop
 from tests.concurrency import racing
 from tests.promises import console
 from tests.promises.console import Console
@@ -48,7 +50,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
     assert set(found) <= {Status.HELD, Status.NOT_DUE, Status.ENDED}
     calls = racing_desk.broker.calls
     assert calls < len(waiting), "the burst had ended before the stop"
-    assert intents.list_due(at=clock.now(), limit=50) == []
+    assert due_intents.list_due(at=clock.now(), limit=50) == []
     for intent_id in waiting:
         assert execution.attempt(intent_id, owner="late").called is False
     assert racing_desk.broker.calls == calls

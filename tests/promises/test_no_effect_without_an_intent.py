@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.models import Attempt, Intent
+from runtime.flows.models import Attempt, Intent
 from tests.promises.console import Console, Person
 
 pytestmark = pytest.mark.django_db

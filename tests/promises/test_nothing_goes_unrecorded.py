@@ -6,8 +6,8 @@ from django.db.utils import DatabaseError
 
 from audit import ledger
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
-from runtime.models import Flow, Intent, Proposal
+from audit.verification.verify import Whole, verify_database
+from runtime.flows.models import Flow, Intent, Proposal
 from tests.api.ground import Caller
 from tests.promises.console import Console, hello
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from audit.verification import Whole, verify_database
-from runtime.models import Attempt
-from runtime.services import execution
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
+from runtime.flows.models import Attempt
 from tests.concurrency import racing
 from tests.promises.console import Console
 from tests.properties.lifecycle_ground import Fate

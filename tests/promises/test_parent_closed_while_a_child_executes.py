@@ -8,12 +8,13 @@ import pytest
 from django.db import connection
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import ENDED, AttemptState, FlowState, IntentState
-from runtime.kernel import hierarchy
-from runtime.models import Flow
-from runtime.services import execution, flows
+from runtime.flows.models import Flow
+from runtime.flows.services import flows
+from runtime.kernel import flow_tree
 from tests.adapters import targets
 from tests.concurrency import racing
 from tests.services import trade
@@ -115,16 +116,16 @@ def test_forty_racers_open_twenty_children(real_db: str) -> None:
     parent = desk.open()
     answers = racing.race(40, lambda _: flows.open_flow(agent=desk.agent, trigger="x", parent_dfid=parent))
     opened = [answer for answer in answers if not isinstance(answer, Problem)]
-    assert len(opened) == hierarchy.MAX_OPEN_CHILDREN
+    assert len(opened) == flow_tree.MAX_OPEN_CHILDREN
     assert {answer.code for answer in answers if isinstance(answer, Problem)} == {"TOO_MANY_CHILDREN"}
-    assert Flow.objects.filter(parent=parent).count() == hierarchy.MAX_OPEN_CHILDREN
-    assert Flow.objects.get(pk=parent).children_opened == hierarchy.MAX_OPEN_CHILDREN
+    assert Flow.objects.filter(parent=parent).count() == flow_tree.MAX_OPEN_CHILDREN
+    assert Flow.objects.get(pk=parent).children_opened == flow_tree.MAX_OPEN_CHILDREN
 
 
 def test_closings_at_every_level_at_once_end_each_flow_once(real_db: str) -> None:
     desk = trade.open_desk()
     line = [desk.open()]
-    for _ in range(hierarchy.MAX_DEPTH):
+    for _ in range(flow_tree.MAX_DEPTH):
         line.append(desk.open(line[-1]))
     racing.race(len(line), lambda number: flows.close(agent=desk.agent, dfid=line[number], reason="over"))
     for dfid in line:

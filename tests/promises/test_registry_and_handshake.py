@@ -3,8 +3,8 @@
 import pytest
 
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent
-from runtime.services import agents
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
 from tests import factories
 from tests.api.ground import Caller
 from tests.promises.console import Console, hello, shake

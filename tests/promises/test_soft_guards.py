@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.models import Review
+from runtime.guards.models import Review
 from tests.promises.console import Console
 from tests.services import watch
 

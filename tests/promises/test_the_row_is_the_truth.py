@@ -4,16 +4,16 @@ from functools import partial
 
 import pytest
 
-from runtime import ports
-from runtime.models import Intent
-from runtime.tasks import drain
+from runtime.core import ports
+from runtime.flows.models import Intent
+from runtime.workers import embedded
 from tests.promises.console import Console
 from tests.waiting import until
 
 
 def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "ring", lambda intent_ids: None)
-    working = drain.Drain()
+    working = embedded.Drain()
     working.start()
     try:
         dfids = [racing_desk.propose()["dfid"] for _ in range(3)]
@@ -26,6 +26,6 @@ def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: py
 
 def test_a_message_that_comes_ten_times_does_nothing_more(racing_desk: Console) -> None:
     verdict = racing_desk.propose()
-    attempt = partial(drain.attempt_quietly, verdict["intent_id"], owner="worker")
+    attempt = partial(embedded.attempt_quietly, verdict["intent_id"], owner="worker")
     assert all(attempt() for _ in range(10))
     assert racing_desk.broker.calls == 1

@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FlowState
-from runtime.models import Flow
-from runtime.services import budgets
+from runtime.flows.models import Flow
+from runtime.resources.services import budgets
 from tests import builders, factories
 from tests.concurrency import racing
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.models import Agent
+from runtime.registry.models import Agent
 from tests.promises.console import IN_STEPS, Console
 from tests.properties.lifecycle_ground import Fate
 

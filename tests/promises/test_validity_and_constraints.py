@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from runtime.models import Intent
-from runtime.queries import clock
-from runtime.services import facts
+from runtime.core import clock
+from runtime.flows.models import Intent
+from runtime.state.services import facts
 from tests import factories
 from tests.promises.console import Console
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.models import Verdict
-from runtime.queries import replaying
+from runtime.flows.models import Verdict
+from runtime.proposals.queries import verdict_replay
 from tests.promises import console
 from tests.promises.console import Console
 
@@ -42,4 +42,4 @@ def test_a_verdict_is_replayed_whatever_has_changed_since(desk: Console) -> None
     verdict = desk.propose(quantity=60)
     desk.propose(quantity=10)
     desk.agent.post(f"/flows/{verdict['dfid']}/cancel", {"reason": "enough"}).ok()
-    assert replaying.replay() == replaying.Equal(2)
+    assert verdict_replay.replay() == verdict_replay.Equal(2)

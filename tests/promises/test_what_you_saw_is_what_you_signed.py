@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from escalations.models import Decision, Escalation
-from runtime.services import facts
+from runtime.state.services import facts
 from tests import factories
 from tests.promises import console
 from tests.promises.console import Console, Person

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from unittest import mock
 
-from runtime.services.execution import calling
+from runtime.execution.services import calling
 from tests.adapters import targets
 from tests.properties import lifecycle_ground
 from tests.properties.lifecycle_ground import AGENT, Broker, Fate

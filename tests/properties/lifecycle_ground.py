@@ -15,13 +15,17 @@ import pytest
 from django.contrib.auth.models import User
 
 from audit import canonical
-from runtime.contracts import wire
+from runtime.contexts.services import contexts
+from runtime.contracts import api_schemas
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
-from runtime.models import Session
-from runtime.queries import clock
-from runtime.services import contexts, credentials, flows, handshakes, intake, packs, races
-from runtime.services.execution import attempting, calling, claiming
+from runtime.core import clock, transactions
+from runtime.execution.services import attempting, calling, claiming
+from runtime.flows.services import flows
+from runtime.packs.services import packs
+from runtime.proposals.services import intake
+from runtime.registry.models import Session
+from runtime.registry.services import credentials, handshakes
 from tests import factories
 from tests.adapters import targets
 
@@ -271,7 +275,7 @@ def made(
 
 def _open_between(monkeypatch: pytest.MonkeyPatch, between: Between) -> None:
     """After the commit of a claim, and after the answer of a call: there a worker can die, or lose time."""
-    run, call = races.run, calling.call
+    run, call = transactions.retry_on_conflict, calling.call
 
     def run_then(work: Callable[[], T]) -> T:
         result = run(work)
@@ -284,7 +288,7 @@ def _open_between(monkeypatch: pytest.MonkeyPatch, between: Between) -> None:
         between.take("after_call")
         return result
 
-    monkeypatch.setattr(races, "run", run_then)
+    monkeypatch.setattr(transactions, "run", run_then)
     monkeypatch.setattr(calling, "call", call_then)
 
 
@@ -292,8 +296,8 @@ def _shake(key_text: str) -> Session:
     key = credentials.agent_key(key_text)
     assert key is not None
     assert key.agent is not None
-    request = wire.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
-    answer = handshakes.shake(key=key, agent=key.agent, request=request)
+    request = api_schemas.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
+    answer = handshakes.open_session(key=key, agent=key.agent, request=request)
     assert not isinstance(answer, Problem), answer
     session = credentials.session(answer.session_token)
     assert session is not None

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from audit import canonical
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.contracts import State
 from escalations.models import Escalation, Evidence
 from runtime.contracts.reasons import Reason
@@ -21,10 +21,12 @@ from runtime.contracts.states import (
     IntentState,
     OutcomeStatus,
 )
+from runtime.execution.services import intent_plan
+from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, StepReceipt, Verdict
 from runtime.kernel import lifecycle
-from runtime.models import Agent, Attempt, FactVersion, Feedback, Flow, Intent, Outcome, StepReceipt, Verdict
-from runtime.queries import replaying
-from runtime.services.execution import rendering
+from runtime.proposals.queries import verdict_replay
+from runtime.registry.models import Agent
+from runtime.state.models import FactVersion
 from tests.services import stock
 
 
@@ -101,7 +103,7 @@ def check_endings(happened: Mapping[str, Attempt]) -> None:
     for intent in Intent.objects.exclude(state__in=LIVE_INTENTS).exclude(pk__in=with_people):
         done, undone = steps[intent.pk][Direction.FORWARD], steps[intent.pk][Direction.COMPENSATE]
         if intent.state == IntentState.DONE:
-            wanted = intent.steps - len(rendering.fallbacks(intent))  # each runs in place of another
+            wanted = intent.steps - len(intent_plan.fallbacks(intent))  # each runs in place of another
             assert (len(done), undone) == (wanted, set()), intent.pk
         else:
             assert done == undone, (intent.pk, intent.state, done, undone)
@@ -142,4 +144,4 @@ def check_end() -> None:
     wrong = Outcome.objects.filter(status=OutcomeStatus.SUCCEEDED).exclude(intent__state=IntentState.DONE)
     assert not wrong.exists()
     assert isinstance(verify_database(), Whole)
-    assert replaying.replay() == replaying.Equal(Verdict.objects.count())
+    assert verdict_replay.replay() == verdict_replay.Equal(Verdict.objects.count())

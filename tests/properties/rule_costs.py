@@ -14,7 +14,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from runtime.kernel.rules import language, linter, names
+from runtime.kernel.rules import language, linter
+from runtime.kernel.rules import scope as names
 from tests.faults.processes import ROOT
 
 ITEMS = 200

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kernel import budgets
+from runtime.kernel import budget_rules
 
 HOUR_MS = 3_600_000
 moments = st.integers(0, 2**41)
@@ -14,8 +14,8 @@ rates = st.integers(0, 3_600)
 def test_a_bucket_is_never_above_its_capacity_nor_negative(
     held: int, filled_at_ms: int | None, now_ms: int, per_hour: int
 ) -> None:
-    found = budgets.refill(millitokens=held, filled_at_ms=filled_at_ms, now_ms=now_ms, per_hour=per_hour)
-    assert 0 <= found <= per_hour * budgets.MILLI
+    found = budget_rules.refill(millitokens=held, filled_at_ms=filled_at_ms, now_ms=now_ms, per_hour=per_hour)
+    assert 0 <= found <= per_hour * budget_rules.MILLI
 
 
 @given(
@@ -29,9 +29,11 @@ def test_no_sequence_of_waits_and_spends_pays_for_more_than_time_has_brought(
     for wait_ms, wants in steps:
         now_ms += wait_ms
         latest = max(latest, now_ms)
-        found = budgets.refill(millitokens=held, filled_at_ms=filled_at_ms, now_ms=now_ms, per_hour=per_hour)
-        if wants and budgets.whole_tokens(found) >= 1:
-            held, spent = found - budgets.MILLI, spent + 1
+        found = budget_rules.refill(
+            millitokens=held, filled_at_ms=filled_at_ms, now_ms=now_ms, per_hour=per_hour
+        )
+        if wants and budget_rules.whole_tokens(found) >= 1:
+            held, spent = found - budget_rules.MILLI, spent + 1
             # As the runtime keeps it: never earlier than it was.
             filled_at_ms = now_ms if filled_at_ms is None else max(filled_at_ms, now_ms)
         assert held >= 0
@@ -45,7 +47,7 @@ def test_more_time_never_means_fewer_tokens(
 ) -> None:
     less, more = sorted(waits)
     found = [
-        budgets.refill(
+        budget_rules.refill(
             millitokens=held, filled_at_ms=filled_at_ms, now_ms=filled_at_ms + wait, per_hour=per_hour
         )
         for wait in (less, more)

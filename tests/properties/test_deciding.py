@@ -13,10 +13,11 @@ from audit import canonical
 from escalations import forms
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from escalations.services import deciding, dry_running, revising
+from escalations.services import deciding, dry_running, evidence_revision
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Intent
-from runtime.queries import replaying
+from runtime.flows.models import Intent
+from runtime.proposals.queries import verdict_replay
+from runtime.registry.models import Agent
 from tests import builders, factories
 from tests.properties import hostile
 
@@ -59,7 +60,7 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     escalation = desk.escalate()
     row = Escalation.objects.get(pk=escalation.pk)
     plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
-    schema = revising.get_shown(row)["kind"]["params_schema"]
+    schema = evidence_revision.get_shown(row)["kind"]["params_schema"]
     wish = forms.read_wish(QueryDict(urlencode({**plain, **typed})), params_schema=schema)
     if isinstance(wish, Problem):
         assert wish.status == 400
@@ -77,4 +78,4 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
         ran = canonical.decode(bytes(intent.proposal.body))["params"]
         assert ran["notional_cents"] <= 150_000
         assert set(ran) == set(builders.PARAMS)
-    assert isinstance(replaying.replay(dfid=row.flow_id), replaying.Equal)
+    assert isinstance(verdict_replay.replay(dfid=row.flow_id), verdict_replay.Equal)

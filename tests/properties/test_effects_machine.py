@@ -30,10 +30,11 @@ from escalations import left_calls
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.models import Decision, Escalation
 from escalations.services import deciding, stating
-from escalations.services.wishes import Said
+from escalations.services.decision_request import StatementRequest
 from runtime.contracts.states import ENDED, Effect, ReservationState
-from runtime.models import Attempt, Flow, Intent, Reservation
-from runtime.queries import doubts
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.resources.models import Reservation
 from tests import factories
 from tests.properties import effects_ground, lifecycle_ground
 from tests.properties.effects_ground import ANSWERS, RECEIPT, SUCCEED, Bank, keeps_keys
@@ -91,7 +92,7 @@ class Effects(Lifecycle):
     def trade_in(self, dfid: UUID, asked: Asked) -> Any:
         """A proposal to a flow in any state, also to one that is in doubt."""
         before = {row.pk for row in Intent.objects.filter(flow=dfid)}
-        in_doubt = doubts.is_flow_in_doubt(flow=Flow.objects.get(pk=dfid))
+        in_doubt = calls_in_doubt.is_flow_in_doubt(flow=Flow.objects.get(pk=dfid))
         post = self.propose(dfid, asked)
         after = {row.pk for row in Intent.objects.filter(flow=dfid)}
         assert not (in_doubt and after - before), "an agent has put something in place of a call in doubt"
@@ -158,7 +159,7 @@ class Effects(Lifecycle):
             named["params"] = {"quantity": quantity}
         elif action is Action.MARK_DONE:
             named["receipt"] = {"order_id": "found"}
-        in_doubt = intent is not None and doubts.is_in_doubt(intent=intent)
+        in_doubt = intent is not None and calls_in_doubt.is_in_doubt(intent=intent)
         answer = factories.decide(escalation, self.ground.olivia, action, **named)
         if isinstance(answer, deciding.Decided):
             assert not (in_doubt and action is Action.MODIFY) or effect is Effect.NOT_HAPPENED
@@ -170,7 +171,7 @@ class Effects(Lifecycle):
         """What a person says of the call in doubt of an escalation."""
         if says != "truth":
             return Effect.UNKNOWN if says == "unknown" else None
-        keys = Attempt.objects.filter(doubts.IN_DOUBT, intent=escalation.intent_id)
+        keys = Attempt.objects.filter(calls_in_doubt.IN_DOUBT, intent=escalation.intent_id)
         here = self.last_key(escalation)
         known = set(keys.values_list("target_key", flat=True))
         return self.truth(here if here in known or not known else known.pop())
@@ -179,7 +180,7 @@ class Effects(Lifecycle):
         """What became of a call, as the target knows it."""
         return Effect.HAPPENED if self.effects[key] else Effect.NOT_HAPPENED
 
-    @precondition(lambda self: doubts.count_left(tenant=TENANT) > 0)
+    @precondition(lambda self: calls_in_doubt.count_left(tenant=TENANT) > 0)
     @rule(number=NUMBERS)
     def state(self, number: int) -> None:
         """Somebody finds out what became of a call that was left in doubt."""
@@ -190,7 +191,7 @@ class Effects(Lifecycle):
         """State the truth of it."""
         call, olivia = left.call, self.ground.olivia
         effect = self.truth(call.target_key)
-        said = Said(
+        said = StatementRequest(
             intent_id=call.intent_id, number=call.number, effect=effect, reason="I have looked at it."
         )
         answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, said=said)
@@ -230,7 +231,7 @@ class Effects(Lifecycle):
         """An end with a call in doubt is an ABORT by somebody who signed that nobody knows."""
         ended = Q(intent__flow__state__in=ENDED)
         for intent_id in set(
-            Attempt.objects.filter(doubts.IN_DOUBT & ended).values_list("intent", flat=True)
+            Attempt.objects.filter(calls_in_doubt.IN_DOUBT & ended).values_list("intent", flat=True)
         ):
             rows = Decision.objects.filter(escalation__intent=intent_id, action=Action.ABORT)
             said = [canonical.decode(bytes(row.statement)).get("effect") for row in rows]
@@ -247,7 +248,9 @@ class Effects(Lifecycle):
             stands = bool(standing.get(intent_id))
             if state == ReservationState.RELEASED:
                 assert not stands, f"what {intent_id} held is free, and its effect is in the world"
-            elif flow_state in ENDED and not doubts.is_in_doubt(intent=Intent.objects.get(pk=intent_id)):
+            elif flow_state in ENDED and not calls_in_doubt.is_in_doubt(
+                intent=Intent.objects.get(pk=intent_id)
+            ):
                 assert stands, f"what {intent_id} held is used up, and all know that nothing happened"
 
     def standing(self) -> dict[UUID, set[str]]:
@@ -275,7 +278,7 @@ class Effects(Lifecycle):
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
         while left := left_calls.list_calls(tenant=TENANT):
             self.settle_call(left[0])
-        assert not doubts.list_calls(tenant=TENANT).exists()
+        assert not calls_in_doubt.list_calls(tenant=TENANT).exists()
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
         assert tampering.differences() == []
 

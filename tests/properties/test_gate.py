@@ -13,8 +13,8 @@ from audit import canonical
 from runtime.contracts.facts import Lift
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import FindingOutcome, Verdict
-from runtime.kernel.gate import consequence, pipeline, recheck
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate import pipeline, preview, recheck
+from runtime.kernel.gate.gate_input import Case
 from tests import builders
 from tests.properties import hostile
 
@@ -164,7 +164,7 @@ def test_a_lift_lifts_no_fail_and_no_larger_value(asked: Case) -> None:
             if asked.facts.snapshot is not None and asked.facts.snapshot.facts == asked.facts.world:
                 assert any(
                     (lift.check, lift.code, lift.subject) == (item.check, item.code, item.subject)
-                    and consequence.at_most(item.proposed_value, lift.proposed_value)
+                    and preview.at_most(item.proposed_value, lift.proposed_value)
                     for lift in asked.facts.lifts
                 )
 

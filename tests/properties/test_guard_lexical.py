@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.contracts.guard import GuardResult, bps
-from runtime.kernel.guards import lexical, weights, words
+from runtime.kernel.guards import confidence, explanation_check, text_tokens
 
 PARAMS: dict[str, Any] = {
     "action": "BUY",
@@ -38,15 +38,15 @@ VALUES = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(explain=HOSTILE, params=st.dictionaries(st.text(max_size=9), VALUES, max_size=5))
 def test_any_text_gets_one_answer(explain: str, params: dict[str, Any]) -> None:
-    found = lexical.examine(explain=explain, params=params)
-    assert found == lexical.examine(explain=explain, params=params)
+    found = explanation_check.examine(explain=explain, params=params)
+    assert found == explanation_check.examine(explain=explain, params=params)
     assert GuardResult.from_bytes(found.to_bytes()) == found
     assert bool(found.findings) == (bps(found.confidence) > 0)
-    assert bps(found.confidence) <= weights.MOST_BPS
-    assert len(found.findings) <= lexical.MAX_FINDINGS
+    assert bps(found.confidence) <= confidence.MOST_BPS
+    assert len(found.findings) <= explanation_check.MAX_FINDINGS
 
 
-LONGEST = 40 * words.MAX_CHARS
+LONGEST = 40 * text_tokens.MAX_CHARS
 MOST_LINES = 1_500_000  # of Python; a few dozen for each character that is read
 
 
@@ -88,7 +88,7 @@ def test_hostile_text_is_read_within_a_bound_of_work(piece: str) -> None:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        lexical.examine(explain=explain, params=PARAMS)
+        explanation_check.examine(explain=explain, params=PARAMS)
     finally:
         sys.settrace(before)
     assert lines < MOST_LINES

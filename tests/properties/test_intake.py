@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from audit import canonical
 from escalations.models import Evidence
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Proposal, Verdict
-from runtime.queries import replaying
+from runtime.flows.models import Proposal, Verdict
+from runtime.proposals.queries import verdict_replay
+from runtime.registry.models import Agent
 from tests import builders, factories
 from tests.properties import hostile
 
@@ -44,7 +45,7 @@ def test_whatever_is_sent_is_answered_and_replayed(desk: factories.Desk, body: d
     answer = desk.propose(flow, **body)
     assert answer["verdict"] in {"ACCEPT", "REJECT", "ESCALATE"}
     assert canonical.encode(answer)
-    assert replaying.replay(dfid=flow.dfid) == replaying.Equal(1)
+    assert verdict_replay.replay(dfid=flow.dfid) == verdict_replay.Equal(1)
     kept = canonical.decode(bytes(Proposal.objects.get(flow_id=flow.dfid).body))
     assert canonical.encode(kept["params"]) == canonical.encode(body["params"])
     for row in Evidence.objects.filter(escalation__flow_id=flow.dfid):

@@ -30,12 +30,19 @@ from audit.models import LedgerEntry
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.models import Escalation
 from escalations.services import deciding
-from runtime.contracts import wire
+from runtime import execution
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, AgentStatus, Effect, IntentState
-from runtime.models import Attempt, Flow, Intent
-from runtime.services import agents, execution, facts, flows, intake, stops, sweeping, usage
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.proposals.services import intake
+from runtime.registry.services import agents
+from runtime.state.services import facts
+from runtime.stops.services import stops
 from tests import factories
 from tests.properties import lifecycle_ground, lifecycle_invariants
 from tests.properties.lifecycle_ground import AGENT, Fate, Ground, WorkerDiedError
@@ -161,7 +168,7 @@ class Lifecycle(RuleBasedStateMachine):
         elif how == "close":
             flows.close(agent=self.agent, dfid=dfid, reason="Done")
         else:
-            usage.report(agent=self.agent, dfid=dfid, asked=wire.UsageRequest(tokens=1_001))
+            usage.report(agent=self.agent, dfid=dfid, asked=api_schemas.UsageRequest(tokens=1_001))
 
     # The workers and their target.
 
@@ -244,7 +251,7 @@ class Lifecycle(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         """Windows, leases, deadlines and idle flows end; the sweeper and the agent go on."""
         self.ground.clock.move(seconds)
-        assert sweeping.sweep().failed == 0
+        assert sweeper.sweep().failed == 0
         self.ground.shake_hands()
 
     @rule(what=st.sampled_from([*["settle"] * 6, "a price moves", "a price jumps", *HOLDS]))

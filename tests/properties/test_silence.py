@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contracts.manifest import Hours, Weekday
-from runtime.kernel import moments, silence
+from runtime.kernel import silence, timestamps
 
 DAY_MS = 86_400_000
-FIRST = moments.to_ms(datetime(2005, 1, 1, tzinfo=UTC))
+FIRST = timestamps.to_ms(datetime(2005, 1, 1, tzinfo=UTC))
 TIMES = st.builds(lambda hour, minute: f"{hour:02d}:{minute:02d}", st.integers(0, 23), st.integers(0, 59))
 HOURS = st.builds(
     Hours,

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from runtime.models import Epoch
-from runtime.services import epochs, marks, restores
+from runtime.epochs.models import Epoch
+from runtime.epochs.services import epochs, marks
+from runtime.maintenance.services import restores
 from tests.services import trade
 
 
@@ -20,7 +21,7 @@ def keep_mark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def restore(place: Path) -> None:
     """What a restored backup looks like: the mark names an entry that is not here."""
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     kept = json.loads(place.read_text())
     place.write_text(json.dumps({**kept, "entry_id": kept["entry_id"] + 7}))
     marks._looked_at_s = float("-inf")

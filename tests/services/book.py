@@ -13,11 +13,11 @@ from uuid import UUID
 
 from django.conf import settings
 
+from runtime import execution
 from runtime.contracts.receipt import CallResult
-from runtime.models import Attempt, Intent
-from runtime.queries import clock
-from runtime.services import execution
-from runtime.services.execution import calling, claiming
+from runtime.core import clock
+from runtime.execution.services import calling, claiming
+from runtime.flows.models import Attempt, Intent
 from tests.adapters import targets
 from tests.services import trade
 

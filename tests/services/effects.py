@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler
 from uuid import UUID
 
 from audit import canonical
-from runtime.models import Attempt, Intent
-from runtime.queries import clock
-from runtime.services import execution, packs
+from runtime import execution
+from runtime.core import clock
+from runtime.flows.models import Attempt, Intent
+from runtime.packs.services import packs
 from tests.adapters import targets
 from tests.services import trade
 

@@ -11,13 +11,17 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
+from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, MemoryItem
-from runtime.queries import ownership as owner_queries
-from runtime.services import agents, contexts, credentials, memory, ownership, registration, stops, users
+from runtime.registry.models import Agent
+from runtime.registry.queries import owners
+from runtime.registry.services import agents, credentials, ownership, registration, users
+from runtime.state.models import MemoryItem
+from runtime.state.services import memory
+from runtime.stops.services import stops
 from tests import builders, factories
 from tests.services import book, stock, trade, watch
 from tests.services.book import REFUSE, Book
@@ -95,7 +99,7 @@ def _other_owner() -> None:
         seen = registration.profile_of(agent)
         wanted = replace(seen, owner=owner)
         _good(registration.edit(tenant="default", agent_id="analyst", seen=seen, wanted=wanted, actor=by))
-        change = owner_queries.get_asked(agent=agent)
+        change = owners.get_asked(agent=agent)
         assert change is not None
         if end is not None:
             other = bob if by == ada else ada

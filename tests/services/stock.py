@@ -7,8 +7,8 @@ from django.db.models import F, Sum
 
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import ENDED, STANDING, ReservationState
-from runtime.models import Reservation, Resource
-from runtime.services.execution import calling
+from runtime.execution.services import calling
+from runtime.resources.models import Reservation, Resource
 from tests.services import trade
 
 CLAIMS = "claims: [{resource: units, amount: params.quantity * 30}, {resource: slots, amount: '1'}]"

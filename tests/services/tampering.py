@@ -6,10 +6,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from audit import canonical, chain, findings, triggers
-from audit.chain import Break, Fault
+from audit import canonical, chain
+from audit.chain import BreakKind, ChainBreak
 from audit.models import LedgerEntry
-from runtime.models import Flow, Intent
+from audit.verification import findings, triggers
+from runtime.flows.models import Flow, Intent
 
 
 def execute(sql: str, params: Sequence[Any] = ()) -> None:
@@ -62,7 +63,7 @@ def rechain(stream: str) -> None:
     Flow.objects.filter(dfid=stream).update(head_seq=seq, head_hash=prev_hash)
 
 
-def differences() -> list[Break]:
+def differences() -> list[ChainBreak]:
     """What `verify_ledger` finds, except the rows that tests put there without an entry.
 
     And except when attempts began: tests move that back, so that time has passed.
@@ -72,5 +73,5 @@ def differences() -> list[Break]:
     return [
         item
         for item in found.findings
-        if item.fault is not Fault.ROW_WITHOUT_ENTRY and not item.detail.startswith("attempt.started_at ")
+        if item.fault is not BreakKind.ROW_WITHOUT_ENTRY and not item.detail.startswith("attempt.started_at ")
     ]

@@ -8,39 +8,30 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.db.models import F
 
-from audit import canonical, chain, ledger, signing, triggers
+from audit import canonical, chain, ledger, signing
 from audit.events import RequestRefused, SystemStopped
 from audit.models import LedgerEntry, Payload, StreamHead
+from audit.verification import triggers
 from escalations.models import Decision, Escalation, Evidence, Question
-from runtime.models import (
+from runtime.contexts.models import Snapshot
+from runtime.core import clock
+from runtime.core.ids import new_id
+from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
+from runtime.guards.models import Guard, Review
+from runtime.registry.models import (
     Agent,
-    Attempt,
     Bundle,
-    Fact,
-    FactVersion,
-    Feedback,
-    Flow,
-    Guard,
-    Intent,
     Key,
     Manifest,
     Membership,
-    MemoryItem,
-    Outcome,
     OwnerChange,
     Pack,
     PolicyKind,
-    Proposal,
-    Resource,
-    Review,
-    Snapshot,
-    StepReceipt,
     Stop,
     Target,
-    Verdict,
 )
-from runtime.models.ids import new_id
-from runtime.queries import clock
+from runtime.resources.models import Resource
+from runtime.state.models import Fact, FactVersion, MemoryItem
 from tests.services import tampering
 from tests.services.history import History
 

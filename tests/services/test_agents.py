@@ -7,8 +7,9 @@ import pytest
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent
-from runtime.services import agents
+from runtime.core import refusals
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
 from tests.api import ground
 
 PAIRS = list(itertools.product(AgentStatus, AgentStatus))
@@ -70,15 +71,15 @@ def test_an_unknown_agent_is_a_problem() -> None:
 
 
 def test_forgets_streams_that_were_quiet_longest() -> None:
-    shares = agents._Shares()
-    for number in range(agents._REMEMBERED + 10):
+    shares = refusals._Shares()
+    for number in range(refusals._REMEMBERED + 10):
         assert shares.take(f"agent:{number}", minute=1)
-    assert len(shares.counts) == agents._REMEMBERED
+    assert len(shares.counts) == refusals._REMEMBERED
 
 
 def test_a_new_minute_brings_a_new_share() -> None:
-    shares = agents._Shares()
-    assert all(shares.take("agent:a", minute=1) for _ in range(agents.RECORDED_PER_MINUTE))
+    shares = refusals._Shares()
+    assert all(shares.take("agent:a", minute=1) for _ in range(refusals.RECORDED_PER_MINUTE))
     assert not shares.take("agent:a", minute=1)
     assert shares.take("agent:b", minute=1)
     assert shares.take("agent:a", minute=2)

@@ -11,11 +11,13 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Boot, Intent
-from runtime.queries import clock
-from runtime.services import boots, marks, races, sweeping
-from runtime.services.execution import claiming, holding
-from runtime.tasks.drain import Drain
+from runtime.core import clock, transactions
+from runtime.epochs.models import Boot
+from runtime.epochs.services import boots, marks
+from runtime.execution.services import claim_deadlines, claiming
+from runtime.flows.models import Attempt, Intent
+from runtime.maintenance.services import sweeper
+from runtime.workers.embedded import Drain
 from tests.adapters import targets
 from tests.services import trade
 from tests.waiting import until
@@ -37,7 +39,7 @@ def later_server() -> None:
 def test_a_server_that_was_succeeded_claims_nothing(boot: None) -> None:
     intent_id = trade.open_desk().accept()
     later_server()
-    refused = races.run(lambda: claiming.claim(intent_id, owner="a-worker"))
+    refused = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker"))
     assert refused == claiming.Refused(status="NOT_DUE", detail="SUPERSEDED")
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
 
@@ -48,27 +50,29 @@ def test_a_process_that_is_no_server_of_its_own_compares_nothing() -> None:
     assert not boots.is_superseded()
     Boot.objects.create(boot_id=uuid4(), began_at=clock.now())
     intent_id = trade.open_desk().accept()
-    assert isinstance(races.run(lambda: claiming.claim(intent_id, owner="a-worker")), claiming.Claimed)
+    assert isinstance(
+        transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker")), claiming.Claimed
+    )
 
 
 @pytest.mark.django_db
 def test_a_claim_that_this_process_does_not_know_has_no_lease(boot: None) -> None:
     intent_id = trade.open_desk().accept()
-    races.run(lambda: claiming.claim(intent_id, owner="a thread of an earlier start"))
-    assert sweeping.sweep().orphans == 1
+    transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a thread of an earlier start"))
+    assert sweeper.sweep().orphans == 1
     assert trade.states(intent_id)[0] is IntentState.IN_DOUBT
 
 
 @pytest.mark.django_db
 def test_a_lease_ends_after_its_length_whatever_the_row_says(boot: None) -> None:
     intent_id = trade.open_desk().accept()
-    holding.note_claim(intent_id, owner="a-worker", until_s=float("inf"))
-    races.run(lambda: claiming.claim(intent_id, owner="a-worker"))
+    claim_deadlines.note_claim(intent_id, owner="a-worker", until_s=float("inf"))
+    transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker"))
     Intent.objects.update(lease_until=clock.now() - timedelta(hours=1))
-    assert sweeping.sweep().orphans == 0
-    holding.note_claim(intent_id, owner="a-worker", until_s=0.0)
+    assert sweeper.sweep().orphans == 0
+    claim_deadlines.note_claim(intent_id, owner="a-worker", until_s=0.0)
     Intent.objects.update(lease_until=clock.now() + timedelta(hours=1))
-    assert sweeping.sweep().orphans == 1
+    assert sweeper.sweep().orphans == 1
 
 
 def test_a_clock_that_jumps_ahead_ends_no_call_that_is_under_way(
@@ -87,7 +91,7 @@ def test_a_clock_that_jumps_ahead_ends_no_call_that_is_under_way(
                 return real() + timedelta(seconds=2 * settings.DIR_LEASE_S)
 
             monkeypatch.setattr(clock, "now", ahead)
-            assert sweeping.sweep().orphans == 0
+            assert sweeper.sweep().orphans == 0
             target.release.set()
             until(lambda: trade.states(intent_id)[0] is IntentState.DONE, timeout_s=30)
         finally:
@@ -118,11 +122,11 @@ def test_a_drain_of_an_older_server_takes_nothing_more(
 def test_a_call_is_known_to_be_over_by_the_same_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     moments: dict[str, Any] = {"now": 100.0}
     monkeypatch.setattr(time, "monotonic", lambda: moments["now"])
-    holding.note_call("a-key", until_s=130.0)
-    assert holding.call_left_s("a-key") == 30.0
-    assert holding.call_left_s("another") == 0.0
+    claim_deadlines.note_call("a-key", until_s=130.0)
+    assert claim_deadlines.call_left_s("a-key") == 30.0
+    assert claim_deadlines.call_left_s("another") == 0.0
     moments["now"] = 131.0
-    assert holding.call_left_s("a-key") == 0.0
+    assert claim_deadlines.call_left_s("a-key") == 0.0
 
 
 def test_a_clean_end_leaves_nothing_out_of_the_mark(

@@ -10,13 +10,18 @@ from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, CircuitState, FlowState, IntentState
-from runtime.models import Agent, Circuit, Intent
-from runtime.queries import clock
-from runtime.services import execution, stops, sweeping
-from runtime.services.execution import Status, breaking
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.execution.models import Circuit
+from runtime.execution.services import circuit as breaking
+from runtime.flows.models import Intent
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
+from runtime.stops.services import stops
 from tests.adapters import targets
 from tests.services import trade
 
@@ -151,10 +156,10 @@ def test_what_waited_for_the_probe_is_due_once_it_has_succeeded(desk: trade.Desk
         assert attempt(intent_id).status is Status.HELD
     assert trade.intent(short).next_at == trade.intent(short).valid_until
     held_until = circuit().retry_at
-    breaking._wake(tenant=trade.TENANT, target="broker", held_until=held_until)
+    breaking._release_waiting(tenant=trade.TENANT, target="broker", held_until=held_until)
     for intent_id in (waiting, short):
         assert trade.intent(intent_id).next_at <= clock.now()
-    breaking._wake(tenant=trade.TENANT, target="nobody", held_until=held_until)
+    breaking._release_waiting(tenant=trade.TENANT, target="nobody", held_until=held_until)
     (woken,) = LedgerEntry.objects.filter(kind="intent:woken")
     assert woken.payload == {"target": "broker", "count": 2}
 
@@ -189,7 +194,7 @@ def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
     open_it(desk, moody)
     make_due()
     probe = desk.accept()
-    real = breaking.admit
+    real = breaking.try_acquire
 
     def admit_then_stop(*args: Any, **kwargs: Any) -> breaking.Admitted:
         stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
@@ -276,5 +281,5 @@ def test_a_retired_agent_and_a_sweep_leave_the_circuit_alone(desk: trade.Desk, m
     held = desk.accept()
     Agent.objects.update(status=AgentStatus.RETIRED)
     assert attempt(held).status is Status.BLOCKED
-    sweeping.sweep()
+    sweeper.sweep()
     assert circuit().state == C.OPEN

@@ -10,14 +10,19 @@ import pytest
 from django.db import InterfaceError, OperationalError
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
+from runtime import execution
 from runtime.contracts.states import AttemptState, CircuitState, FlowState, IntentState
-from runtime.models import Attempt, Circuit, Intent
-from runtime.queries import clock
-from runtime.services import call_gate, execution, packs, stops, sweeping
-from runtime.services.execution import Status, breaking, calling
-from runtime.services.execution.claiming import Claimed
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.execution.models import Circuit
+from runtime.execution.services import calling, circuit
+from runtime.execution.services.claiming import Claimed
+from runtime.flows.models import Attempt, Intent
+from runtime.maintenance.services import sweeper
+from runtime.packs.services import packs
+from runtime.stops.services import call_gate, stops
 from tests.adapters import targets
 from tests.services import book as books
 from tests.services import effects, tampering, trade
@@ -149,13 +154,13 @@ def test_a_stop_keeps_the_question_back_too(
     attempt(desk.accept())
     waiting = desk.accept()
     half_open()
-    real = breaking.admit
+    real = circuit.try_acquire
 
-    def admit_then_stop(*args: object, **kwargs: object) -> breaking.Admitted:
+    def admit_then_stop(*args: object, **kwargs: object) -> circuit.Admitted:
         stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
         return real(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(breaking, "admit", admit_then_stop)
+    monkeypatch.setattr(circuit, "admit", admit_then_stop)
     assert attempt(waiting).detail == "SYSTEM_STOPPED"
     assert [seen.path for seen in target.seen] == ["/orders"]
 
@@ -182,9 +187,9 @@ def test_a_question_that_fails_leaves_no_doubt_of_a_call_that_was_never_made(
 
     monkeypatch.setattr(calling, "gate", gate)
     held = attempt(waiting)
-    why = breaking.CIRCUIT_OPEN if failure is ZeroDivisionError else call_gate.DATABASE_BUSY
+    why = circuit.CIRCUIT_OPEN if failure is ZeroDivisionError else call_gate.DATABASE_BUSY
     assert (held.status, held.called, held.detail) == (Status.HELD, False, why)
-    assert sweeping.expire_all_leases() == 0
+    assert sweeper.expire_all_leases() == 0
     assert Attempt.objects.get(intent=waiting).state == AttemptState.HELD
     assert trade.states(waiting) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert [seen.path for seen in target.seen] == ["/orders", "/health"]

@@ -7,17 +7,22 @@ from uuid import UUID
 import pytest
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime.contracts import wire
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FlowState, IntentState
-from runtime.models import Agent, ComputeBudget, Feedback, Flow, Intent, UsageReport
-from runtime.queries import clock
-from runtime.services import agents, budgets, races, sweeping, usage
-from runtime.services.execution import claiming
-from runtime.services.stored_answers import Repeatable
+from runtime.core import clock, transactions
+from runtime.core.idempotency import IdempotentRequest
+from runtime.execution.services import claiming
+from runtime.flows.models import Feedback, Flow, Intent
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
+from runtime.resources.models import ComputeBudget, UsageReport
+from runtime.resources.services import budgets
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -30,21 +35,21 @@ def desk(**compute: Any) -> factories.Desk:
 
 def report(
     of: factories.Desk, flow: factories.Opened, *, key: str = "", body: bytes = b"{}", **asked: Any
-) -> wire.UsageAnswer | Problem:
+) -> api_schemas.UsageAnswer | Problem:
     return usage.report(
         agent=of.again(),
         dfid=flow.dfid,
-        asked=wire.UsageRequest(**{"tokens": 0, **asked}),
-        repeatable=Repeatable(key=key, path="/usage", body=body) if key else None,
+        asked=api_schemas.UsageRequest(**{"tokens": 0, **asked}),
+        repeatable=IdempotentRequest(key=key, path="/usage", body=body) if key else None,
     )
 
 
-def paid(answer: wire.UsageAnswer | Problem) -> wire.UsageAnswer:
-    assert isinstance(answer, wire.UsageAnswer), answer
+def paid(answer: api_schemas.UsageAnswer | Problem) -> api_schemas.UsageAnswer:
+    assert isinstance(answer, api_schemas.UsageAnswer), answer
     return answer
 
 
-def refused(answer: wire.UsageAnswer | Problem) -> tuple[int, str]:
+def refused(answer: api_schemas.UsageAnswer | Problem) -> tuple[int, str]:
     assert isinstance(answer, Problem), answer
     return answer.status, answer.code
 
@@ -131,7 +136,7 @@ def test_an_intent_under_way_is_left_to_its_outcome() -> None:
     of = desk()
     flow = of.open()
     intent_id = UUID(of.propose(flow)["intent_id"])
-    races.run(lambda: claiming.claim(intent_id, owner="a-worker"))
+    transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker"))
     answer = report(of, flow, tokens=2_000)
     assert refused(answer) == (429, "BUDGET_EXCEEDED")
     assert isinstance(answer, Problem)
@@ -166,10 +171,10 @@ def test_the_sweeper_ends_a_flow_whose_time_is_over() -> None:
     of = desk(wall_clock_s=60)
     flow = of.open()
     assert paid(report(of, flow, tokens=1)).wall_clock_left_s in {59, 60}
-    assert sweeping.sweep().overdue_flows == 0
+    assert sweeper.sweep().overdue_flows == 0
     late(flow)
-    assert sweeping.sweep().overdue_flows == 1
-    assert sweeping.sweep().overdue_flows == 0
+    assert sweeper.sweep().overdue_flows == 1
+    assert sweeper.sweep().overdue_flows == 0
     assert (flow.row().state, flow.row().reason) == (FlowState.ABORTED, Reason.BUDGET_EXCEEDED)
 
 
@@ -178,8 +183,8 @@ def test_a_flow_that_waits_for_a_person_is_not_out_of_time() -> None:
     escalation = of.escalate()
     flow = factories.Opened(dfid=escalation.flow_id, context_ref="")
     late(flow)
-    assert sweeping.sweep().overdue_flows == 0
-    assert not races.run(lambda: usage.stop_overdue(flow.dfid))
+    assert sweeper.sweep().overdue_flows == 0
+    assert not transactions.retry_on_conflict(lambda: usage.stop_overdue(flow.dfid))
     assert paid(report(of, flow, tokens=1)).wall_clock_left_s == 0
 
 
@@ -195,8 +200,8 @@ def test_the_gate_refuses_a_proposal_after_the_time_and_ends_the_flow() -> None:
 
 def test_a_flow_that_is_gone_or_in_time_is_not_stopped() -> None:
     of = desk(wall_clock_s=60)
-    assert not races.run(lambda: usage.stop_overdue(UUID(int=0)))
-    assert not races.run(lambda: usage.stop_overdue(of.open().dfid))
+    assert not transactions.retry_on_conflict(lambda: usage.stop_overdue(UUID(int=0)))
+    assert not transactions.retry_on_conflict(lambda: usage.stop_overdue(of.open().dfid))
 
 
 def refill(agent_id: str = "trader") -> Agent | Problem:

@@ -6,9 +6,10 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection, transaction
 from pytest_django.fixtures import Settings
 
-from runtime.queries import intents
-from runtime.services import call_gate, execution
-from runtime.services.execution import Status
+from runtime import execution
+from runtime.execution import Status
+from runtime.flows.queries import due_intents
+from runtime.stops.services import call_gate
 from tests.adapters import targets
 from tests.services import trade
 
@@ -27,15 +28,15 @@ def test_a_database_that_fails_before_the_first_byte_leaves_no_doubt(
     target: targets.StandIn, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     intent_id = trade.open_desk(base_url=target.base_url).accept()
-    standing, looks = intents.get_standing, [0]
+    standing, looks = due_intents.get_standing, [0]
 
-    def look(*, agent_pk: int) -> intents.Standing:
+    def look(*, agent_pk: int) -> due_intents.Standing:
         looks[0] += 1
         if looks[0] == 2:  # the claim looks first, then the gate
             raise failure("the connection is gone")
         return standing(agent_pk=agent_pk)
 
-    monkeypatch.setattr(intents, "get_standing", look)
+    monkeypatch.setattr(due_intents, "get_standing", look)
     held = execution.attempt(intent_id, owner=trade.OWNER)
     assert (held.status, held.called, held.detail) == (Status.HELD, False, call_gate.DATABASE_BUSY)
     assert target.seen == []

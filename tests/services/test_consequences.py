@@ -6,8 +6,8 @@ import pytest
 
 from audit import canonical
 from runtime.contracts.verdict import Finding, FindingOutcome
-from runtime.models import Feedback, Intent
-from runtime.services import consequences
+from runtime.flows.models import Feedback, Intent
+from runtime.proposals.services import apply_verdict
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +45,7 @@ def told(flow: factories.Opened) -> list[dict[str, Any]]:
     ],
 )
 def test_numbers_go_back_to_numbers_and_everything_else_stays_text(text: str, value: Any) -> None:
-    assert consequences.reason_of(finding(text, None)) == {
+    assert apply_verdict.reason_of(finding(text, None)) == {
         "code": "RISK_LIMIT_EXCEEDED",
         "check": "limits",
         "message": "above",
@@ -54,8 +54,8 @@ def test_numbers_go_back_to_numbers_and_everything_else_stays_text(text: str, va
 
 
 def test_the_details_of_an_escalation_are_its_two_numbers() -> None:
-    assert consequences.details_of(finding("2", "1")) == {"proposed_value": 2, "limit": 1}
-    assert consequences.details_of(finding(None, None)) == {"proposed_value": None, "limit": None}
+    assert apply_verdict.details_of(finding("2", "1")) == {"proposed_value": 2, "limit": 1}
+    assert apply_verdict.details_of(finding(None, None)) == {"proposed_value": None, "limit": None}
 
 
 def test_a_reject_tells_the_agent_why_and_what_is_left() -> None:

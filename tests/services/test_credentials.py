@@ -7,8 +7,9 @@ import pytest
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Key
-from runtime.services import agents, credentials
+from runtime.core import refusals
+from runtime.registry.models import Agent, Key
+from runtime.registry.services import credentials
 from tests.api import ground
 
 
@@ -111,7 +112,7 @@ def test_revoking_what_is_not_there_is_a_problem() -> None:
 
 
 def test_a_refusal_is_recorded_in_its_stream() -> None:
-    assert agents.record_refusal(
+    assert refusals.record_refusal(
         tenant="default", stream="agent:new", code="X", path="/" + "p" * 300, detail="No such thing."
     )
     entry = LedgerEntry.objects.get(stream="agent:new")

@@ -11,10 +11,11 @@ from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
 from runtime.contracts.states import Effect
-from runtime.models import Attempt, Flow, Intent
-from runtime.queries import clock, doubts
-from runtime.services import recovery, settling
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import recovery, settling
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.flows.services.flow_transaction import Journal
 from tests.services import book as books
 from tests.services import trade
 from tests.services.book import HANG_UP, LOSE, Book, attempt, walk
@@ -70,16 +71,16 @@ def test_a_receipt_or_a_probe_settles_it(
     intent_id = desk.accept()
     attempt(intent_id)
     intent = Intent.objects.get(pk=intent_id)
-    assert doubts.is_in_doubt(intent=intent)
-    assert doubts.is_flow_in_doubt(flow=intent.flow)
-    assert [row.intent_id for row in doubts.list_calls(tenant=trade.TENANT)] == [intent_id]
-    assert Intent.objects.filter(doubts.in_doubt_since(intent.created_at)).get() == intent
-    assert not Intent.objects.filter(doubts.in_doubt_since(clock.now() + timedelta(days=1))).exists()
+    assert calls_in_doubt.is_in_doubt(intent=intent)
+    assert calls_in_doubt.is_flow_in_doubt(flow=intent.flow)
+    assert [row.intent_id for row in calls_in_doubt.list_calls(tenant=trade.TENANT)] == [intent_id]
+    assert Intent.objects.filter(calls_in_doubt.in_doubt_since(intent.created_at)).get() == intent
+    assert not Intent.objects.filter(calls_in_doubt.in_doubt_since(clock.now() + timedelta(days=1))).exists()
 
     walk(intent_id)
     assert calls(intent_id) == then
-    assert not doubts.is_in_doubt(intent=intent)
-    assert not doubts.list_calls(tenant=trade.TENANT).exists()
+    assert not calls_in_doubt.is_in_doubt(intent=intent)
+    assert not calls_in_doubt.list_calls(tenant=trade.TENANT).exists()
 
     forget(intent_id)
     carry_over()
@@ -110,7 +111,7 @@ def test_the_end_of_its_intent_settles_nothing(book: Book, desk: trade.Desk) -> 
     attempt(intent_id)
     Intent.objects.update(state="FAILED", finished_at=clock.now())
     carry_over()
-    assert doubts.is_in_doubt(intent=Intent.objects.get(pk=intent_id))
+    assert calls_in_doubt.is_in_doubt(intent=Intent.objects.get(pk=intent_id))
 
     # What another ran in place of was stated to have had no effect.
     Intent.objects.update(state="CANCELLED")

@@ -7,18 +7,21 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import ports
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult
 from runtime.contracts.states import AgentStatus, FlowState, IntentState
-from runtime.models import Agent, Flow, Intent, Reservation
-from runtime.queries import clock
-from runtime.services import agents, flows, locks, recovery, sweeping
-from runtime.services.execution import calling, claiming
-from runtime.services.journal import Journal
+from runtime.core import clock, ports
+from runtime.execution.services import calling, claiming, recovery
+from runtime.flows.models import Flow, Intent
+from runtime.flows.services import flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
+from runtime.resources.models import Reservation
 from tests.services import effects, trade
 from tests.services.effects import Bank, attempt
 
@@ -111,7 +114,7 @@ def test_no_silence_and_no_lease_ends_it(doubtful: UUID, settings: Settings) -> 
     settings.DIR_FLOW_TTL_S = settings.DIR_RESERVATION_S = 0
     Intent.objects.filter(pk=doubtful).update(next_at=clock.now() + timedelta(hours=1))
     for _ in range(2):
-        sweeping.sweep()
+        sweeper.sweep()
     assert trade.states(doubtful) == (IntentState.PENDING, FlowState.EXECUTING)
     assert Reservation.objects.get().state == "PINNED"
     Intent.objects.filter(pk=doubtful).update(next_at=clock.now())
@@ -152,7 +155,7 @@ def test_a_late_receipt_keeps_a_resumed_call_from_going_out(
 
     def late(claim: claiming.Claimed, *, lease_left_s: float) -> CallResult:
         result = real(claim, lease_left_s=lease_left_s)
-        assert sweeping.expire_all_leases() == 1
+        assert sweeper.expire_all_leases() == 1
         resume(intent_id)
         return result
 

@@ -7,11 +7,12 @@ import pytest
 
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
+from runtime.core import clock, transactions
 from runtime.kernel.rules import kind_linter
-from runtime.models import Manifest, PolicyKind, Target
-from runtime.queries import clock
-from runtime.queries import kinds as queries
-from runtime.services import kinds, manifests, pack_checks, pack_reading, pack_writing, packs, races
+from runtime.packs.services import packs
+from runtime.registry.models import Manifest, PolicyKind, Target
+from runtime.registry.queries import kind_versions
+from runtime.registry.services import document_checks, document_reading, document_writing, kinds, manifests
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +45,7 @@ def ground() -> None:
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each slow piece of work, whether everybody else who writes waited for it."""
     open_now, seen = list[bool](), list[bool]()
-    run = races.run
+    run = transactions.retry_on_conflict
 
     def run_and_note(work: Callable[[], Any]) -> Any:
         open_now.append(True)
@@ -60,15 +61,15 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
         return note
 
-    monkeypatch.setattr(races, "run", run_and_note)
+    monkeypatch.setattr(transactions, "run", run_and_note)
     monkeypatch.setattr(kind_linter, "lint_kind", noted(kind_linter.lint_kind))
-    monkeypatch.setattr(pack_reading, "read_document", noted(pack_reading.read_document))
-    queries._lint.cache_clear()
+    monkeypatch.setattr(document_reading, "read_document", noted(document_reading.read_document))
+    kind_versions._lint.cache_clear()
     return seen
 
 
 def text(**fields: Any) -> str:
-    return pack_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
+    return document_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
 
 
 def draft() -> PolicyKind | Problem:
@@ -106,22 +107,22 @@ def test_a_pack_is_read_and_linted_before_its_transaction(slow: list[bool]) -> N
 
 def test_a_manifest_is_read_before_its_transaction(slow: list[bool]) -> None:
     desk = factories.desk()
-    written = pack_writing.as_yaml(builders.manifest(version="9.0.0"))
+    written = document_writing.as_yaml(builders.manifest(version="9.0.0"))
     row = manifests.draft(tenant=factories.TENANT, agent_id=desk.agent.agent_id, text=written, actor="user:1")
     assert isinstance(row, Manifest), row
     assert slow == [False]
 
 
 def test_what_changed_while_it_was_linted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    lint = pack_checks.lint
+    lint = document_checks.lint
 
-    def lint_while_another_writes(kind: KindContract) -> pack_checks.Linted:
+    def lint_while_another_writes(kind: KindContract) -> document_checks.Linted:
         found = lint(kind)
         Target.objects.all().delete()
         factories.policy_kind(builders.kind(version="1.3.0", title="Another"))
         return found
 
-    monkeypatch.setattr(pack_checks, "lint", lint_while_another_writes)
+    monkeypatch.setattr(document_checks, "lint", lint_while_another_writes)
     refused = draft()
     assert isinstance(refused, Problem)
     assert [item.message for item in refused.violations] == [

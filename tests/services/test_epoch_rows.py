@@ -7,10 +7,13 @@ from uuid import uuid4
 
 import pytest
 
-from audit import findings
+from audit.verification import findings
 from runtime.contracts.problem import Problem
-from runtime.models import Epoch, Key
-from runtime.services import credentials, epochs, sweeping
+from runtime.epochs.models import Epoch
+from runtime.epochs.services import epochs
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Key
+from runtime.registry.services import credentials
 from tests.services import backup, trade
 from tests.services.backup import begin_next, restore
 
@@ -29,7 +32,7 @@ def found() -> list[str]:
 def test_a_restore_that_its_row_denies_is_found(place: Path) -> None:
     trade.open_desk()
     restore(place)
-    assert epochs.look()
+    assert epochs.compare_with_mark()
     assert found() == []
     row = Epoch.objects.get()
     Epoch.objects.update(missing=bytes(row.missing) + b" ")
@@ -53,7 +56,7 @@ def test_a_restore_that_its_row_denies_is_found(place: Path) -> None:
 def test_each_life_is_as_it_was_begun(place: Path, number: int, columns: dict[str, Any]) -> None:
     trade.open_desk()
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     begun = begin_next()
     assert not isinstance(begun, Problem), begun
     assert found() == []

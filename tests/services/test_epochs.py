@@ -13,16 +13,22 @@ from django.db import transaction
 from django.test import Client
 
 from audit import canonical, signing
+from audit.access.permissions import Role
 from audit.models import LedgerEntry, Payload
-from audit.permissions import Role
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Epoch, Flow, Session
-from runtime.queries import clock, intents
-from runtime.queries import epochs as queries
-from runtime.services import credentials, epochs, flows, marks, races, restores, sweeping
-from runtime.services.execution import claiming
+from runtime.core import clock, transactions
+from runtime.epochs.models import Epoch
+from runtime.epochs.queries import current_epoch
+from runtime.epochs.services import epochs, marks
+from runtime.execution.services import claiming
+from runtime.flows.models import Attempt, Flow
+from runtime.flows.queries import due_intents
+from runtime.flows.services import flows
+from runtime.maintenance.services import restores, sweeper
+from runtime.registry.models import Session
+from runtime.registry.services import credentials
 from tests.browser import scenes
 from tests.services import backup, trade
 from tests.services.backup import begin_next, restore
@@ -37,13 +43,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_mark_follows_the_ledger(place: Path) -> None:
     trade.open_desk()
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     first = marks.read()
     assert first is not None
     assert first == marks.of_database()
     assert place.stat().st_mode & 0o077 == 0
     trade.write_fact("price.ABC", 101)
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     assert marks.read() == marks.of_database() != first
     assert list(place.parent.glob("mark.*")) == []
 
@@ -52,14 +58,14 @@ def test_what_was_accepted_in_a_backup_is_in_doubt_and_runs_nowhere(place: Path)
     desk = trade.open_desk()
     waiting = [desk.accept(window_s=3600) for _ in range(10)]
     restore(place)
-    claimed = races.run(lambda: claiming.claim(waiting[0], owner="a-worker"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(waiting[0], owner="a-worker"))
     assert claimed == claiming.Refused(status="HELD", detail="RECOVERY"), "before any sweeper came by"
-    assert sweeping.sweep().failed == 0
-    assert queries.is_recovering()
+    assert sweeper.sweep().failed == 0
+    assert current_epoch.is_recovering()
     assert {trade.states(pk) for pk in waiting} == {(IntentState.IN_DOUBT, FlowState.ESCALATED)}
-    assert intents.list_due(at=clock.now(), limit=100) == []
+    assert due_intents.list_due(at=clock.now(), limit=100) == []
     assert Attempt.objects.filter(sent_at__isnull=False).count() == 0
-    sweeping.sweep()
+    sweeper.sweep()
     assert Attempt.objects.count() == 10
     assert isinstance(verify_database(), Whole)
 
@@ -68,7 +74,7 @@ def test_nothing_new_is_taken_meanwhile(place: Path) -> None:
     desk = trade.open_desk()
     dfid = desk.open()
     restore(place)
-    for sweep in (lambda: None, sweeping.sweep):
+    for sweep in (lambda: None, sweeper.sweep):
         sweep()
         opened = flows.open_flow(agent=desk.agent, trigger={"why": "trial"})
         assert isinstance(opened, Problem)
@@ -89,7 +95,7 @@ def test_people_may_only_abort_meanwhile(place: Path) -> None:
     browser = Client()
     browser.post("/accounts/login/", {"login": "olga", "password": scenes.PASSWORD})
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     page = browser.get(f"/escalations/{asked['escalation_id']}/").content.decode()
     assert "A backup was restored." in page
 
@@ -100,11 +106,11 @@ def test_an_admin_leaves_it_by_a_signed_act(place: Path) -> None:
     waiting = desk.accept(window_s=3600)
     restore(place)
     missing = json.loads(place.read_text())
-    sweeping.sweep()
+    sweeper.sweep()
     browser = Client()
     browser.force_login(scenes.add_user("ada", Role.ADMIN, password=scenes.PASSWORD))
     begun = begin_next()
-    assert (begun.number, queries.is_recovering()) == (2, False)
+    assert (begun.number, current_epoch.is_recovering()) == (2, False)
     assert Session.objects.filter(expires_at__gt=clock.now()).count() == 0
     assert BrowserSession.objects.count() == 0
     entry = LedgerEntry.objects.get(kind="epoch:begun")
@@ -120,9 +126,9 @@ def test_an_admin_leaves_it_by_a_signed_act(place: Path) -> None:
     assert (refused.status, refused.code) == (409, "EPOCH_ENDED")
     again = trade.open_desk()
     assert epochs.refuse_proposal(Flow.objects.get(pk=again.open())) is None
-    sweeping.sweep()
+    sweeper.sweep()
     assert trade.states(waiting)[0] is IntentState.IN_DOUBT
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     assert marks.read() == marks.of_database()
 
 
@@ -131,19 +137,19 @@ def test_a_sweep_between_the_act_and_the_new_mark_brings_nothing_back(
 ) -> None:
     trade.open_desk()
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     older, write = [], marks.write
 
     def write_late(mark: marks.Mark) -> None:
         monkeypatch.setattr(marks, "_looked_at_s", float("-inf"))
         monkeypatch.setattr(marks, "write", write)
-        older.append((marks.is_older(), epochs.look()))
+        older.append((marks.is_older(), epochs.compare_with_mark()))
         write(mark)
 
     monkeypatch.setattr(marks, "write", write_late)
     begin_next()
     assert older == [(False, False)]
-    assert not queries.is_recovering()
+    assert not current_epoch.is_recovering()
     assert marks.read() == marks.of_database()
 
 
@@ -152,27 +158,27 @@ def test_a_mark_that_nobody_can_replace_brings_nothing_back(
 ) -> None:
     desk = trade.open_desk()
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     monkeypatch.setattr(marks, "write", lambda mark: None)
     begin_next()
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     assert not isinstance(flows.open_flow(agent=desk.agent, trigger={"why": "trial"}), Problem)
-    assert sweeping.sweep().failed == 0
-    assert not queries.is_recovering()
+    assert sweeper.sweep().failed == 0
+    assert not current_epoch.is_recovering()
 
 
 def test_a_backup_that_is_restored_twice_begins_two_epochs(place: Path) -> None:
     trade.open_desk()
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     point = transaction.savepoint()
     assert begin_next().number == 2
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     transaction.savepoint_rollback(point)
     Epoch.objects.update(restored_at=None, missing=b"")
     marks._looked_at_s = float("-inf")
-    assert epochs.look()
-    sweeping.sweep()
+    assert epochs.compare_with_mark()
+    sweeper.sweep()
     assert begin_next().number == 3
 
 
@@ -206,7 +212,7 @@ def test_nobody_leaves_what_was_not_entered(place: Path) -> None:
 def test_nobody_leaves_before_all_that_is_live_is_in_doubt(place: Path) -> None:
     trade.open_desk().accept(window_s=3600)
     restore(place)
-    assert epochs.look()
+    assert epochs.compare_with_mark()
     refused = restores.begin_next(tenant=trade.TENANT, actor="user:1", reason="too early")
     assert isinstance(refused, Problem)
     assert refused.code == "RECOVERY_UNDER_WAY"
@@ -214,7 +220,7 @@ def test_nobody_leaves_before_all_that_is_live_is_in_doubt(place: Path) -> None:
 
 def test_a_new_database_beside_an_old_mark_begins_anew(place: Path) -> None:
     place.write_text("{}")
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     assert not place.exists()
     assert place.with_name("mark.before").read_text() == "{}"
 
@@ -222,11 +228,11 @@ def test_a_new_database_beside_an_old_mark_begins_anew(place: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"database_id": 1}', "\x00", "EPOCH"])
 def test_a_mark_that_cannot_be_read_is_held_by_no_database(place: Path, content: str) -> None:
     trade.open_desk()
-    assert not epochs.look()
+    assert not epochs.compare_with_mark()
     of_no_epoch = json.dumps({**json.loads(place.read_text()), "epoch": 2**31})
     place.write_text(content.replace("EPOCH", of_no_epoch))
-    assert epochs.look()
-    sweeping.sweep()
+    assert epochs.compare_with_mark()
+    sweeper.sweep()
     assert begin_next().number == 2
 
 
@@ -236,7 +242,7 @@ def test_a_place_that_cannot_be_written_stops_nothing(
     monkeypatch.setattr(settings, "DIR_MARK", str(tmp_path / "nowhere" / "mark"))
     trade.open_desk()
     for _ in range(2):
-        assert not epochs.look()
+        assert not epochs.compare_with_mark()
     assert caplog.text.count("a restored backup would not be noticed") == 1
 
 
@@ -245,11 +251,11 @@ def test_the_command_tells_and_asks_for_an_admin(place: Path, monkeypatch: pytes
     scenes.add_user("ada", Role.ADMIN, password=scenes.PASSWORD)
     scenes.add_user("olga", Role.OPERATOR, password=scenes.PASSWORD)
     restore(place)
-    sweeping.sweep()
+    sweeper.sweep()
     said = StringIO()
     call_command("leave_recovery", stderr=said)
     assert f"entry {json.loads(place.read_text())['entry_id']}" in said.getvalue()
-    assert queries.is_recovering()
+    assert current_epoch.is_recovering()
     for name, password in (("olga", scenes.PASSWORD), ("ada", "wrong"), ("nobody", "wrong")):
         monkeypatch.setattr("sys.stdin", StringIO(f"{password}\n"))
         with pytest.raises(CommandError, match="No active admin"):
@@ -259,4 +265,4 @@ def test_the_command_tells_and_asks_for_an_admin(place: Path, monkeypatch: pytes
     monkeypatch.setattr("sys.stdin", StringIO(f"{scenes.PASSWORD}\n"))
     call_command("leave_recovery", "ada", "--reason", "drill", "--password-stdin", stderr=said)
     assert "Epoch 2 has started" in said.getvalue()
-    assert not queries.is_recovering()
+    assert not current_epoch.is_recovering()

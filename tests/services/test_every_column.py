@@ -9,8 +9,8 @@ import pytest
 from django.apps import apps
 from django.db import DatabaseError, models, transaction
 
-from audit import findings
-from runtime.queries import clock
+from audit.verification import findings
+from runtime.core import clock
 from tests.services import history
 from tests.services.history import History
 

@@ -10,15 +10,20 @@ from django.db import OperationalError, transaction
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime.adapters.executors import registry
+from runtime import execution
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState, OutcomeStatus
-from runtime.models import Agent, Attempt, Intent, Outcome, Target
-from runtime.queries import clock, doubts, intents
-from runtime.services import call_gate, execution, races, stops, sweeping
-from runtime.services.execution import Status, attempting, calling, claiming, recording
+from runtime.core import clock, transactions
+from runtime.execution import Status
+from runtime.execution.adapters.executors import registry
+from runtime.execution.services import attempting, calling, claiming, recording
+from runtime.flows.models import Attempt, Intent, Outcome
+from runtime.flows.queries import calls_in_doubt, due_intents
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent, Target
+from runtime.stops.services import call_gate, stops
 from tests.adapters import targets
 from tests.services import tampering, trade
 
@@ -142,21 +147,21 @@ def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> 
     stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
     before = trade.flow_of(intent_id).head_seq
     assert attempt(intent_id) == execution.AttemptResult(
-        status=Status.HELD, called=False, detail=intents.SYSTEM_STOPPED
+        status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert trade.flow_of(intent_id).head_seq == before
     assert not trade.attempts(intent_id)
-    assert intents.list_due(at=clock.now(), limit=10) == []
+    assert due_intents.list_due(at=clock.now(), limit=10) == []
     stops.resume_all(tenant=trade.TENANT, actor="user:1")
-    assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=10)] == [intent_id]
+    assert [due.intent_id for due in due_intents.list_due(at=clock.now(), limit=10)] == [intent_id]
     assert attempt(intent_id).status is Status.SUCCEEDED
 
 
 def test_a_stop_of_the_agent_holds_the_intent(calls: list[Any]) -> None:
     intent_id = trade.open_desk().accept()
     stops.stop_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1", reason="trial")
-    assert attempt(intent_id).detail == intents.AGENT_STOPPED
+    assert attempt(intent_id).detail == due_intents.AGENT_STOPPED
     stops.resume_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1")
     assert attempt(intent_id).status is Status.SUCCEEDED
 
@@ -167,7 +172,7 @@ def test_a_suspended_agent_is_waited_for_until_the_window_ends(status: AgentStat
     Agent.objects.update(status=status)
     assert attempt(intent_id).detail == f"AGENT_{status}"
     end_window(intent_id)
-    assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=10)] == [intent_id]
+    assert [due.intent_id for due in due_intents.list_due(at=clock.now(), limit=10)] == [intent_id]
     assert attempt(intent_id).status is Status.EXPIRED
 
 
@@ -186,11 +191,13 @@ def test_an_intent_is_due_from_its_moment_and_too_late_from_its_end(
 def test_a_claim_is_a_workers_own_for_as_long_as_its_lease(settings: Settings) -> None:
     intent_id = trade.open_desk().accept()
     before = clock.now()
-    assert isinstance(races.run(lambda: claiming.claim(intent_id, owner=trade.OWNER)), claiming.Claimed)
+    assert isinstance(
+        transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=trade.OWNER)), claiming.Claimed
+    )
     lease_until = trade.intent(intent_id).lease_until
     assert lease_until is not None
     assert lease_until >= before + timedelta(seconds=settings.DIR_LEASE_S)
-    sweeping.sweep()
+    sweeper.sweep()
     assert trade.intent(intent_id).state == IntentState.CLAIMED
 
 
@@ -239,15 +246,15 @@ def test_a_stop_between_claim_and_call_gives_the_claim_back(
     calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intent_id = trade.open_desk().accept()
-    looks = iter([None, intents.SYSTEM_STOPPED])
-    standing = intents.get_standing
+    looks = iter([None, due_intents.SYSTEM_STOPPED])
+    standing = due_intents.get_standing
 
-    def look(*, agent_pk: int) -> intents.Standing:
-        return intents.Standing(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
+    def look(*, agent_pk: int) -> due_intents.Standing:
+        return due_intents.Standing(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
 
-    monkeypatch.setattr(intents, "get_standing", look)
+    monkeypatch.setattr(due_intents, "get_standing", look)
     assert attempt(intent_id) == execution.AttemptResult(
-        status=Status.HELD, called=False, detail=intents.SYSTEM_STOPPED
+        status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert trade.attempts(intent_id) == [AttemptState.HELD]
@@ -261,11 +268,11 @@ def test_a_retry_that_is_held_stays_in_execution(calls: list[Any], monkeypatch: 
     calls[:] = [BUSY]
     attempt(intent_id)
     make_due(intent_id)
-    looks = iter([None, intents.AGENT_STOPPED])
+    looks = iter([None, due_intents.AGENT_STOPPED])
     monkeypatch.setattr(
-        intents,
+        due_intents,
         "get_standing",
-        lambda *, agent_pk: intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
+        lambda *, agent_pk: due_intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
     )
     assert attempt(intent_id).status is Status.HELD
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.EXECUTING)
@@ -352,7 +359,7 @@ def test_an_answer_after_the_sweeper_settles_the_doubt_and_a_person_has_the_word
     intent_id = trade.open_desk().accept()
 
     def late(claim: Any) -> Receipt:
-        assert sweeping.expire_all_leases() == 1
+        assert sweeper.expire_all_leases() == 1
         return FILLED
 
     calls[:] = [late]
@@ -364,8 +371,8 @@ def test_an_answer_after_the_sweeper_settles_the_doubt_and_a_person_has_the_word
     assert isinstance(verify_database(), Whole)
     # Nothing may run in its place, and it is not sent again: it has happened.
     intent = trade.intent(intent_id)
-    assert not doubts.is_in_doubt(intent=intent)
-    assert intents.has_taken_effect(intent=intent)
+    assert not calls_in_doubt.is_in_doubt(intent=intent)
+    assert due_intents.has_taken_effect(intent=intent)
 
 
 def test_a_target_that_nobody_named_fails_the_intent() -> None:
@@ -461,7 +468,7 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
     def lose_the_answer(*args: Any, **named: Any) -> Any:
         told.append(record(*args, **named))
         if len(told) == 1:
-            raise races.BusyError
+            raise transactions.BusyError
         return told[-1]
 
     def run(work: Any) -> Any:
@@ -469,7 +476,7 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
 
     monkeypatch.setattr(recording, "record", lose_the_answer)
     monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
-    monkeypatch.setattr(races, "run", run)
+    monkeypatch.setattr(transactions, "run", run)
     with transaction.atomic():
         assert attempt(intent_id).status is Status.REPORTED_LATE
     assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
@@ -481,7 +488,7 @@ def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch:
     intent_id = trade.open_desk().accept()
 
     def sweep_and_go(claim: claiming.Claimed) -> Any:
-        sweeping.expire_all_leases()
+        sweeper.expire_all_leases()
         with calling.gate(claim):
             pytest.fail("a call that was given up for lost must not go out")
 

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from runtime.services import execution
+from runtime import execution
 from tests.adapters import targets
 from tests.services import trade
 
@@ -91,6 +91,6 @@ def test_the_sweep_command_tells_its_counts(monkeypatch: pytest.MonkeyPatch) -> 
     call_command("sweep", stdout=out)
     assert "orphans: 0" in out.getvalue()
     assert "failed: 0" in out.getvalue()
-    monkeypatch.setattr("runtime.ports.expire_escalations", lambda: 1 / 0)
+    monkeypatch.setattr("runtime.core.ports.expire_escalations", lambda: 1 / 0)
     with pytest.raises(CommandError, match="1 could not be repaired"):
         call_command("sweep", stdout=out)

@@ -7,10 +7,10 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Fact
-from runtime.queries import replaying
+from runtime.proposals.queries import verdict_replay
+from runtime.state.models import Fact
 from tests.adapters import targets
 from tests.services import trade
 from tests.services.book import walk
@@ -105,4 +105,4 @@ def test_the_stored_verdict_replays_with_what_it_read(
     routes = f"    routes: [{{when: '{SEVEN} == 7', action: CLOSE}}]\n"
     desk(target, monkeypatch, fields=routes).accept()
     trade.write_fact("price.XYZ", 9)
-    assert replaying.replay() == replaying.Equal(1)
+    assert verdict_replay.replay() == verdict_replay.Equal(1)

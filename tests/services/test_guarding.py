@@ -11,14 +11,17 @@ from pytest_django.fixtures import Settings
 
 from audit import canonical
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from runtime.contracts.guard import GuardResult, GuardRunState
-from runtime.models import Flow, Guard, GuardRun, Review, Verdict
-from runtime.queries import clock, replaying
-from runtime.queries import guards as queries
-from runtime.services import call_gate, guarding, guards, stops
-from runtime.services.execution import consulting
-from runtime.services.execution.consulting import Unanswered
+from runtime.core import clock
+from runtime.execution.services import guard_webhook
+from runtime.execution.services.guard_webhook import Unanswered
+from runtime.flows.models import Flow, Verdict
+from runtime.guards.models import Guard, GuardRun, Review
+from runtime.guards.queries import due_runs
+from runtime.guards.services import guard_config, guard_runs
+from runtime.proposals.queries import verdict_replay
+from runtime.stops.services import call_gate, stops
 from tests import builders, factories
 from tests.adapters import targets
 from tests.services import watch
@@ -58,7 +61,7 @@ def test_a_guard_is_asked_in_the_transaction_of_the_verdict(desk: factories.Desk
     answer = watch.propose(desk)
     run = GuardRun.objects.get()
     assert (run.guard, str(run.proposal_id), run.state) == (guard, answer["proposal_id"], "PENDING")
-    assert queries.list_due(at=clock.now(), limit=5) == [(run.pk, run.next_at)]
+    assert due_runs.list_due(at=clock.now(), limit=5) == [(run.pk, run.next_at)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,9 @@ def test_a_guard_looks_at_its_kinds_and_at_claims_only(
 
 def test_a_guard_that_is_off_is_not_asked(desk: factories.Desk) -> None:
     watch.configure()
-    guards.switch(tenant="default", guard_id="explain-fits", enabled=False, reason="noisy", actor="user:1")
+    guard_config.switch(
+        tenant="default", guard_id="explain-fits", enabled=False, reason="noisy", actor="user:1"
+    )
     watch.propose(desk)
     assert not GuardRun.objects.exists()
 
@@ -114,7 +119,7 @@ def test_a_flag_opens_a_review_and_changes_nothing_else(desk: factories.Desk) ->
     assert (entry.actor, entry.payload["confidence"]) == ("guard:explain-fits", "0.95")
     assert "selling" not in str(entry.payload)
     assert isinstance(verify_database(), Whole)
-    assert isinstance(replaying.replay(), replaying.Equal)
+    assert isinstance(verdict_replay.replay(), verdict_replay.Equal)
 
 
 def test_a_rejected_proposal_is_looked_at_too(desk: factories.Desk) -> None:
@@ -139,8 +144,8 @@ def test_a_run_that_is_not_due_is_left(desk: factories.Desk) -> None:
     watch.propose(desk)
     run = GuardRun.objects.get()
     GuardRun.objects.update(next_at=clock.now() + timedelta(seconds=60))
-    assert guarding.run(run.pk) is None
-    assert guarding.run(0) is None
+    assert guard_runs.run(run.pk) is None
+    assert guard_runs.run(0) is None
 
 
 def test_a_run_of_a_guard_that_was_switched_off_meanwhile_ends(desk: factories.Desk) -> None:
@@ -155,7 +160,7 @@ def test_a_run_of_a_guard_that_was_switched_off_meanwhile_ends(desk: factories.D
 def test_a_run_whose_workers_all_died_ends_as_failed(desk: factories.Desk) -> None:
     watch.configure()
     watch.propose(desk)
-    GuardRun.objects.update(tries=guarding.MAX_TRIES)
+    GuardRun.objects.update(tries=guard_runs.MAX_TRIES)
     assert watch.run_all() == [GuardRunState.FAILED]
     assert "did not report" in GuardRun.objects.get().detail
 
@@ -164,13 +169,13 @@ def test_a_second_report_of_one_run_changes_nothing(desk: factories.Desk) -> Non
     """Its first worker was slow, and somebody else has taken the run again: recorded once."""
     watch.configure()
     watch.propose(desk)
-    taken = guarding._take(GuardRun.objects.get().pk)
-    assert isinstance(taken, guarding.Taken)
-    result = guarding._look(taken)
+    taken = guard_runs._take(GuardRun.objects.get().pk)
+    assert isinstance(taken, guard_runs.Taken)
+    result = guard_runs._look(taken)
     assert isinstance(result, GuardResult)
-    assert guarding._record(taken, result) == GuardRunState.FLAGGED
-    assert guarding._record(taken, result) is None
-    assert guarding._put_off(taken, Unanswered(why="late")) is None
+    assert guard_runs._record(taken, result) == GuardRunState.FLAGGED
+    assert guard_runs._record(taken, result) is None
+    assert guard_runs._put_off(taken, Unanswered(why="late")) is None
     assert Review.objects.count() == 1
 
 
@@ -219,13 +224,13 @@ def test_failure_and_rubbish_are_tried_again_a_few_times_and_never_flag(
         judge(target.base_url)
         watch.configure(**watch.WEBHOOK)
         answer = watch.propose(desk)
-        ends = [watch.run_all() for _ in range(guarding.MAX_TRIES + 1)]
-        assert len(target.seen) == guarding.MAX_TRIES
+        ends = [watch.run_all() for _ in range(guard_runs.MAX_TRIES + 1)]
+        assert len(target.seen) == guard_runs.MAX_TRIES
         assert len({seen.headers["Idempotency-Key"] for seen in target.seen}) == 1
     assert ends == [[GuardRunState.PENDING], [GuardRunState.PENDING], [GuardRunState.FAILED], []]
     assert not Review.objects.exists()
     failed = LedgerEntry.objects.get(stream=answer["dfid"], kind="guard:failed")
-    assert failed.payload["tries"] == guarding.MAX_TRIES
+    assert failed.payload["tries"] == guard_runs.MAX_TRIES
     assert isinstance(verify_database(), Whole)
 
 
@@ -240,7 +245,7 @@ def test_nothing_is_called_while_everything_is_stopped(desk: factories.Desk) -> 
     watch.configure(**watch.WEBHOOK)
     watch.propose(desk)
     stops.stop_all(tenant="default", actor="user:1", reason="drill")
-    assert queries.list_due(at=clock.now(), limit=5) == []
+    assert due_runs.list_due(at=clock.now(), limit=5) == []
     assert watch.run_all() == [None]
     assert GuardRun.objects.get().tries == 0
 
@@ -249,7 +254,7 @@ def test_a_question_that_a_stop_overtakes_is_not_asked_and_was_no_try(
     desk: factories.Desk, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    real = consulting.consult
+    real = guard_webhook.consult
 
     def stop_first(**asked: Any) -> Any:
         stops.stop_all(tenant="default", actor="user:1", reason="drill")
@@ -259,13 +264,13 @@ def test_a_question_that_a_stop_overtakes_is_not_asked_and_was_no_try(
         judge(target.base_url)
         watch.configure(**watch.WEBHOOK)
         watch.propose(desk)
-        monkeypatch.setattr(consulting, "consult", stop_first)
+        monkeypatch.setattr(guard_webhook, "consult", stop_first)
         assert watch.run_all() == [GuardRunState.PENDING]
         assert target.seen == []
         row = GuardRun.objects.get()
         assert (row.tries, row.detail) == (0, "SYSTEM_STOPPED")
 
-        monkeypatch.setattr(consulting, "consult", real)
+        monkeypatch.setattr(guard_webhook, "consult", real)
         stops.resume_all(tenant="default", actor="user:1")
         assert watch.run_all() == [GuardRunState.CLEAR]
         assert len(target.seen) == 1

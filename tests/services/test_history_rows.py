@@ -7,12 +7,13 @@ from functools import partial
 import pytest
 from django.contrib.auth.models import Group, User
 
-from audit import findings
-from audit.permissions import Role
+from audit.access.permissions import Role
+from audit.verification import findings
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Membership, OwnerChange
-from runtime.queries import clock
-from runtime.services import budgets, groups, memberships, ownership, registration, users
+from runtime.core import clock
+from runtime.registry.models import Agent, Membership, OwnerChange
+from runtime.registry.services import groups, membership_history, ownership, registration, users
+from runtime.resources.services import budgets
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +38,7 @@ def test_groups_that_come_and_go_past_the_console(ada: User) -> None:
     group = Group.objects.create(name="traders")
     for change in (ada.groups.add, ada.groups.remove, ada.groups.add):
         change(group)
-        assert memberships.note_one(ada.pk)
+        assert membership_history.note_one(ada.pk)
     assert Membership.objects.filter(user=ada, group="traders").count() == 2
     assert found() == []
     Membership.objects.filter(user=ada, group="traders", until=None).delete()
@@ -74,7 +75,7 @@ def test_a_clock_that_was_set_back_makes_no_finding(ada: User, monkeypatch: pyte
         done = change(tenant="default", group_pk=desk.pk, user_pk=ada.pk, actor=f"user:{ada.pk}")
         assert isinstance(done, Group), done
     ada.groups.add(desk)
-    assert memberships.note_one(ada.pk)
+    assert membership_history.note_one(ada.pk)
     seen = registration.profile_of(agent)
     edited = registration.edit(
         tenant="default",

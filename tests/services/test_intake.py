@@ -9,11 +9,12 @@ import pytest
 from audit import canonical, ledger
 from audit.models import LedgerEntry, Payload
 from escalations.models import Escalation
-from runtime import ports
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Answer, Bundle, Feedback, Intent, Key, Proposal, Session, Verdict
-from runtime.queries import clock
-from runtime.services import judging, races
+from runtime.core import clock, ports, transactions
+from runtime.core.models import Answer
+from runtime.flows.models import Feedback, Intent, Proposal, Verdict
+from runtime.proposals.services import judging
+from runtime.registry.models import Agent, Bundle, Key, Session
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -321,7 +322,7 @@ def test_a_lost_race_is_judged_again_from_the_first_read(
 
     def judge(**named: Any) -> Any:
         if lost.pop() if lost else False:
-            raise races.LostRaceError
+            raise transactions.ConcurrentUpdateError
         return real(**named)
 
     monkeypatch.setattr(judging, "judge", judge)

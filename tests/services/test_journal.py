@@ -7,10 +7,9 @@ import pytest
 from audit import canonical, events
 from audit.models import LedgerEntry
 from runtime.contracts.states import FeedbackType, FlowState
-from runtime.models import Feedback, Flow
-from runtime.queries import clock
-from runtime.services import races
-from runtime.services.journal import Journal
+from runtime.core import clock, transactions
+from runtime.flows.models import Feedback, Flow
+from runtime.flows.services.flow_transaction import Journal
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +57,7 @@ def test_the_second_of_two_journals_on_one_reading_loses(flow: Flow) -> None:
     first, second = journal(flow), journal(Flow.objects.get())
     first.move(FlowState.CLOSED)
     first.write()
-    with pytest.raises(races.LostRaceError):
+    with pytest.raises(transactions.ConcurrentUpdateError):
         second.write()
 
 

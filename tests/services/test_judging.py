@@ -8,11 +8,12 @@ import pytest
 from audit import canonical
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import AgentStatus, Decision
+from runtime.core import clock
+from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.models import Agent, Bundle, Flow, Proposal, Verdict
-from runtime.queries import clock
-from runtime.queries import facts as fact_queries
-from runtime.services import judging
+from runtime.proposals.queries import gate_facts
+from runtime.proposals.services import judging
+from runtime.registry.models import Agent, Bundle
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +31,7 @@ def with_rule(require: str) -> PolicyKind:
 
 def world(kind: PolicyKind, *conditions: str) -> set[str]:
     """The facts that are loaded for the plain proposal."""
-    found = fact_queries.get_world(
+    found = gate_facts.get_world(
         tenant="default", kind=kind, params=dict(builders.PARAMS), conditions=conditions
     )
     return set(found)
@@ -135,7 +136,7 @@ def test_the_facts_of_a_request_path_are_loaded_and_a_broken_path_rejects() -> N
 
 
 def test_another_tenants_facts_are_not_of_this_world(desk: factories.Desk) -> None:
-    assert fact_queries.get_world(tenant="other", kind=builders.kind(), params={}) == {}
+    assert gate_facts.get_world(tenant="other", kind=builders.kind(), params={}) == {}
 
 
 def test_history_is_counted_only_where_something_reads_it(desk: factories.Desk) -> None:
@@ -147,7 +148,7 @@ def test_history_is_counted_only_where_something_reads_it(desk: factories.Desk) 
 # a second hearing
 
 
-def reconsidered(desk: factories.Desk) -> judging.Reconsidered:
+def reconsidered(desk: factories.Desk) -> judging.Rejudgement:
     """The proposal of the only escalation, judged again."""
     row = Proposal.objects.get()
     return judging.reconsider(flow=Flow.objects.get(), agent=desk.again(), proposal=row, at=clock.now())

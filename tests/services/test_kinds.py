@@ -12,10 +12,11 @@ from runtime.contracts import pack
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
-from runtime.models import PolicyKind, Target
-from runtime.queries import clock
-from runtime.queries import kinds as queries
-from runtime.services import kinds, pack_writing, resources
+from runtime.core import clock
+from runtime.registry.models import PolicyKind, Target
+from runtime.registry.queries import kind_versions
+from runtime.registry.services import document_writing, kinds
+from runtime.resources.services import resources
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +43,7 @@ def ground() -> None:
 
 
 def text(**fields: Any) -> str:
-    return pack_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
+    return document_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
 
 
 def drafted(actor: str, **fields: Any) -> PolicyKind:
@@ -77,7 +78,7 @@ def recorded() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def states_now() -> dict[str, KindState]:
-    return {row.version: queries.state_of(row) for row in PolicyKind.objects.all()}
+    return {row.version: kind_versions.state_of(row) for row in PolicyKind.objects.all()}
 
 
 def test_a_draft_is_stored_hashed_and_rules_nothing(ada: str) -> None:
@@ -89,7 +90,7 @@ def test_a_draft_is_stored_hashed_and_rules_nothing(ada: str) -> None:
         ("kind:registered", ada, {"policy_kind": KIND, "version": "1.3.0", "digest": row.digest})
     ]
     assert states_now() == {"1.2.0": KindState.ACTIVE, "1.3.0": KindState.DRAFT}
-    assert [item.version for item in queries.list_drafts(tenant=factories.TENANT)] == ["1.3.0"]
+    assert [item.version for item in kind_versions.list_drafts(tenant=factories.TENANT)] == ["1.3.0"]
 
 
 def test_the_same_draft_sent_twice_is_one(ada: str, alan: str) -> None:
@@ -223,7 +224,7 @@ def test_what_is_in_force_or_unknown_cannot_be_activated(alan: str) -> None:
     assert refused(activate(alan, "1.2.0", "1.2.0")) == (409, "KIND_ACTIVE")
     assert refused(activate(alan, "1.2.0", "")) == (409, "KIND_ACTIVE")
     assert refused(activate(alan, "9.9.9", "1.2.0")) == (404, "NOT_FOUND")
-    assert queries.lock_versions(tenant=factories.TENANT, kind="A\x00") == []
+    assert kind_versions.lock_versions(tenant=factories.TENANT, kind="A\x00") == []
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 501, "a\x00b"])
@@ -247,7 +248,7 @@ def test_a_discarded_draft_stays_and_its_version_stays_taken(ada: str, alan: str
     assert refused(discard(ada, "1.2.0")) == (409, "KIND_NOT_A_DRAFT")
     answer = kinds.draft(tenant=factories.TENANT, text=text(title="Other"), actor=ada, kind=KIND)
     assert refused(answer) == (422, "KIND_UNSOUND")
-    assert queries.list_drafts(tenant=factories.TENANT) == []
+    assert kind_versions.list_drafts(tenant=factories.TENANT) == []
 
 
 def test_what_it_names_may_have_gone_before_it_is_activated(ada: str, alan: str) -> None:
@@ -257,8 +258,8 @@ def test_what_it_names_may_have_gone_before_it_is_activated(ada: str, alan: str)
 
 
 def test_names_that_no_database_can_compare_are_not_there() -> None:
-    assert queries.get_version(tenant=factories.TENANT, kind=KIND, version="1\x00") is None
-    assert queries.get_version(tenant=factories.TENANT, kind=KIND, version="1.2.0") is not None
+    assert kind_versions.get_version(tenant=factories.TENANT, kind=KIND, version="1\x00") is None
+    assert kind_versions.get_version(tenant=factories.TENANT, kind=KIND, version="1.2.0") is not None
 
 
 @pytest.mark.parametrize("column", ["body", "created_by"])

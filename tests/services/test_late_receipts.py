@@ -13,11 +13,14 @@ from escalations.models import Escalation
 from escalations.services import deciding
 from runtime.contracts.receipt import CallResult
 from runtime.contracts.states import Effect, FlowState, IntentState
-from runtime.models import Agent, Attempt, Intent, Outcome, Reservation
-from runtime.queries import clock, doubts
-from runtime.services import races, sweeping
-from runtime.services.execution import calling, claiming, recording
-from runtime.services.execution.claiming import Claimed
+from runtime.core import clock, transactions
+from runtime.execution.services import calling, claiming, recording
+from runtime.execution.services.claiming import Claimed
+from runtime.flows.models import Attempt, Intent, Outcome
+from runtime.flows.queries import calls_in_doubt
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
+from runtime.resources.models import Reservation
 from tests import factories
 from tests.services import book as books
 from tests.services import effects, tampering, trade
@@ -54,17 +57,19 @@ def route(when: str, action: str) -> str:
 def call(intent_id: UUID) -> tuple[Claimed, CallResult]:
     """A call whose worker does not report before its lease ends."""
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
-    claim = races.run(lambda: claiming.claim(intent_id, owner=trade.OWNER))
+    claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=trade.OWNER))
     assert isinstance(claim, Claimed), claim
     result = calling.call(claim, lease_left_s=30.0)
-    assert sweeping.expire_all_leases() == 1
+    assert sweeper.expire_all_leases() == 1
     return claim, result
 
 
 def report(late: tuple[Claimed, CallResult]) -> None:
     """It reports after all."""
     claim, result = late
-    assert isinstance(races.run(lambda: recording.record(claim, result, jitter=0.5)), recording.Late)
+    assert isinstance(
+        transactions.retry_on_conflict(lambda: recording.record(claim, result, jitter=0.5)), recording.TooLate
+    )
 
 
 @pytest.mark.parametrize("action", ["CLOSE", "FALL_BACK, step: spare", "RETRY_LATER"])
@@ -114,11 +119,11 @@ def test_a_flow_closed_by_a_route_frees_nothing_that_a_receipt_has_shown_to_stan
     bank.refusals = [422]
     now = clock.now()
     Attempt.objects.update(started_at=now - timedelta(seconds=3600))
-    claim = races.run(lambda: claiming.claim(intent_id, owner=trade.OWNER))
+    claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=trade.OWNER))
     assert isinstance(claim, Claimed), claim
     report(late)
     result = calling.call(claim, lease_left_s=30.0)
-    races.run(lambda: recording.record(claim, result, jitter=0.5))
+    transactions.retry_on_conflict(lambda: recording.record(claim, result, jitter=0.5))
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.CLOSED)
     assert Reservation.objects.get().state == "COMMITTED"
     told = [body for kind, body in trade.told(intent_id) if kind == "EXECUTION_OUTCOME"]
@@ -196,7 +201,7 @@ def test_what_was_stated_not_to_have_happened_is_left_to_who_sees_both(book: Boo
     report(late)
     books.walk(intent_id)
     assert "/pay/undo" not in book.order
-    assert doubts.count_contradicted(tenant=trade.TENANT) == 1
+    assert calls_in_doubt.count_contradicted(tenant=trade.TENANT) == 1
 
 
 def test_the_page_names_who_stated_it_and_not_who_decided_last(book: Book) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from audit import chain, ledger, live, queries
+from audit import chain, ledger, queries
 from audit.events import Event, Kind, SystemResumed, SystemStopped
 from audit.ledger import GENESIS, Head
+from audit.live import hints
 from audit.models import LedgerEntry, Payload, StreamHead
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -156,7 +157,7 @@ def test_a_hint_goes_out_once_per_append_and_after_the_commit(
     monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     told: list[dict[str, Any]] = []
-    monkeypatch.setattr(live, "hint", lambda **hint: told.append(hint))
+    monkeypatch.setattr(hints, "hint", lambda **hint: told.append(hint))
     with django_capture_on_commit_callbacks(execute=True):
         write(events=[STOP, GO])
         write_to("system")

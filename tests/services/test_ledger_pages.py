@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from audit import events, ledger
 from audit.events import Kind
-from runtime.queries import clock, doubts, recorded_flow
-from runtime.queries.pages import activity
+from runtime.core import clock
+from runtime.flows.queries import activity, calls_in_doubt, recorded_flow
 
 pytestmark = pytest.mark.django_db
 NOISE = (Kind.FACT_WRITTEN.value,)
@@ -22,9 +22,9 @@ READS: dict[str, Callable[[], Any]] = {
     "one kind": lambda: newest(kind=Kind.SYSTEM_STOPPED.value),
     "one stream": lambda: newest(stream="feed:prices"),
     "one kind of one stream": lambda: newest(stream="feed:prices", kind=Kind.SYSTEM_STOPPED.value),
-    "calls left in doubt": lambda: doubts.list_left(tenant="default", most=100),
-    "how many calls were left in doubt": lambda: doubts.count_left(tenant="default"),
-    "how many calls are contradicted": lambda: doubts.count_contradicted(tenant="default"),
+    "calls left in doubt": lambda: calls_in_doubt.list_left(tenant="default", most=100),
+    "how many calls were left in doubt": lambda: calls_in_doubt.count_left(tenant="default"),
+    "how many calls are contradicted": lambda: calls_in_doubt.count_contradicted(tenant="default"),
     "besides noise": lambda: activity.list_latest_besides(tenant="default", besides=NOISE, size=8),
 }
 

@@ -8,9 +8,10 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import DatabaseError, connection, transaction
 
-from audit import ledger, triggers
+from audit import ledger
 from audit.events import SystemStopped
 from audit.models import LedgerEntry
+from audit.verification import triggers
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STATEMENTS = [

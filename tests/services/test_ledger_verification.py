@@ -11,10 +11,12 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from audit import findings, ledger, verification
+from audit import ledger
 from audit.events import FlowMoved, FlowOpened, SystemStopped
 from audit.ledger import GENESIS, Head
 from audit.models import LedgerEntry, Payload, StreamHead
+from audit.verification import findings
+from audit.verification import verify as verification
 from tests.services import tampering
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -6,12 +6,15 @@ import pytest
 
 from audit import canonical
 from audit.models import LedgerEntry
+from runtime.contexts.models import AgentEvent
+from runtime.contexts.services import agent_events
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
-from runtime.models import Agent, AgentEvent, ComputeBudget, Manifest, PolicyKind, Session
-from runtime.queries import clock
-from runtime.queries import manifests as queries
-from runtime.services import agent_events, manifests
+from runtime.core import clock
+from runtime.registry.models import Agent, Manifest, PolicyKind, Session
+from runtime.registry.queries import manifest_versions
+from runtime.registry.services import manifests
+from runtime.resources.models import ComputeBudget
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +68,7 @@ def entry(kind: str) -> LedgerEntry:
 def test_a_draft_is_stored_with_its_author_and_grants_nothing(desk: factories.Desk) -> None:
     row = drafted(text_of(limits={"max_notional_cents": 200_000}))
 
-    assert queries.state_of(row, active_id=desk.again().active_manifest_id) is ManifestState.DRAFT
+    assert manifest_versions.state_of(row, active_id=desk.again().active_manifest_id) is ManifestState.DRAFT
     assert desk.propose(desk.open(), params=factories.OVER_LIMIT)["verdict"] == "ESCALATE"
     recorded = entry("manifest:registered")
     assert recorded.actor == row.created_by == "user:1"
@@ -75,7 +78,7 @@ def test_a_draft_is_stored_with_its_author_and_grants_nothing(desk: factories.De
 def test_a_draft_may_be_written_as_a_pack_is(desk: factories.Desk) -> None:
     row = drafted("version: 1.5.0\npolicy_kinds: [ADJUST_POSITION]\nlimits: {max_notional_cents: 5}\n")
 
-    assert queries.contract_of(row).limits == {"max_notional_cents": 5}
+    assert manifest_versions.contract_of(row).limits == {"max_notional_cents": 5}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ def test_another_person_puts_a_draft_in_force_and_nothing_else_moves(desk: facto
     assert recorded.payload["reason"] == "reviewed"
     assert recorded.payload["solo"] is False
     states = [
-        queries.state_of(old, active_id=agent.active_manifest_id)
+        manifest_versions.state_of(old, active_id=agent.active_manifest_id)
         for old in Manifest.objects.order_by("version")
     ]
     assert states == [ManifestState.SUPERSEDED, ManifestState.ACTIVE]
@@ -238,7 +241,7 @@ def test_a_discarded_draft_stays_and_never_comes_into_force(desk: factories.Desk
     assert isinstance(discarded(), Manifest)
     row.refresh_from_db()
     active_id = desk.again().active_manifest_id
-    assert queries.state_of(row, active_id=active_id) is ManifestState.DISCARDED
+    assert manifest_versions.state_of(row, active_id=active_id) is ManifestState.DISCARDED
     assert (row.discarded_by, row.reason) == ("user:1", "not needed")
     assert entry("manifest:discarded").payload["reason"] == "not needed"
     assert refused(activated()) == (409, "MANIFEST_DISCARDED")
@@ -283,7 +286,7 @@ def test_each_version_has_the_one_in_force_before_it(desk: factories.Desk) -> No
     )
 
     rows = list(Manifest.objects.all())
-    found = queries.list_predecessors(agent=desk.again(), rows=rows)
+    found = manifest_versions.list_predecessors(agent=desk.again(), rows=rows)
 
     named = {row.version: (old := found[row.pk]) and old.version for row in rows}
     assert named == {"1.4.0": None, "1.5.0": "1.4.0", "1.6.0": "1.4.0", "1.7.0": "1.5.0", never.version: None}

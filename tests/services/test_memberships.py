@@ -7,12 +7,14 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from audit import findings
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from runtime.models import Membership
-from runtime.queries import clock, memberships
-from runtime.services import four_eyes, sweeping, users
+from audit.verification import findings
+from runtime.core import clock
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Membership
+from runtime.registry.queries import group_members
+from runtime.registry.services import dual_control, users
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +39,7 @@ def deactivate(name: str) -> None:
 
 def holders() -> dict[int, bool]:
     """By user, whether they hold the role now."""
-    found = memberships.list_holders(groups=[Role.OPERATOR, Role.SENIOR], at=clock.now())
+    found = group_members.list_holders(groups=[Role.OPERATOR, Role.SENIOR], at=clock.now())
     return {pk: until is None for pk, until in found.items()}
 
 
@@ -49,7 +51,7 @@ def test_a_role_that_was_held_counts_for_seven_days() -> None:
     ann, bob, carl = add("ann"), add("bob", Role.SENIOR, Role.ADMIN), add("carl", Role.AUDITOR)
     deactivate("bob")
     assert holders() == {ann.pk: True, bob.pk: False}
-    assert memberships.groups_of(user_pk=bob.pk, at=clock.now()) == {"senior", "admin"}
+    assert group_members.groups_of(user_pk=bob.pk, at=clock.now()) == {"senior", "admin"}
     assert carl.pk not in holders()
     a_week_passes()
     assert holders() == {ann.pk: True}
@@ -60,10 +62,10 @@ def test_what_is_changed_past_the_console_counts_before_and_after_it_is_noticed(
     bob.groups.clear()
     assert holders() == {ann.pk: True, bob.pk: False}
     bob.groups.add(Group.objects.get_or_create(name="desk")[0])
-    assert sweeping.sweep().memberships == 1
-    assert sweeping.sweep().memberships == 0
+    assert sweeper.sweep().memberships == 1
+    assert sweeper.sweep().memberships == 0
     assert holders() == {ann.pk: True, bob.pk: False}
-    assert memberships.groups_of(user_pk=bob.pk, at=clock.now()) == {"operator", "desk"}
+    assert group_members.groups_of(user_pk=bob.pk, at=clock.now()) == {"operator", "desk"}
     noticed = LedgerEntry.objects.get(kind="user:roles_changed")
     assert (noticed.stream, noticed.actor) == (f"user:{bob.pk}", "system")
     assert noticed.payload == {
@@ -78,7 +80,7 @@ def test_commands_leave_nothing_to_notice() -> None:
     add("ann", Role.ADMIN, Role.OPERATOR)
     add("bob")
     deactivate("bob")
-    assert sweeping.sweep().memberships == 0
+    assert sweeper.sweep().memberships == 0
     rows = [(row.group, row.until is None) for row in Membership.objects.all()]
     assert sorted(rows) == [("admin", True), ("operator", False), ("operator", True)]
 
@@ -88,8 +90,8 @@ def test_a_role_that_no_sweep_had_noticed_counts_for_whoever_is_deactivated() ->
     ann, bob = add("ann", Role.ADMIN), add("bob")
     bob.groups.add(Group.objects.get_or_create(name="admin")[0])
     deactivate("bob")
-    assert memberships.groups_of(user_pk=bob.pk, at=clock.now()) == {"admin", "operator"}
-    assert not four_eyes.others(actor=f"user:{ann.pk}", at=clock.now()).is_now
+    assert group_members.groups_of(user_pk=bob.pk, at=clock.now()) == {"admin", "operator"}
+    assert not dual_control.others(actor=f"user:{ann.pk}", at=clock.now()).is_now
     said = LedgerEntry.objects.filter(stream=f"user:{bob.pk}").order_by("seq")
     assert [(entry.kind, entry.actor) for entry in said][1:] == [
         ("user:roles_changed", "system"),
@@ -100,12 +102,12 @@ def test_a_role_that_no_sweep_had_noticed_counts_for_whoever_is_deactivated() ->
 
 def test_a_role_given_again_begins_anew() -> None:
     bob = factories.user("bob")
-    sweeping.sweep()
+    sweeper.sweep()
     bob.is_active = False
     bob.save()
-    sweeping.sweep()
+    sweeper.sweep()
     User.objects.filter(pk=bob.pk).update(is_active=True)
-    sweeping.sweep()
+    sweeper.sweep()
     assert sorted(row.until is None for row in Membership.objects.all()) == [False, True]
     assert holders() == {bob.pk: True}
 

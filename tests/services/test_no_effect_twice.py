@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Intent
-from runtime.queries import doubts, kind_checks
-from runtime.services import packs
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.packs.services import packs
+from runtime.registry.queries import kind_checks
 from tests import factories
 from tests.services import effects, trade
 from tests.services.effects import AFTER_THE_EFFECT, Bank, attempt, walk
@@ -61,7 +62,7 @@ def test_the_same_key_is_sent_again_where_it_is_honoured(opening: Opening, fault
     assert (bank.calls, bank.total) == (times + 1, 1)
     intent = Intent.objects.get(pk=intent_id)
     assert effects.receipt_of(intent) == {"order_id": next(iter(bank.effects))[:8]}
-    assert not doubts.is_in_doubt(intent=intent)
+    assert not calls_in_doubt.is_in_doubt(intent=intent)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -182,7 +183,7 @@ def test_a_route_follows_a_probe_that_found_nothing(
     walk(intent_id)
     assert bank.calls == paths
     assert bank.total == paths - 1
-    assert not doubts.is_in_doubt(intent=Intent.objects.get(pk=intent_id))
+    assert not calls_in_doubt.is_in_doubt(intent=Intent.objects.get(pk=intent_id))
 
 
 @pytest.mark.parametrize("action", ["FALL_BACK, step: spare", "CLOSE", "RETRY_LATER"])

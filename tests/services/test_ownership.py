@@ -6,13 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from audit import findings
 from audit.models import LedgerEntry
+from audit.verification import findings
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, OwnerChange
-from runtime.queries import clock
-from runtime.queries import ownership as queries
-from runtime.services import ownership, registration
+from runtime.core import clock
+from runtime.registry.models import Agent, OwnerChange
+from runtime.registry.queries import owners
+from runtime.registry.services import ownership, registration
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +66,7 @@ def test_another_admin_has_to_agree(agent: Agent, ada: str) -> None:
     bob = actor(factories.user("bob", "admin"))
     assert isinstance(edit(agent, ada, owner="bob", mission="Buy."), Agent)
     assert (owner(agent), Agent.objects.get(pk=agent.pk).mission) == ("ada", "Buy.")
-    change = queries.get_asked(agent=agent)
+    change = owners.get_asked(agent=agent)
     assert change is not None
     assert code(agree(change, ada)) == (403, "SEPARATION_OF_DUTY")
 
@@ -82,7 +82,7 @@ def test_another_admin_has_to_agree(agent: Agent, ada: str) -> None:
         "asked_by": ada,
         "solo": False,
     }
-    (row,) = queries.list_recent(agent=agent, at=clock.now())
+    (row,) = owners.list_recent(agent=agent, at=clock.now())
     assert (row.owner_before, row.asked_by, row.agreed_by, row.solo) == ("ada", ada, bob, False)
 
 
@@ -106,14 +106,14 @@ def test_one_change_waits_at_a_time_and_nothing_is_stored_by_halves(agent: Agent
 def test_a_change_is_dropped_by_any_admin_and_closed_for_good(agent: Agent, ada: str) -> None:
     bob = actor(factories.user("bob", "admin"))
     edit(agent, ada, owner="bob")
-    change = queries.get_asked(agent=agent)
+    change = owners.get_asked(agent=agent)
     assert change is not None
     assert isinstance(drop(change, ada), OwnerChange)
     assert code(agree(change, bob)) == (409, "OWNER_CHANGE_CLOSED")
     assert code(drop(change, bob)) == (409, "OWNER_CHANGE_CLOSED")
     assert owner(agent) == "ada"
     assert entries()[-1] == "agent:owner_change_dropped"
-    assert queries.list_recent(agent=agent, at=clock.now()) == []
+    assert owners.list_recent(agent=agent, at=clock.now()) == []
     missing = ownership.drop(tenant="default", agent_id="nobody", change_pk=change.pk, actor=ada)
     assert code(missing) == (404, "NOT_FOUND")
 
@@ -158,7 +158,7 @@ def test_verification_reads_the_owner_from_the_entry_of_its_change(ada: str) -> 
     )
     assert isinstance(made, Agent), made
     edit(made, ada, owner="bob", mission="Buy.")
-    change = queries.get_asked(agent=made)
+    change = owners.get_asked(agent=made)
     assert change is not None
     agree(change, bob)
     assert "agent.owner" not in str(findings.verify_all())

@@ -8,32 +8,34 @@ import pytest
 from hypothesis import strategies as st
 
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.services import pack_reading, pack_writing
+from runtime.registry.services import document_reading, document_writing
 from tests import builders
 
 DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
 
 
 def again(kind: PolicyKind) -> Any:
-    text = pack_writing.as_yaml(kind)
-    return pack_reading.read_document(text=text, source=pack_reading.Source(name="x"), contract=PolicyKind)
+    text = document_writing.as_yaml(kind)
+    return document_reading.read_document(
+        text=text, source=document_reading.Source(name="x"), contract=PolicyKind
+    )
 
 
 def test_every_document_of_the_demo_comes_back_whole() -> None:
-    read = pack_reading.read(text=DEMO.read_text(), name="demo")
-    assert isinstance(read, pack_reading.Read)
+    read = document_reading.read(text=DEMO.read_text(), name="demo")
+    assert isinstance(read, document_reading.Read)
     for kind in read.pack.policy_kinds:
         assert again(kind) == kind
     for agent in read.pack.agents:
-        text = pack_writing.as_yaml(agent.manifest)
-        source = pack_reading.Source(name="x")
-        assert pack_reading.read_document(text=text, source=source, contract=type(agent.manifest)) == (
+        text = document_writing.as_yaml(agent.manifest)
+        source = document_reading.Source(name="x")
+        assert document_reading.read_document(text=text, source=source, contract=type(agent.manifest)) == (
             agent.manifest
         )
 
 
 def test_fields_come_in_their_order_and_defaults_are_left_out() -> None:
-    text = pack_writing.as_yaml(builders.kind())
+    text = document_writing.as_yaml(builders.kind())
     assert text.startswith("kind: ADJUST_POSITION\nversion: 1.2.0\ntitle: Adjust a position\nrisk_tier: T1\n")
     assert "on_unknown" not in text
 

@@ -12,9 +12,13 @@ from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.problem import Problem
-from runtime.models import Agent, Fact, FactVersion, Guard, Manifest, Pack, PolicyKind, Target
-from runtime.services import kinds, manifests, packs, races
-from runtime.services.packs import Loaded, Refused
+from runtime.core import transactions
+from runtime.guards.models import Guard
+from runtime.packs.services import packs
+from runtime.packs.services.packs import Loaded, Refused
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Target
+from runtime.registry.services import kinds, manifests
+from runtime.state.models import Fact, FactVersion
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -253,7 +257,7 @@ def test_the_command_names_every_problem_and_fails(tmp_path: Path, monkeypatch: 
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("load_pack", str(tmp_path / "none.yaml"))
     file.write_text(TEXT)
-    monkeypatch.setattr(races, "TRIES", 0)
+    monkeypatch.setattr(transactions, "TRIES", 0)
     with pytest.raises(CommandError, match="busy"):
         call_command("load_pack", str(file))
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.models import Fact, Intent, Snapshot
-from runtime.services import packs
+from runtime.contexts.models import Snapshot
+from runtime.flows.models import Intent
+from runtime.packs.services import packs
+from runtime.state.models import Fact
 from tests.api import ground
 from tests.services.test_packs import DEMO
 

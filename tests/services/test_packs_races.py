@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from audit.models import LedgerEntry
-from runtime.models import Agent, Manifest, Pack, PolicyKind
-from runtime.services import packs
-from runtime.services.packs import Loaded
+from runtime.packs.services import packs
+from runtime.packs.services.packs import Loaded
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind
 
 DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
 

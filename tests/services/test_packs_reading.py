@@ -2,8 +2,8 @@
 
 import pytest
 
-from runtime.services import pack_checks, pack_reading
-from runtime.services.pack_reading import Read
+from runtime.registry.services import document_checks, document_reading
+from runtime.registry.services.document_reading import Read
 
 SMALL = """\
 pack: demo
@@ -55,21 +55,21 @@ agents:
 
 
 def read(text: str) -> Read:
-    found = pack_reading.read(text=text, name="demo.yaml")
+    found = document_reading.read(text=text, name="demo.yaml")
     assert isinstance(found, Read), found
     return found
 
 
 def refused(text: str) -> list[str]:
-    found = pack_reading.read(text=text, name="demo.yaml")
+    found = document_reading.read(text=text, name="demo.yaml")
     assert isinstance(found, tuple), found
     return list(found)
 
 
 def checked(text: str, *kinds: str) -> list[str]:
     found = read(text)
-    linted = [pack_checks.lint(kind) for kind in found.pack.policy_kinds]
-    wrong = pack_checks.problems(found.pack, targets={}, kinds=kinds, linted=linted)
+    linted = [document_checks.lint(kind) for kind in found.pack.policy_kinds]
+    wrong = document_checks.problems(found.pack, targets={}, kinds=kinds, linted=linted)
     return [found.source.words(one) for one in wrong]
 
 
@@ -219,7 +219,7 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     text = SMALL + IDLE
     assert checked(text) == []
     pack = read(text).pack
-    found = [*pack_checks.not_enforced(pack), *pack_checks.warnings(pack)]
+    found = [*document_checks.not_enforced(pack), *document_checks.warnings(pack)]
     of_kind = (
         "outputs_schema, rules.version, rules.priority, rules.severity, rules.mandatory, subjects, category, "
         "allowed_outcomes, required_evidence, approval_mode, gate_id, red_lines"

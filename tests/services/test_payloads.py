@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 
 from audit import ledger, queries
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
-from runtime.services import races
+from audit.verification.verify import Whole, verify_database
+from runtime.core import transactions
 
 pytestmark = pytest.mark.django_db
 TENANT = "default"
@@ -50,8 +50,8 @@ def test_a_reason_is_needed(reason: str) -> None:
 
 def test_a_busy_database_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(work: Any) -> None:
-        raise races.BusyError
+        raise transactions.BusyError
 
-    monkeypatch.setattr(races, "run", busy)
+    monkeypatch.setattr(transactions, "run", busy)
     with pytest.raises(CommandError, match="nothing was erased"):
         erase("0" * 64)

@@ -7,7 +7,7 @@ from django.db import IntegrityError, OperationalError, transaction
 
 from audit import ledger
 from audit.models import Payload
-from runtime.services import races
+from runtime.core import transactions
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +42,7 @@ def loses(times: int, error: Exception) -> Callable[[], int]:
 
 
 LOST = [
-    races.LostRaceError(),
+    transactions.ConcurrentUpdateError(),
     IntegrityError("UNIQUE constraint failed"),
     coded("40001"),
     coded("40P01"),
@@ -52,13 +52,13 @@ LOST = [
 
 @pytest.mark.parametrize("error", LOST, ids=str)
 def test_a_lost_race_is_run_again(error: Exception) -> None:
-    assert races.run(loses(races.TRIES - 1, error)) == races.TRIES
+    assert transactions.retry_on_conflict(loses(transactions.TRIES - 1, error)) == transactions.TRIES
 
 
 @pytest.mark.parametrize("error", LOST, ids=str)
 def test_three_lost_races_are_busy(error: Exception) -> None:
-    with pytest.raises(races.BusyError) as busy:
-        races.run(loses(races.TRIES, error))
+    with pytest.raises(transactions.BusyError) as busy:
+        transactions.retry_on_conflict(loses(transactions.TRIES, error))
     assert busy.value.__cause__ is error
 
 
@@ -76,20 +76,20 @@ def test_three_lost_races_are_busy(error: Exception) -> None:
 def test_anything_else_is_raised_at_once(error: Exception) -> None:
     work = loses(1, error)
     with pytest.raises(type(error)):
-        races.run(work)
+        transactions.retry_on_conflict(work)
     assert work() == 2
 
 
 def test_what_a_lost_try_wrote_is_gone() -> None:
-    tries = loses(1, races.LostRaceError())
+    tries = loses(1, transactions.ConcurrentUpdateError())
 
     def work() -> int:
         ledger.commit_payload(tenant="default", body=b"{}")
         return tries()
 
-    races.run(work)
+    transactions.retry_on_conflict(work)
     assert Payload.objects.count() == 1
 
 
 def test_work_runs_inside_a_transaction() -> None:
-    assert races.run(lambda: transaction.get_connection().in_atomic_block)
+    assert transactions.retry_on_conflict(lambda: transaction.get_connection().in_atomic_block)

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from escalations.contracts import Action
-from runtime.models import Bundle, Intent
-from runtime.queries import clock
-from runtime.services import rechecking
+from runtime.core import clock
+from runtime.flows.models import Intent
+from runtime.proposals.services import precondition_check
+from runtime.registry.models import Bundle
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +29,7 @@ def intent(desk: factories.Desk) -> Intent:
 def codes(intent: Intent, *, late_s: int = 0) -> list[str]:
     """What a look at the intent finds, so many seconds from now."""
     at = clock.now() + timedelta(seconds=late_s)
-    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=at)
+    seen = precondition_check.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=at)
     return builders.codes(seen.stale)
 
 

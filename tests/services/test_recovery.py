@@ -9,15 +9,17 @@ import pytest
 from django.db import transaction
 
 from audit.models import LedgerEntry, Payload
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Attempt, Intent, Outcome
-from runtime.queries import clock
-from runtime.services import execution, locks, recovery
-from runtime.services.execution import Status, calling
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.execution.services import calling, recovery
+from runtime.flows.models import Attempt, Intent, Outcome
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
 from tests.services import trade
 
 pytestmark = pytest.mark.django_db

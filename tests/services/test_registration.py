@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
-from runtime.models import Agent
-from runtime.services import registration
+from runtime.registry.models import Agent
+from runtime.registry.services import registration
 from tests import factories
 
 pytestmark = pytest.mark.django_db

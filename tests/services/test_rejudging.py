@@ -10,11 +10,13 @@ from runtime.contracts.manifest import Manifest
 from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Verdict as VerdictContract
-from runtime.kernel.gate.case import FIRST, Rules
+from runtime.core import clock
+from runtime.flows.models import Proposal, Verdict
+from runtime.kernel.gate.gate_input import FIRST, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
-from runtime.models import Agent, Proposal, Verdict
-from runtime.queries import clock, rejudging
-from runtime.services import resources
+from runtime.proposals.queries import policy_dry_run
+from runtime.registry.models import Agent
+from runtime.resources.services import resources
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -25,9 +27,11 @@ def desk() -> factories.Desk:
     return factories.desk()
 
 
-def of_kind(draft: PolicyKind) -> rejudging.Report:
-    rows = rejudging.list_of_kind(tenant=factories.TENANT, kind=draft.kind)
-    return rejudging.rejudge(rows=rows, swap=lambda then: Rules(manifest=then.manifest, kind=draft))
+def of_kind(draft: PolicyKind) -> policy_dry_run.Report:
+    rows = policy_dry_run.list_of_kind(tenant=factories.TENANT, kind=draft.kind)
+    return policy_dry_run.rejudge(
+        rows=rows, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft)
+    )
 
 
 def ruled(require: str, **fields: Any) -> PolicyKind:
@@ -48,13 +52,17 @@ def test_the_same_rules_change_nothing_and_nothing_is_written(desk: factories.De
 
 def test_one_proposal_is_judged_whole(desk: factories.Desk) -> None:
     desk.propose(desk.open())
-    (row,) = rejudging.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
+    (row,) = policy_dry_run.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
     draft = builders.kind(version="1.3.0", effect="Do {action}", impact="'HIGH_IMPACT'")
-    found = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=draft))
+    found = policy_dry_run.judge_one(
+        row=row, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft)
+    )
     assert not isinstance(found, str)
     assert (found.effect_text, found.impact) == ("Do BUY", "HIGH_IMPACT")
     counted = ruled("history.proposals_1h < 100")
-    untold = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=counted))
+    untold = policy_dry_run.judge_one(
+        row=row, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=counted)
+    )
     assert untold == "the counts over the agent's history were not stored"
 
 
@@ -75,14 +83,16 @@ def test_what_an_older_gate_judged_is_not_evaluated_where_it_does_not_fit_the_dr
     desk: factories.Desk,
 ) -> None:
     desk.propose(desk.open())
-    (row,) = rejudging.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
+    (row,) = policy_dry_run.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
     asked = Judgement.from_bytes(bytes(row.input))
     row.input = asked.model_copy(update={"gate_version": FIRST}).to_bytes()
     few = {**builders.KIND["params_schema"]["properties"], "quantity": {"type": "integer", "maximum": 4}}
     schema = {**builders.KIND["params_schema"], "properties": few}
 
     def judged(kind: PolicyKind) -> VerdictContract:
-        found = rejudging.judge_one(row=row, swap=lambda then: Rules(manifest=then.manifest, kind=kind))
+        found = policy_dry_run.judge_one(
+            row=row, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=kind)
+        )
         assert not isinstance(found, str)
         return found
 
@@ -143,7 +153,7 @@ def test_a_whole_namespace_is_taken_as_it_was(desk: factories.Desk) -> None:
 
 
 def test_too_many_facts_cannot_be_told(desk: factories.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejudging, "MOST_LOOKUPS", 1)
+    monkeypatch.setattr(policy_dry_run, "MOST_LOOKUPS", 1)
     for name in ("one", "two"):
         factories.write(f"desk.{name}", 1)
     desk.propose(desk.open())
@@ -179,8 +189,10 @@ def test_proposals_from_before_the_kind_was_there_are_judged_under_it() -> None:
 
 def test_a_kind_withdrawn_is_a_rejection(desk: factories.Desk) -> None:
     desk.propose(desk.open())
-    rows = rejudging.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
-    report = rejudging.rejudge(rows=rows, swap=lambda then: Rules(manifest=then.manifest, kind=None))
+    rows = policy_dry_run.list_of_kind(tenant=factories.TENANT, kind="ADJUST_POSITION")
+    report = policy_dry_run.rejudge(
+        rows=rows, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=None)
+    )
     assert report.moves == ((Decision.ACCEPT, Decision.REJECT, 1),)
 
 
@@ -189,26 +201,26 @@ def test_an_agents_own_proposals_under_another_manifest(desk: factories.Desk) ->
     desk.escalate()
     agent: Agent = desk.again()
     draft: Manifest = builders.manifest(version="1.5.0", limits={"max_notional_cents": 200_000})
-    report = rejudging.rejudge(
-        rows=rejudging.list_of_agent(agent=agent),
-        swap=lambda then: Rules(manifest=draft, kind=then.kind),
+    report = policy_dry_run.rejudge(
+        rows=policy_dry_run.list_of_agent(agent=agent),
+        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
     )
     assert report.moves == ((Decision.ESCALATE, Decision.ACCEPT, 1),)
-    assert rejudging.list_of_agent(agent=agent, limit=1)[0].decision == "ESCALATE"
+    assert policy_dry_run.list_of_agent(agent=agent, limit=1)[0].decision == "ESCALATE"
 
 
 def test_a_new_rate_limit_counts_the_proposals_that_were_stored(desk: factories.Desk) -> None:
     for _ in range(3):
         desk.propose(desk.open())
     draft: Manifest = builders.manifest(version="1.5.0", proposals_per_minute=2)
-    report = rejudging.rejudge(
-        rows=rejudging.list_of_agent(agent=desk.again()),
-        swap=lambda then: Rules(manifest=draft, kind=then.kind),
+    report = policy_dry_run.rejudge(
+        rows=policy_dry_run.list_of_agent(agent=desk.again()),
+        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
     )
     (change,) = report.changes
     assert [item.code for item in change.now_reasons] == ["RATE_LIMITED"]
-    assert change.proposal_id == rejudging.list_of_agent(agent=desk.again(), limit=1)[0].pk
+    assert change.proposal_id == policy_dry_run.list_of_agent(agent=desk.again(), limit=1)[0].pk
 
 
 def test_a_name_that_no_database_can_compare_has_no_past() -> None:
-    assert rejudging.list_of_kind(tenant=factories.TENANT, kind="A\x00B") == []
+    assert policy_dry_run.list_of_kind(tenant=factories.TENANT, kind="A\x00B") == []

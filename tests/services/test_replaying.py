@@ -9,9 +9,10 @@ from django.core.management import CommandError, call_command
 
 from audit import canonical
 from escalations.contracts import Action
+from runtime.flows.models import Proposal, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.models import Bundle, Proposal, Verdict
-from runtime.queries import replaying
+from runtime.proposals.queries import verdict_replay
+from runtime.registry.models import Bundle
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -29,10 +30,10 @@ def desk() -> factories.Desk:
     return desk
 
 
-def difference() -> replaying.Different:
+def difference() -> verdict_replay.Different:
     """The first difference, which there is."""
-    found = replaying.replay()
-    assert isinstance(found, replaying.Different), found
+    found = verdict_replay.replay()
+    assert isinstance(found, verdict_replay.Different), found
     return found
 
 
@@ -44,28 +45,28 @@ def command(*arguments: str) -> str:
 
 
 def test_an_untouched_history_is_equal(desk: factories.Desk) -> None:
-    assert replaying.replay() == replaying.Equal(4)
+    assert verdict_replay.replay() == verdict_replay.Equal(4)
     assert command() == "4 verdicts replayed: all identical, byte for byte.\n"
 
 
 def test_one_flow_is_replayed_alone(desk: factories.Desk) -> None:
     flow_id = Proposal.objects.filter(author__startswith="user:").get().flow_id
-    assert replaying.replay(dfid=flow_id) == replaying.Equal(2)
+    assert verdict_replay.replay(dfid=flow_id) == verdict_replay.Equal(2)
     assert command("--dfid", str(flow_id)).startswith("2 verdicts")
-    assert replaying.replay(dfid=uuid4()) == replaying.Equal(0)
+    assert verdict_replay.replay(dfid=uuid4()) == verdict_replay.Equal(0)
 
 
 def test_a_history_longer_than_a_chunk_is_read_to_its_end(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaying, "_CHUNK", 1)
-    assert replaying.replay() == replaying.Equal(4)
+    monkeypatch.setattr(verdict_replay, "_CHUNK", 1)
+    assert verdict_replay.replay() == verdict_replay.Equal(4)
 
 
 def test_replay_reads_today_nothing_of_the_world(desk: factories.Desk) -> None:
     factories.write("price.AAPL", 1)
     factories.policy_kind(builders.kind(version="9.0.0", rules=[{"id": "R_NO", "require": "false"}]))
-    assert replaying.replay() == replaying.Equal(4)
+    assert verdict_replay.replay() == verdict_replay.Equal(4)
 
 
 def test_an_upgrade_that_changes_an_old_verdict_is_found(

@@ -9,17 +9,22 @@ from django.db import IntegrityError, transaction
 
 from audit import events
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureClass
 from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.contracts.verdict import ResourceClaim
-from runtime.models import Flow, Intent, Proposal, Reservation, Resource
-from runtime.queries import clock
-from runtime.services import execution, flows, locks, races, recovery, reservations, sweeping
-from runtime.services.execution import Status, claiming
-from runtime.services.journal import Journal
+from runtime.core import clock, transactions
+from runtime.execution import Status
+from runtime.execution.services import claiming, recovery
+from runtime.flows.models import Flow, Intent, Proposal
+from runtime.flows.services import flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.maintenance.services import sweeper
+from runtime.resources.models import Reservation, Resource
+from runtime.resources.services import reservations
 from tests.services import stock, trade
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +88,7 @@ def test_a_retry_keeps_what_was_held(desk: trade.Desk, monkeypatch: pytest.Monke
     assert stock.used() == (60, 0)
     assert stock.states(intent_id) == {"PINNED"}
     lapse()
-    assert sweeping.sweep().leases == 0
+    assert sweeper.sweep().leases == 0
 
 
 def test_cancelling_frees_what_was_held(desk: trade.Desk) -> None:
@@ -102,10 +107,10 @@ def test_a_window_that_ended_in_the_queue_frees_what_was_held(desk: trade.Desk) 
 
 def test_a_lease_that_ends_before_the_claim_is_freed_by_the_sweeper(desk: trade.Desk) -> None:
     intent_id = desk.accept()
-    assert sweeping.sweep().leases == 0
+    assert sweeper.sweep().leases == 0
     lapse()
-    assert sweeping.sweep().leases == 1
-    assert sweeping.sweep().leases == 0
+    assert sweeper.sweep().leases == 1
+    assert sweeper.sweep().leases == 0
     assert stock.used() == (0, 0)
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert set(Reservation.objects.values_list("reason", flat=True)) == {Reason.LEASE_ENDED}
@@ -117,7 +122,7 @@ def test_the_claim_takes_again_what_the_sweeper_freed(
     stock.answer_with(monkeypatch, stock.DONE)
     intent_id = desk.accept()
     lapse()
-    sweeping.sweep()
+    sweeper.sweep()
     assert attempt(intent_id).status is Status.SUCCEEDED
     assert stock.used() == (0, 60)
     stock.check()
@@ -126,7 +131,7 @@ def test_the_claim_takes_again_what_the_sweeper_freed(
 def test_the_claim_blocks_when_somebody_else_has_it_meanwhile(desk: trade.Desk) -> None:
     late = desk.accept()
     lapse()
-    sweeping.sweep()
+    sweeper.sweep()
     quick = desk.accept()
     blocked = attempt(late)
     assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
@@ -143,7 +148,7 @@ def test_the_claim_blocks_when_somebody_else_has_used_it_up(
     stock.answer_with(monkeypatch, stock.DONE)
     late = desk.accept()
     lapse()
-    sweeping.sweep()
+    sweeper.sweep()
     assert attempt(desk.accept()).status is Status.SUCCEEDED
     blocked = attempt(late)
     assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
@@ -156,7 +161,7 @@ def test_in_doubt_keeps_it_until_a_person_knows(desk: trade.Desk, monkeypatch: p
     intent_id = desk.accept()
     attempt(intent_id)
     lapse()
-    sweeping.sweep()
+    sweeper.sweep()
     assert trade.states(intent_id)[0] == IntentState.IN_DOUBT
     assert (stock.used(), stock.states(intent_id)) == ((60, 0), {"PINNED"})
     _decide(intent_id, done=True)
@@ -181,8 +186,8 @@ def test_giving_up_what_is_in_doubt_frees_it_only_where_it_did_not_happen(
 
 def test_a_worker_killed_between_claim_and_call_leaks_nothing(desk: trade.Desk) -> None:
     intent_id = desk.accept()
-    races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
-    assert sweeping.expire_all_leases() == 1
+    transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    assert sweeper.expire_all_leases() == 1
     assert stock.used() == (60, 0)
     _decide(intent_id, done=False, effect=Effect.NOT_HAPPENED)
     assert stock.used() == (0, 0)
@@ -203,7 +208,7 @@ def test_a_kind_without_steps_uses_it_up_at_once(monkeypatch: pytest.MonkeyPatch
 def test_a_lost_update_leaves_nothing_behind(desk: trade.Desk) -> None:
     holder, other = desk.accept(), another_proposal(desk)
     claims = [ResourceClaim(resource="slots", amount=1), ResourceClaim(resource="units", amount=41)]
-    with pytest.raises(races.LostRaceError), transaction.atomic():
+    with pytest.raises(transactions.ConcurrentUpdateError), transaction.atomic():
         reservations.reserve(flow=other.flow, proposal=other, claims=claims, at=clock.now())
     assert (stock.used(), stock.used("slots")) == ((60, 0), (1, 0))
     assert stock.states(holder) == {"HELD"}

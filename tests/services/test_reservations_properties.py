@@ -8,13 +8,17 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtime.contracts import wire
+from runtime import execution
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
 from runtime.contracts.receipt import CallResult, FailureClass
 from runtime.contracts.states import ENDED, FlowState
-from runtime.models import Flow, Intent, Reservation
-from runtime.queries import clock
-from runtime.services import execution, flows, races, sweeping, usage
-from runtime.services.execution import claiming
+from runtime.core import clock, transactions
+from runtime.execution.services import claiming
+from runtime.flows.models import Flow, Intent
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.resources.models import Reservation
 from tests.services import stock, trade
 
 pytestmark = pytest.mark.django_db
@@ -58,16 +62,16 @@ class Play:
             stock.answer_with(self.monkeypatch, RESULTS[what])
             execution.attempt(intent_id, owner=trade.OWNER)
         elif what == "crash":
-            races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
-            sweeping.expire_all_leases()
+            transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
+            sweeper.expire_all_leases()
         elif what == "lapse":
             Reservation.objects.filter(lease_until__isnull=False).update(lease_until=past)
         elif what == "sweep":
-            sweeping.sweep()
+            sweeper.sweep()
         elif what == "cancel":
             flows.cancel(agent=self.desk.agent, dfid=flow.dfid, reason="Enough")
         elif what == "overspend":
-            asked = wire.UsageRequest(tokens=1_001)
+            asked = api_schemas.UsageRequest(tokens=1_001)
             usage.report(agent=self.desk.agent, dfid=flow.dfid, asked=asked)
         elif what == "expire":
             rows.update(valid_until=past)

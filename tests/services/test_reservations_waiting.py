@@ -4,13 +4,16 @@ import pytest
 from django.db import transaction
 
 from escalations.models import Escalation
-from runtime.contracts import pack, wire
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas, pack
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.models import Proposal, Reservation, Resource
-from runtime.queries import clock
-from runtime.queries import resources as resource_queries
-from runtime.services import judging, resources, usage
+from runtime.core import clock
+from runtime.flows.models import Proposal
+from runtime.proposals.services import judging
+from runtime.resources.models import Reservation, Resource
+from runtime.resources.queries import resource_facts
+from runtime.resources.services import resources
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +53,7 @@ def test_what_waits_holds_nothing_and_sees_no_contention(desk: factories.Desk) -
 def test_what_the_agent_has_used_meanwhile_is_no_drift() -> None:
     desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
     escalation = desk.escalate()
-    asked = wire.UsageRequest(tokens=100)
+    asked = api_schemas.UsageRequest(tokens=100)
     assert not isinstance(usage.report(agent=desk.again(), dfid=escalation.flow_id, asked=asked), Problem)
     assert not isinstance(factories.decide(escalation, factories.user("ada", "senior", "admin")), Problem)
 
@@ -71,6 +74,6 @@ def test_what_a_flow_itself_holds_is_not_in_its_way(desk: factories.Desk) -> Non
     holder, other = desk.open(), desk.open()
     desk.propose(holder)
     seen = [
-        resource_queries.list_facts(flow=flow.row(), names=("cash",))[0].reserved for flow in (holder, other)
+        resource_facts.list_facts(flow=flow.row(), names=("cash",))[0].reserved for flow in (holder, other)
     ]
     assert seen == [0, 94_750]

@@ -4,8 +4,9 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
-from runtime.models import Resource
-from runtime.services import packs, resources
+from runtime.packs.services import packs
+from runtime.resources.models import Resource
+from runtime.resources.services import resources
 from tests.services import stock, trade
 
 pytestmark = pytest.mark.django_db

@@ -11,9 +11,10 @@ from escalations.contracts import Action, State
 from escalations.models import Escalation
 from escalations.services import deciding
 from runtime.contracts.states import Direction, Effect, FlowState, IntentState
-from runtime.models import Attempt, Intent
-from runtime.queries import doubts
-from runtime.services import races, restores, sweeping
+from runtime.core import transactions
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.maintenance.services import restores, sweeper
 from tests import factories
 from tests.escalations import ground
 from tests.services import backup, book, effects, tampering, trade
@@ -34,7 +35,7 @@ def recover(place: Path) -> None:
     """A backup of this moment is restored, and an admin begins the next epoch."""
     backup.restore(place)
     for _ in range(3):
-        assert sweeping.sweep().failed == 0
+        assert sweeper.sweep().failed == 0
     backup.begin_next()
     assert tampering.differences() == []
 
@@ -96,7 +97,7 @@ def test_what_a_person_is_asked_about_may_have_run_as_well(
             status = attempt(intent_id).status
         assert status == "WITH_PERSON"
         before = Escalation.objects.get()
-        assert not doubts.is_in_doubt(intent=trade.intent(intent_id))
+        assert not calls_in_doubt.is_in_doubt(intent=trade.intent(intent_id))
         recover(place)
         before.refresh_from_db()
         asked = Escalation.objects.get(state=State.OPEN)
@@ -133,9 +134,13 @@ def test_each_is_put_in_doubt_once(place: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(trade, "PACK", text)
     intent_id = trade.open_desk().accept(window_s=3600)
     backup.restore(place)
-    assert not races.run(lambda: restores.put_in_doubt(intent_id)), "nobody has called it a restore"
-    sweeping.sweep()
-    assert not races.run(lambda: restores.put_in_doubt(intent_id)), "two sweepers came upon it"
+    assert not transactions.retry_on_conflict(lambda: restores.put_in_doubt(intent_id)), (
+        "nobody has called it a restore"
+    )
+    sweeper.sweep()
+    assert not transactions.retry_on_conflict(lambda: restores.put_in_doubt(intent_id)), (
+        "two sweepers came upon it"
+    )
     assert Attempt.objects.count() == 1
     assert trade.states(intent_id)[0] is IntentState.PENDING
 

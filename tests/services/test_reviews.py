@@ -6,14 +6,19 @@ from uuid import uuid4
 import pytest
 
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
+from runtime.contexts.services import agent_events
 from runtime.contracts.guard import ReviewResult
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, IntentState
-from runtime.models import Agent, Guard, Intent, Review
-from runtime.queries import intents
-from runtime.services import agent_events, agents, guards, races, reviews
-from runtime.services.execution import claiming
+from runtime.core import transactions
+from runtime.execution.services import claiming
+from runtime.flows.models import Intent
+from runtime.flows.queries import due_intents
+from runtime.guards.models import Guard, Review
+from runtime.guards.services import guard_config, reviews
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
 from tests import factories
 from tests.services import watch
 
@@ -75,9 +80,9 @@ def test_a_sure_emergency_guard_suspends_the_agent_and_holds_its_intent(desk: fa
     assert (review.emergency_stop, review.agent_suspended) == ("HELD", True)
     assert desk.again().status == AgentStatus.SUSPENDED
     intent = Intent.objects.get()
-    refused = races.run(lambda: claiming.claim(intent.pk, owner="w"))
+    refused = transactions.retry_on_conflict(lambda: claiming.claim(intent.pk, owner="w"))
     assert refused == claiming.Refused(status="HELD", detail="AGENT_SUSPENDED")
-    assert intents.get_standing(agent_pk=desk.agent.pk).held_by == "AGENT_SUSPENDED"
+    assert due_intents.get_standing(agent_pk=desk.agent.pk).held_by == "AGENT_SUSPENDED"
     entry = LedgerEntry.objects.get(stream="agent:trader", kind="agent:status_changed")
     assert entry.actor == "guard:explain-fits"
     told = agent_events.read(agent=desk.agent, after=0)
@@ -91,7 +96,7 @@ def test_a_person_restores_the_agent_and_the_intent_may_run(desk: factories.Desk
     agents.set_status(
         tenant="default", agent_id="trader", status=AgentStatus.ACTIVE, reason="looked", actor="user:1"
     )
-    claimed = races.run(lambda: claiming.claim(Intent.objects.get().pk, owner="w"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(Intent.objects.get().pk, owner="w"))
     assert isinstance(claimed, claiming.Claimed)
 
 
@@ -99,7 +104,9 @@ def test_an_intent_that_is_claimed_is_not_touched_and_the_flag_says_so(desk: fac
     watch.configure(**STOPS)
     watch.propose(desk)
     intent = Intent.objects.get()
-    assert isinstance(races.run(lambda: claiming.claim(intent.pk, owner="w")), claiming.Claimed)
+    assert isinstance(
+        transactions.retry_on_conflict(lambda: claiming.claim(intent.pk, owner="w")), claiming.Claimed
+    )
     watch.run_all()
     assert Review.objects.get().emergency_stop == "UNDER_WAY"
     intent.refresh_from_db()
@@ -110,7 +117,7 @@ def test_an_intent_that_waits_for_its_next_try_was_called_before(desk: factories
     watch.configure(**STOPS)
     watch.propose(desk)
     intent = Intent.objects.get()
-    races.run(lambda: claiming.claim(intent.pk, owner="w"))
+    transactions.retry_on_conflict(lambda: claiming.claim(intent.pk, owner="w"))
     Intent.objects.update(state=IntentState.PENDING, lease_until=None)
     watch.run_all()
     assert Review.objects.get().emergency_stop == "UNDER_WAY"
@@ -147,7 +154,9 @@ def test_a_retired_agent_stays_retired(desk: factories.Desk) -> None:
 
 def test_the_same_guard_again_changes_nothing_and_another_keeps_its_switch() -> None:
     guard = watch.configure()
-    guards.switch(tenant="default", guard_id=guard.guard_id, enabled=False, reason="noisy", actor="user:1")
+    guard_config.switch(
+        tenant="default", guard_id=guard.guard_id, enabled=False, reason="noisy", actor="user:1"
+    )
     watch.configure()
     assert LedgerEntry.objects.filter(kind="guard:configured").count() == 1
     changed = watch.configure(policy_kinds=["ADJUST_POSITION"])
@@ -159,12 +168,12 @@ def test_the_same_guard_again_changes_nothing_and_another_keeps_its_switch() -> 
 def test_a_switch_is_recorded_once() -> None:
     watch.configure()
     for _ in range(2):
-        switched = guards.switch(
+        switched = guard_config.switch(
             tenant="default", guard_id="explain-fits", enabled=False, reason="noisy", actor="user:1"
         )
         assert isinstance(switched, Guard)
         assert not switched.enabled
     entry = LedgerEntry.objects.get(kind="guard:switched")
     assert entry.payload == {"guard_id": "explain-fits", "enabled": False, "reason": "noisy"}
-    absent = guards.switch(tenant="default", guard_id="none", enabled=True, reason="x", actor="user:1")
+    absent = guard_config.switch(tenant="default", guard_id="none", enabled=True, reason="x", actor="user:1")
     assert isinstance(absent, Problem)

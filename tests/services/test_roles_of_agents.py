@@ -7,8 +7,9 @@ import pytest
 
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole
-from runtime.models import Agent, Manifest, PolicyKind
-from runtime.services import kinds, manifests, packs, registration
+from runtime.packs.services import packs
+from runtime.registry.models import Agent, Manifest, PolicyKind
+from runtime.registry.services import kinds, manifests, registration
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db

@@ -10,15 +10,19 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
+from runtime import execution
+from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
-from runtime.models import Intent, Outcome, PolicyKind, Resource
-from runtime.queries import clock
-from runtime.services import agent_events, execution, packs
-from runtime.services.execution import Status
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Intent, Outcome
+from runtime.packs.services import packs
+from runtime.registry.models import PolicyKind
+from runtime.resources.models import Resource
 from tests.adapters import targets
 from tests.services import trade
 from tests.web.test_pages import sign_in, text_of

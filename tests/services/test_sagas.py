@@ -9,14 +9,17 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
 from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import AgentStatus, Direction, FlowState, IntentState, OutcomeStatus
-from runtime.models import Agent, Intent, Outcome, StepReceipt
-from runtime.queries import clock, intents
-from runtime.services import agents, stops
-from runtime.services.execution import Status
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Intent, Outcome, StepReceipt
+from runtime.flows.queries import due_intents
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
+from runtime.stops.services import stops
 from tests.services import book as books
 from tests.services import stock, tampering, trade
 from tests.services.book import BACK, BUSY, FORWARD, REFUSE, Book, attempt, walk
@@ -78,7 +81,7 @@ def test_what_a_later_step_says_of_a_fact_counts(desk: trade.Desk, monkeypatch: 
     intent_id = desk.accept()
     said = iter([b'{"status":"PART"}', b'{"status":"FILLED"}', b'{"other":1}'])
     monkeypatch.setattr(
-        "runtime.services.execution.calling.call",
+        "runtime.execution.services.calling.call",
         lambda claim, **_: Receipt(status_code=200, body=next(said)),
     )
     walk(intent_id)
@@ -175,7 +178,7 @@ def turn_back(desk: trade.Desk, book: Book) -> UUID:
 
 
 def due() -> list[UUID]:
-    return [item.intent_id for item in intents.list_due(at=clock.now(), limit=10)]
+    return [item.intent_id for item in due_intents.list_due(at=clock.now(), limit=10)]
 
 
 @pytest.mark.parametrize("status", [AgentStatus.LOCKED, AgentStatus.SUSPENDED])
@@ -194,7 +197,7 @@ def test_a_stop_holds_a_compensation_however_long_it_lasts(book: Book, desk: tra
     intent_id = turn_back(desk, book)
     stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
     Intent.objects.filter(pk=intent_id).update(valid_until=clock.now() - timedelta(days=1))
-    assert attempt(intent_id).detail == intents.SYSTEM_STOPPED
+    assert attempt(intent_id).detail == due_intents.SYSTEM_STOPPED
     assert due() == []
     assert book.order == ["/reserve"]
     stops.resume_all(tenant=trade.TENANT, actor="user:1")
@@ -205,15 +208,15 @@ def test_a_stop_between_claim_and_compensation_gives_the_claim_back(
     book: Book, desk: trade.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intent_id = turn_back(desk, book)
-    looks = iter([None, intents.AGENT_STOPPED])
+    looks = iter([None, due_intents.AGENT_STOPPED])
     monkeypatch.setattr(
-        intents,
+        due_intents,
         "get_standing",
-        lambda *, agent_pk: intents.Standing(
+        lambda *, agent_pk: due_intents.Standing(
             status=AgentStatus.LOCKED, held_by="AGENT_LOCKED", stopped_by=next(looks, None)
         ),
     )
-    assert attempt(intent_id).detail == intents.AGENT_STOPPED
+    assert attempt(intent_id).detail == due_intents.AGENT_STOPPED
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.COMPENSATING)
     assert walk(intent_id) == ["COMPENSATED"]
 

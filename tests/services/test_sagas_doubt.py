@@ -8,13 +8,16 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
+from runtime import execution
 from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
-from runtime.models import Attempt, Intent
-from runtime.queries import clock, intents
-from runtime.services import execution, races, stops, sweeping
-from runtime.services.execution import calling, claiming
+from runtime.core import clock, transactions
+from runtime.execution.services import calling, claiming
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import due_intents
+from runtime.maintenance.services import sweeper
+from runtime.stops.services import stops
 from tests.services import book as books
 from tests.services import trade
 from tests.services.book import BACK, BUSY, FAIL, FORWARD, HANG_UP, LOSE, REFUSE, Book, attempt, walk
@@ -75,11 +78,11 @@ def test_a_worker_that_dies_leaves_one_effect(
     intent_id = desk.accept()
     while f"/{step_at(intent_id)}" != path:
         attempt(intent_id)
-    claimed = races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
     assert isinstance(claimed, claiming.Claimed)
     if has_called:
         books.call(claimed)
-    assert sweeping.expire_all_leases() == 1
+    assert sweeper.expire_all_leases() == 1
     walk(intent_id)
     assert book.order == ([*FORWARD[:2], *reversed(BACK)] if path in BACK else list(FORWARD))
 
@@ -132,9 +135,9 @@ def test_a_call_that_may_still_arrive_is_not_sent_a_second_time(
 ) -> None:
     """A worker dies in mid-call and the next start asks at once: the target has not heard of the key yet."""
     intent_id = desk.accept()
-    claimed = races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
     assert isinstance(claimed, claiming.Claimed)
-    assert sweeping.expire_all_leases() == 1
+    assert sweeper.expire_all_leases() == 1
     Intent.objects.update(next_at=clock.now())
     assert execution.attempt(intent_id, owner=trade.OWNER).status == "RETRY_LATER"
     over_at = Attempt.objects.get(number=1).started_at + timedelta(seconds=settings.DIR_LEASE_S)
@@ -181,11 +184,11 @@ def test_a_stop_holds_a_probe_and_no_status_does(book: Book, desk: trade.Desk) -
     attempt(intent_id)
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
     stops.stop_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1", reason="trial")
-    assert attempt(intent_id).detail == intents.AGENT_STOPPED
-    assert intents.list_due(at=clock.now(), limit=5) == []
+    assert attempt(intent_id).detail == due_intents.AGENT_STOPPED
+    assert due_intents.list_due(at=clock.now(), limit=5) == []
     stops.resume_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1")
     desk.agent.__class__.objects.update(status="SUSPENDED")
-    assert [due.intent_id for due in intents.list_due(at=clock.now(), limit=5)] == [intent_id]
+    assert [due.intent_id for due in due_intents.list_due(at=clock.now(), limit=5)] == [intent_id]
     assert attempt(intent_id).status == "ADVANCED"
 
 
@@ -195,8 +198,8 @@ def test_a_worker_that_dies_while_it_asks_leaves_the_question(book: Book, desk: 
     intent_id = desk.accept()
     attempt(intent_id)
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
-    claimed = races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
     assert isinstance(claimed, claiming.Claimed)
     assert claimed.purpose is Purpose.PROBE
-    sweeping.expire_all_leases()
+    sweeper.expire_all_leases()
     assert walk(intent_id) == ["ADVANCED", "ADVANCED", "SUCCEEDED"]

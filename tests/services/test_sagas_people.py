@@ -10,14 +10,16 @@ from django.db import transaction
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation, Evidence
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, Effect, FlowState, IntentState
-from runtime.models import Agent, Intent, Outcome, StepReceipt
-from runtime.queries import clock
-from runtime.services import locks, recovery
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution.services import recovery
+from runtime.flows.models import Intent, Outcome, StepReceipt
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.registry.models import Agent
 from tests.services import book as books
 from tests.services import stock, trade
 from tests.services.book import BUSY, FAIL, HANG_UP, LOSE, REFUSE, Book, attempt, walk

@@ -7,12 +7,14 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
-from runtime.models import Flow
-from runtime.queries import clock
-from runtime.services import execution, flows, races, sweeping
-from runtime.services.execution import claiming
+from runtime.core import clock, transactions
+from runtime.execution.services import claiming
+from runtime.flows.models import Flow
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
 from tests.services import book as books
 from tests.services import trade
 from tests.services.book import HANG_UP, REFUSE, Book, attempt
@@ -39,7 +41,7 @@ def begun(book: Book, desk: trade.Desk, state: FlowState, *, parent: UUID | None
     if state is not S.EXECUTING:
         attempt(intent_id)
     if state is S.COMPENSATING:
-        races.run(lambda: claiming.claim(intent_id, owner="a worker"))
+        transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker"))
     assert trade.flow_of(intent_id).state == state
     return intent_id
 
@@ -81,5 +83,5 @@ def test_silence_ends_no_walk(state: FlowState, book: Book, settings: Settings) 
     settings.DIR_FLOW_TTL_S = 60
     intent_id = begun(book, trade.open_desk(base_url=book.base_url), state)
     Flow.objects.update(updated_at=clock.now() - timedelta(days=1))
-    assert sweeping.sweep().idle_flows == 0
+    assert sweeper.sweep().idle_flows == 0
     assert trade.flow_of(intent_id).state == state

@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 
 from audit.models import LedgerEntry
-from runtime import ports
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
-from runtime.models import Agent, Intent, Stop
-from runtime.queries import clock
-from runtime.services import stops
+from runtime.core import clock, ports
+from runtime.flows.models import Intent
+from runtime.registry.models import Agent, Stop
+from runtime.stops.services import stops
 from tests.api import ground
 
 

@@ -7,15 +7,16 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import ports
 from runtime.contracts.states import AttemptState, FlowState, IntentState
-from runtime.models import Attempt, Flow, Intent
-from runtime.queries import clock, intents
-from runtime.services import flows, races, sweeping
-from runtime.services.execution import claiming
-from runtime.services.sweeping import Swept
+from runtime.core import clock, ports, transactions
+from runtime.execution.services import claiming
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.flows.queries import due_intents
+from runtime.flows.services import flows
+from runtime.maintenance.services import sweeper
+from runtime.maintenance.services.sweeper import SweepResult
 from tests.services import trade
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +32,7 @@ def rung(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
 
 def claim(intent_id: UUID) -> None:
     """What a worker leaves behind that dies in the middle of its call."""
-    claimed = races.run(lambda: claiming.claim(intent_id, owner="a worker that died"))
+    claimed = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
     assert isinstance(claimed, claiming.Claimed), claimed
 
 
@@ -40,16 +41,16 @@ def end_lease(intent_id: UUID) -> None:
 
 
 def test_nothing_to_do_does_nothing(rung: list[UUID]) -> None:
-    assert sweeping.sweep() == Swept()
+    assert sweeper.sweep() == SweepResult()
 
 
 def test_an_attempt_whose_lease_ended_goes_to_a_person(rung: list[UUID]) -> None:
     intent_id = trade.open_desk().accept()
     claim(intent_id)
-    assert sweeping.sweep().orphans == 0
+    assert sweeper.sweep().orphans == 0
     end_lease(intent_id)
-    assert sweeping.sweep() == Swept(orphans=1)
-    assert sweeping.sweep() == Swept()
+    assert sweeper.sweep() == SweepResult(orphans=1)
+    assert sweeper.sweep() == SweepResult()
     assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     attempt = Attempt.objects.get()
     assert (attempt.state, attempt.error_category) == (AttemptState.UNKNOWN, "LEASE_ENDED")
@@ -69,8 +70,8 @@ def test_a_start_rescues_every_claim_whatever_its_lease() -> None:
     waiting = desk.accept()
     for intent_id in claimed:
         claim(intent_id)
-    assert sweeping.expire_all_leases() == 3
-    assert sweeping.expire_all_leases() == 0
+    assert sweeper.expire_all_leases() == 3
+    assert sweeper.expire_all_leases() == 0
     assert {trade.states(intent_id)[0] for intent_id in claimed} == {IntentState.IN_DOUBT}
     assert trade.states(waiting) == (IntentState.PENDING, FlowState.ACCEPTED)
 
@@ -89,11 +90,11 @@ def test_a_row_that_cannot_be_mended_stops_no_other(monkeypatch: pytest.MonkeyPa
         return opened(intent=intent, **named)
 
     monkeypatch.setattr(ports, "open_escalation", open_escalation)
-    swept = sweeping.sweep()
+    swept = sweeper.sweep()
     assert (swept.orphans, swept.failed) == (1, 1)
     assert trade.states(poisoned) == (IntentState.CLAIMED, FlowState.EXECUTING)
     assert trade.states(sound)[0] is IntentState.IN_DOUBT
-    assert sweeping.expire_all_leases() == 0
+    assert sweeper.expire_all_leases() == 0
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_due_intent_is_rung_at_once_and_then_now_and_again(
     Intent.objects.filter(pk=intent_id).update(
         next_at=clock.now() - timedelta(seconds=late_s, milliseconds=5)
     )
-    assert sweeping.sweep().rung == int(is_rung)
+    assert sweeper.sweep().rung == int(is_rung)
     assert rung == ([intent_id] if is_rung else [])
 
 
@@ -116,7 +117,7 @@ def test_an_idle_flow_is_aborted(settings: Settings, rung: list[UUID]) -> None:
     flows.open_flow(agent=desk.agent, trigger={})
     busy = desk.accept()
     Flow.objects.update(updated_at=clock.now() - timedelta(seconds=61))
-    assert sweeping.sweep().idle_flows == 1
+    assert sweeper.sweep().idle_flows == 1
     assert trade.flow_of(busy).state == FlowState.ACCEPTED
     idle = Flow.objects.get(state=FlowState.ABORTED)
     assert idle.reason == "IDLE_TOO_LONG"
@@ -130,12 +131,12 @@ def test_a_parent_is_not_idle_while_its_children_stir(settings: Settings, rung: 
     child = trade.flow_of(desk.accept(parent=parent)).pk
     long_ago, just_now = clock.now() - timedelta(seconds=61), clock.now()
     Flow.objects.filter(pk__in=(parent, child)).update(updated_at=long_ago)
-    assert sweeping.sweep().idle_flows == 0
+    assert sweeper.sweep().idle_flows == 0
     ended = {"state": FlowState.CLOSED, "ended_at": just_now}
     Flow.objects.filter(pk=child).update(updated_at=just_now, **ended)
-    assert sweeping.sweep().idle_flows == 0
+    assert sweeper.sweep().idle_flows == 0
     Flow.objects.filter(pk=child).update(updated_at=long_ago)
-    assert sweeping.sweep().idle_flows == 1
+    assert sweeper.sweep().idle_flows == 1
     assert Flow.objects.get(pk=parent).reason == "IDLE_TOO_LONG"
 
 
@@ -147,8 +148,8 @@ def test_a_parent_that_got_a_child_since_it_was_chosen_is_left_alone(
     parent = desk.open()
     desk.open(parent)
     Flow.objects.filter(pk=parent).update(updated_at=clock.now() - timedelta(seconds=61))
-    monkeypatch.setattr(intents, "list_idle_flows", lambda **_: [parent])
-    swept = sweeping.sweep()
+    monkeypatch.setattr(due_intents, "list_idle_flows", lambda **_: [parent])
+    swept = sweeper.sweep()
     assert (swept.idle_flows, swept.failed) == (0, 0)
 
 
@@ -161,9 +162,9 @@ def test_what_changed_since_it_was_chosen_is_left_alone(
     claim(alive)
     gone = UUID(int=0)
     dfids = [trade.flow_of(waiting).dfid, gone]
-    monkeypatch.setattr(intents, "list_orphans", lambda **_: [waiting, alive, gone])
-    monkeypatch.setattr(intents, "list_idle_flows", lambda **_: dfids)
-    swept = sweeping.sweep()
+    monkeypatch.setattr(due_intents, "list_orphans", lambda **_: [waiting, alive, gone])
+    monkeypatch.setattr(due_intents, "list_idle_flows", lambda **_: dfids)
+    swept = sweeper.sweep()
     assert (swept.orphans, swept.idle_flows, swept.failed) == (0, 0, 0)
 
 
@@ -176,5 +177,5 @@ def test_escalations_that_cannot_be_expired_do_not_stop_the_round(
         raise RuntimeError("poison")
 
     monkeypatch.setattr(ports, "expire_escalations", expire)
-    assert sweeping.sweep() == Swept(rung=1, failed=1)
+    assert sweeper.sweep() == SweepResult(rung=1, failed=1)
     assert rung == [intent_id]

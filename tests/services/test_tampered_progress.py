@@ -8,17 +8,20 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit import canonical, findings
+from audit import canonical
 from audit.models import LedgerEntry
+from audit.verification import findings
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect, FlowState, IntentState
-from runtime.models import Attempt, Bundle, Intent, Outcome, StepReceipt, Verdict
-from runtime.queries import clock, intent_records
-from runtime.services import execution
-from runtime.services.execution import Status
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt, Verdict
+from runtime.flows.queries import intent_records
+from runtime.registry.models import Bundle
 from tests import factories
 from tests.adapters import targets
 from tests.services import book as books

@@ -9,16 +9,22 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
-from audit import canonical, findings
+from audit import canonical
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification import findings
+from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
+from runtime import execution
 from runtime.contracts.states import Decision, FlowState, IntentState
-from runtime.models import Guard, Intent, Manifest, PolicyKind, Proposal, Target, Verdict
-from runtime.queries import clock, recorded_flow, recorded_versions
-from runtime.services import execution, manifests
-from runtime.services.execution import Status
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Intent, Proposal, Verdict
+from runtime.flows.queries import recorded_flow
+from runtime.guards.models import Guard
+from runtime.registry.models import Manifest, PolicyKind, Target
+from runtime.registry.queries import recorded_versions
+from runtime.registry.services import manifests
 from tests import builders, factories
 from tests.adapters import targets
 from tests.services import trade, watch

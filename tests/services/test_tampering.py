@@ -10,12 +10,13 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from audit import canonical, findings, ledger, row_checks
-from audit.chain import Fault
+from audit import canonical, ledger
+from audit.chain import BreakKind
 from audit.models import LedgerEntry, Payload
-from runtime.models import Flow
-from runtime.queries import clock
-from runtime.queries.flow_rows import FlowRowCheck
+from audit.verification import findings, row_checks
+from runtime.core import clock
+from runtime.flows.models import Flow
+from runtime.verification.flow_rows import FlowRowCheck
 from tests.services import history, tampering, tampers
 from tests.services.history import History
 
@@ -81,7 +82,7 @@ def test_every_finding_is_listed_up_to_a_bound(undone: History, monkeypatch: pyt
     tampering.quietly("UPDATE audit_ledgerentry SET actor = 'user:9' WHERE seq = 2")
     every = findings.verify_all()
     assert len(every.findings) > 3
-    assert {item.fault for item in every.findings} >= {Fault.COLUMN_MISMATCH}
+    assert {item.fault for item in every.findings} >= {BreakKind.COLUMN_MISMATCH}
     monkeypatch.setattr(findings, "MOST_FINDINGS", 2)
     bounded = findings.verify_all()
     assert len(bounded.findings) == 2
@@ -112,7 +113,7 @@ def test_an_erased_payload_with_its_entry_is_no_finding_until_it_is_put_back(und
     assert (result.findings, result.erased) == ([], 1)
     Payload.objects.filter(commitment=commitment).update(**before)
     (found,) = findings.verify_all().findings
-    assert (found.stream, found.fault) == (f"payload {commitment}", Fault.PAYLOAD_MISMATCH)
+    assert (found.stream, found.fault) == (f"payload {commitment}", BreakKind.PAYLOAD_MISMATCH)
     assert found.detail == "the payload was erased but is present again"
 
 
@@ -162,7 +163,7 @@ def test_a_payload_that_is_not_one_of_its_kind_is_found_where_the_chain_is_whole
     tampering.put_triggers_back()
     found = [item for item in findings.verify_all().findings if item.seq == entry.seq]
     assert [(item.fault, item.detail) for item in found] == [
-        (Fault.UNREADABLE, "the payload is not valid for the kind proposal:submitted")
+        (BreakKind.UNREADABLE, "the payload is not valid for the kind proposal:submitted")
     ]
 
 
@@ -170,7 +171,7 @@ def test_many_flows_are_compared_batch_by_batch(undone: History, monkeypatch: py
     monkeypatch.setattr(row_checks, "STREAMS_AT_ONCE", 1)
     assert findings.verify_all().findings == []
     tampers.CASES["proposal.body"](undone)
-    assert [item.fault for item in findings.verify_all().findings] == [Fault.ROW_MISMATCH]
+    assert [item.fault for item in findings.verify_all().findings] == [BreakKind.ROW_MISMATCH]
 
 
 def test_rows_whose_flow_is_gone_are_looked_for_without_a_list_of_all_flows(undone: History) -> None:

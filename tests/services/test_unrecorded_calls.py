@@ -12,10 +12,11 @@ from escalations.models import Escalation
 from escalations.services import deciding
 from runtime.contracts.receipt import FailureClass
 from runtime.contracts.states import Effect, FlowState, IntentState
+from runtime.core import clock
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import calls_in_doubt
 from runtime.kernel import answers
-from runtime.models import Attempt, Intent
-from runtime.queries import clock, doubts
-from runtime.services import sweeping
+from runtime.maintenance.services import sweeper
 from tests import factories
 from tests.escalations import ground
 from tests.services import effects, tampering, trade
@@ -64,7 +65,7 @@ def test_a_person_is_asked_before_it_is_sent_again(
     window.update(valid_until=valid_until)
     assert (result.status, result.called, result.detail) == ("BLOCKED", False, "IN_DOUBT")
     assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
-    assert doubts.is_in_doubt(intent=trade.intent(intent_id))
+    assert calls_in_doubt.is_in_doubt(intent=trade.intent(intent_id))
     assert bank.total == 1
 
 
@@ -92,7 +93,7 @@ def test_a_person_who_was_asked_about_refusals_is_asked_about_a_doubt(
     before = Escalation.objects.get()
     assert (trade.states(intent_id)[0], before.reason) == (IntentState.WITH_PERSON, "REPEATED_FAILURE")
     for _ in range(2):
-        assert sweeping.sweep().failed == 0
+        assert sweeper.sweep().failed == 0
     before.refresh_from_db()
     asked = Escalation.objects.get(state=State.OPEN)
     assert (before.state, asked.reason) == (State.WITHDRAWN, "IN_DOUBT")

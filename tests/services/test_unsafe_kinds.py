@@ -10,21 +10,24 @@ from collections.abc import Callable
 import pytest
 from django.core.management import call_command
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import deciding, dry_running, revising
+from escalations.services import deciding, dry_running, evidence_revision
 from runtime.contracts.policy_kind import PolicyKind as KindContract
 from runtime.contracts.policy_kind import Write
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.core import clock
+from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import writes
 from runtime.kernel.gate import pipeline
 from runtime.kernel.rules import language, safety
-from runtime.models import Flow, Intent, PolicyKind, Verdict
-from runtime.queries import clock, facts, rejudging
-from runtime.services import kinds, rechecking
+from runtime.proposals.queries import gate_facts, policy_dry_run
+from runtime.proposals.services import precondition_check
+from runtime.registry.models import PolicyKind
+from runtime.registry.services import kinds
 from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 
@@ -50,9 +53,9 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(safety, "why_unsafe", with_it)
 
 
-def tried(draft: KindContract) -> rejudging.Report:
-    rows = rejudging.list_of_kind(tenant="default", kind=draft.kind)
-    return rejudging.rejudge(rows=rows, swap=lambda then: then.model_copy(update={"kind": draft}))
+def tried(draft: KindContract) -> policy_dry_run.Report:
+    rows = policy_dry_run.list_of_kind(tenant="default", kind=draft.kind)
+    return policy_dry_run.rejudge(rows=rows, swap=lambda then: then.model_copy(update={"kind": draft}))
 
 
 def codes() -> list[str]:
@@ -109,7 +112,9 @@ def test_an_accepted_call_is_not_made(before: Callable[[], None]) -> None:
     desk.propose(desk.open())
     intent = Intent.objects.get()
     before()
-    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now())
+    seen = precondition_check.look(
+        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+    )
     assert builders.codes(seen.stale) == [Reason.KIND_UNSAFE]
 
 
@@ -125,7 +130,9 @@ def test_a_condition_stored_before_there_was_a_bound_is_not_asked(
     monkeypatch.undo()
     intent = Intent.objects.get()
     began = time.process_time()
-    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now())
+    seen = precondition_check.look(
+        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+    )
     assert time.process_time() - began < FAR_TOO_LONG_S
     assert builders.codes(seen.stale) == [Reason.KIND_UNSAFE]
 
@@ -138,16 +145,18 @@ def test_facts_that_are_too_many_for_the_kind_are_not_read(monkeypatch: pytest.M
     desk = factories.desk()
     desk.propose(desk.open())
     intent = Intent.objects.get()
-    (row,) = rejudging.list_of_kind(tenant="default", kind="ADJUST_POSITION")
+    (row,) = policy_dry_run.list_of_kind(tenant="default", kind="ADJUST_POSITION")
     monkeypatch.setattr("runtime.kernel.rules.kind_linter.STOPPING_WORK", 1)
     assert desk.propose(desk.open())["verdict"] == "REJECT"
     newest = Verdict.objects.order_by("-judged_at")[0]
     (finding,) = VerdictContract.from_bytes(bytes(newest.body)).reasons
     assert finding.code == Reason.KIND_UNSAFE
     assert "its expressions read facts" in finding.message
-    seen = rechecking.look(flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now())
+    seen = precondition_check.look(
+        flow=intent.flow, intent=intent, row=intent.proposal.verdict, at=clock.now()
+    )
     assert builders.codes(seen.stale) == [Reason.KIND_UNSAFE]
-    found = rejudging.judge_one(row=row, swap=lambda then: then)
+    found = policy_dry_run.judge_one(row=row, swap=lambda then: then)
     assert not isinstance(found, str)
     assert builders.codes(found) == [Reason.KIND_UNSAFE]
 
@@ -173,12 +182,12 @@ def test_drift_scans_and_pages_do_not_evaluate_it(before: Callable[[], None]) ->
     escalation = desk.escalate()
     before()
     flow = Flow.objects.get(pk=escalation.flow_id)
-    kind = facts.get_rules(agent=desk.again(), kind_name="ADJUST_POSITION").kind
+    kind = gate_facts.get_rules(agent=desk.again(), kind_name="ADJUST_POSITION").kind
     assert kind is not None
     assert safety.why_unsafe(kind).startswith("rules.0.require: the pattern")
-    assert facts.get_world(tenant="default", kind=kind, params={}) == {}
-    assert facts.paths_read(kind, dict(builders.PARAMS)) == facts.paths_read(kind, {})
-    shown = revising.get_next(
+    assert gate_facts.get_world(tenant="default", kind=kind, params={}) == {}
+    assert gate_facts.paths_read(kind, dict(builders.PARAMS)) == gate_facts.paths_read(kind, {})
+    shown = evidence_revision.get_next(
         escalation=Escalation.objects.get(), flow=flow, agent=desk.again(), at=clock.now()
     )
     assert [item["code"] for item in shown["findings"] if item["code"]] == [Reason.KIND_UNSAFE]

@@ -11,11 +11,14 @@ from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from audit import events, findings, ledger
-from audit.permissions import Role
-from runtime.models import Membership
-from runtime.queries import clock, memberships
-from runtime.services import four_eyes, groups, sweeping
+from audit import events, ledger
+from audit.access.permissions import Role
+from audit.verification import findings
+from runtime.core import clock
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Membership
+from runtime.registry.queries import group_members
+from runtime.registry.services import dual_control, groups
 
 BEFORE = [
     ("escalations", "0003_silence_watchdog"),
@@ -82,7 +85,7 @@ def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> 
 
     assert rows_of(ada) == [("admin", ADDED, None), ("operator", ADDED, None)]
     assert rows_of(left) == [("admin", ADDED, gone_at)]
-    assert not four_eyes.others(actor=f"user:{ada.pk}", at=clock.now()).is_now
+    assert not dual_control.others(actor=f"user:{ada.pk}", at=clock.now()).is_now
     assert found() == [
         "roles is ['operator', 'senior'], but the ledger recorded ['operator']",
         "roles is ['operator'], but the ledger recorded ['auditor', 'operator']",
@@ -91,7 +94,7 @@ def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> 
     for change in (groups.leave, groups.join):
         done = change(tenant="default", group_pk=desk.pk, user_pk=ada.pk, actor=f"user:{ada.pk}")
         assert isinstance(done, Group), done
-    assert sweeping.sweep().memberships == 2
+    assert sweeper.sweep().memberships == 2
     assert found() == []
     assert [(group, until is None) for group, _, until in rows_of(ada)] == [
         ("admin", True),
@@ -99,7 +102,7 @@ def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> 
         ("desk", True),
         ("operator", True),
     ]
-    assert memberships.groups_of(user_pk=carl.pk, at=clock.now()) == {"auditor", "operator"}
+    assert group_members.groups_of(user_pk=carl.pk, at=clock.now()) == {"auditor", "operator"}
 
 
 @pytest.mark.django_db

@@ -9,10 +9,10 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from audit.access.permissions import Role, roles_of
 from audit.models import LedgerEntry
-from audit.permissions import Role, roles_of
 from runtime.contracts.problem import Problem
-from runtime.services import users
+from runtime.registry.services import users
 
 PASSWORD = "correct horse battery"
 

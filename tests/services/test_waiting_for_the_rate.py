@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from audit import canonical
-from runtime.models import Feedback
-from runtime.queries import clock, replaying
+from runtime.core import clock
+from runtime.flows.models import Feedback
+from runtime.proposals.queries import verdict_replay
 from tests import builders, factories
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +50,7 @@ def test_waits_alone_never_end_a_flow(time: Clock) -> None:
     assert flow.row().attempts_used == 0
     told = Feedback.objects.filter(flow=flow.row(), event_type="VALIDATION_FEEDBACK").order_by("seq")
     assert [canonical.decode(bytes(row.body))["retry_after_s"] for row in told] == [60] * 5
-    assert replaying.replay() == replaying.Equal(6)
+    assert verdict_replay.replay() == verdict_replay.Equal(6)
 
 
 def test_another_fault_beside_it_costs_the_attempt_and_still_tells_the_wait(time: Clock) -> None:

@@ -8,9 +8,14 @@ import pytest
 
 from escalations.models import Escalation
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Flow, Manifest, WatchRound
-from runtime.queries import clock, watching
-from runtime.services import agents, credentials, stops, sweeping, watchdog
+from runtime.core import clock
+from runtime.flows.models import Flow
+from runtime.maintenance.models import WatchRound
+from runtime.maintenance.queries import silent_agents
+from runtime.maintenance.services import sweeper, watchdog
+from runtime.registry.models import Agent, Manifest
+from runtime.registry.services import agents, credentials
+from runtime.stops.services import stops
 from tests import factories, quiet
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +40,7 @@ def silences_at(now: datetime, monkeypatch: pytest.MonkeyPatch) -> int:
     """What a sweep finds at `now`, with somebody listening all the while."""
     quiet.listen(at=now)
     monkeypatch.setattr(clock, "now", lambda: now)
-    return sweeping.sweep().silences
+    return sweeper.sweep().silences
 
 
 @pytest.mark.parametrize("status", [AgentStatus.PASSIVE, AgentStatus.LOCKED])
@@ -43,7 +48,7 @@ def test_who_may_only_read_is_watched_too(status: AgentStatus) -> None:
     desk = quiet.desk()
     Agent.objects.update(status=status)
     quiet.hush(desk)
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
 
 
 @pytest.mark.parametrize("status", [AgentStatus.SUSPENDED, AgentStatus.RETIRED])
@@ -51,27 +56,27 @@ def test_who_is_not_expected_to_work_is_not_watched(status: AgentStatus) -> None
     desk = quiet.desk()
     Agent.objects.update(status=status)
     quiet.hush(desk)
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
 
 
 def test_a_stopped_agent_is_not_watched() -> None:
     desk = quiet.desk()
     stops.stop_agent(tenant="default", agent_id="monitor", actor="user:1", reason="A look.")
     quiet.hush(desk)
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
 
 
 def test_an_agent_without_a_manifest_in_force_is_not_watched() -> None:
     desk = quiet.desk()
     Agent.objects.update(active_manifest=None)
     quiet.hush(desk)
-    assert not watching.is_watched(desk.again())
-    assert sweeping.sweep().silences == 0
+    assert not silent_agents.is_watched(desk.again())
+    assert sweeper.sweep().silences == 0
 
 
 def test_an_agent_without_a_bound_is_not_watched() -> None:
     quiet.hush(quiet.desk(silent_after_s=None))
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
 
 
 def test_a_weekend_outside_its_hours_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +104,7 @@ def test_silence_counts_from_the_latest_of_what_was_done(since: str) -> None:
     else:
         stops.stop_agent(tenant="default", agent_id="monitor", actor="user:1", reason="")
         stops.resume_agent(tenant="default", agent_id="monitor", actor="user:1")
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
 
 
 def test_the_time_in_which_nobody_listened_is_nobodys_silence() -> None:
@@ -107,14 +112,14 @@ def test_the_time_in_which_nobody_listened_is_nobodys_silence() -> None:
     quiet.hush(desk, for_s=3600)
     down_since = clock.now() - timedelta(minutes=10)
     quiet.listen(at=down_since)
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
     assert WatchRound.objects.get().unbroken_since > down_since
 
 
 def test_the_first_round_of_all_finds_nobody_silent() -> None:
     quiet.hush(quiet.desk())
     WatchRound.objects.all().delete()
-    assert sweeping.sweep().silences == 0
+    assert sweeper.sweep().silences == 0
     assert WatchRound.objects.count() == 1
 
 
@@ -136,27 +141,27 @@ def test_a_clock_set_back_calls_nobody_and_withdraws_nothing(monkeypatch: pytest
     quiet.called(desk)
     assert silences_at(clock.now() - timedelta(hours=6), monkeypatch) == 0
     quiet.see(desk, at=clock.now())
-    assert sweeping.sweep().silences == 1
+    assert sweeper.sweep().silences == 1
     assert Escalation.objects.get().state == "WITHDRAWN"
 
 
 def test_an_agent_that_came_back_since_it_was_found_is_let_be() -> None:
     desk = quiet.desk()
     quiet.hush(desk)
-    (due,) = watchdog.list_due(at=clock.now())
+    (due,) = watchdog.find_silent_agents(at=clock.now())
     quiet.see(desk, at=clock.now())
-    assert watchdog.mend(due) is False
+    assert watchdog.reconcile(due) is False
     assert not Flow.objects.exists()
 
 
 def test_what_another_sweeper_has_done_is_not_done_again() -> None:
     desk = quiet.desk()
     quiet.hush(desk)
-    (due,) = watchdog.list_due(at=clock.now())
-    assert [watchdog.mend(due), watchdog.mend(due)] == [True, False]
+    (due,) = watchdog.find_silent_agents(at=clock.now())
+    assert [watchdog.reconcile(due), watchdog.reconcile(due)] == [True, False]
     quiet.see(desk, at=clock.now())
-    (over,) = watchdog.list_due(at=clock.now())
-    assert [watchdog.mend(over), watchdog.mend(over)] == [True, False]
+    (over,) = watchdog.find_silent_agents(at=clock.now())
+    assert [watchdog.reconcile(over), watchdog.reconcile(over)] == [True, False]
 
 
 def test_the_flow_of_a_silence_takes_no_proposal() -> None:
@@ -182,9 +187,9 @@ def test_thousands_of_agents_are_looked_at_page_by_page() -> None:
         for number in range(2000)
     )
     rounds = -(-2001 // watchdog.BATCH)
-    found = [len(watchdog.list_due(at=at)) for _ in range(rounds)]
+    found = [len(watchdog.find_silent_agents(at=at)) for _ in range(rounds)]
     assert sum(found) == 2
-    assert len(watchdog.list_due(at=at)) == found[0]  # begins again with the first
+    assert len(watchdog.find_silent_agents(at=at)) == found[0]  # begins again with the first
 
 
 @pytest.mark.parametrize(("silent_after_s", "passed_s", "writes"), [(600, 59, 0), (600, 60, 1), (50, 5, 1)])

@@ -10,17 +10,20 @@ from pytest_django.fixtures import Settings
 
 from audit import events
 from audit.models import LedgerEntry
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import deciding, revising
+from escalations.services import deciding, evidence_revision
+from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Feedback, Intent, Manifest, Outcome, PolicyKind
-from runtime.queries import clock
-from runtime.services import execution, manifests, stops
-from runtime.services.execution import Status
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.flows.models import Feedback, Intent, Outcome
+from runtime.flows.services.flow_transaction import Journal
+from runtime.registry.models import Manifest, PolicyKind
+from runtime.registry.services import manifests
+from runtime.stops.services import stops
 from tests import builders, factories
 from tests.adapters import targets
 from tests.escalations import ground
@@ -109,7 +112,7 @@ def test_what_waits_does_not_run_above_a_limit_tightened_since(
     assert states(intent) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     row = asked()
     assert (row.family, row.reason, row.proposed_value, row.limit) == ("OPERATIONAL", CROSSED, "94750", "100")
-    shown = revising.get_shown(row)
+    shown = evidence_revision.get_shown(row)
     assert (shown["agent"]["manifest_version"], shown["manifest_limits"]) == (
         "1.5.0",
         {"max_notional_cents": 100},

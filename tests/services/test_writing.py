@@ -8,14 +8,17 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.permissions import Role
-from audit.verification import Whole, verify_database
+from audit.access.permissions import Role
+from audit.verification.verify import Whole, verify_database
+from runtime import execution
+from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Fact, FactVersion, Intent, Outcome
-from runtime.queries import clock
-from runtime.services import agent_events, execution, recovery
-from runtime.services.execution import Status
-from runtime.services.journal import Journal
+from runtime.core import clock
+from runtime.execution import Status
+from runtime.execution.services import recovery
+from runtime.flows.models import Intent, Outcome
+from runtime.flows.services.flow_transaction import Journal
+from runtime.state.models import Fact, FactVersion
 from tests.adapters import targets
 from tests.services import trade
 from tests.web.test_pages import sign_in, text_of
@@ -123,7 +126,7 @@ def test_an_agent_that_watches_the_fact_hears_of_it_as_from_a_feed(
     intent_id = office.accept()
     start = agent_events.read(agent=office.agent, after=0).next
     rung: list[str] = []
-    monkeypatch.setattr("audit.live.hint", lambda *, tenant, stream, seq: rung.append(stream))
+    monkeypatch.setattr("audit.live.hints.hint", lambda *, tenant, stream, seq: rung.append(stream))
     with django_capture_on_commit_callbacks(execute=True):
         assert attempt(intent_id).status is Status.SUCCEEDED
     # Its long poll waits for the stream of whoever wrote the fact last.

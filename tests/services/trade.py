@@ -7,12 +7,18 @@ from uuid import UUID, uuid4
 
 from audit import canonical
 from audit.models import LedgerEntry
-from runtime.contracts import wire
+from runtime.contexts.services import contexts
+from runtime.contracts import api_schemas
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
-from runtime.models import Agent, Feedback, Flow, Intent, Session
-from runtime.services import contexts, credentials, facts, flows, handshakes, intake, packs
+from runtime.flows.models import Feedback, Flow, Intent
+from runtime.flows.services import flows
+from runtime.packs.services import packs
+from runtime.proposals.services import intake
+from runtime.registry.models import Agent, Session
+from runtime.registry.services import credentials, handshakes
+from runtime.state.services import facts
 from tests import factories
 
 T = TypeVar("T")
@@ -119,8 +125,8 @@ def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -
     key = credentials.agent_key(issued.text)
     assert key is not None
     assert key.agent is not None
-    request = wire.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
-    answer = _good(handshakes.shake(key=key, agent=key.agent, request=request))
+    request = api_schemas.HandshakeRequest(agent_id=AGENT, manifest_version="1.0.0", protocol_version="1.0")
+    answer = _good(handshakes.open_session(key=key, agent=key.agent, request=request))
     session = credentials.session(answer.session_token)
     assert session is not None
     return Desk(agent=key.agent, session=session)

@@ -7,9 +7,9 @@ from typing import Any
 from audit import canonical
 from runtime.contracts.guard import Guard as GuardContract
 from runtime.contracts.guard import GuardRunState
-from runtime.models import Guard, GuardRun, Review
-from runtime.queries import clock
-from runtime.services import guarding, guards, races
+from runtime.core import clock, transactions
+from runtime.guards.models import Guard, GuardRun, Review
+from runtime.guards.services import guard_config, guard_runs
 from tests import builders, factories
 
 LEXICAL: Mapping[str, Any] = {"id": "explain-fits", "guard": "lexical"}
@@ -23,10 +23,10 @@ def configure(**fields: Any) -> Guard:
 
     def work() -> None:
         at = clock.now()
-        added = guards.configure(tenant=factories.TENANT, given=given, at=at)
+        added = guard_config.configure(tenant=factories.TENANT, given=given, at=at)
         factories.record("system", *added, actor="system", at=at)
 
-    races.run(work)
+    transactions.retry_on_conflict(work)
     return Guard.objects.get(guard_id=given.id)
 
 
@@ -46,4 +46,4 @@ def run_all() -> list[GuardRunState | None]:
     """Let every pending guard look, due or not; how each ended."""
     GuardRun.objects.filter(state=GuardRunState.PENDING).update(next_at=clock.now() - timedelta(seconds=1))
     pending = GuardRun.objects.filter(state=GuardRunState.PENDING).order_by("pk")
-    return [guarding.run(pk) for pk in pending.values_list("pk", flat=True)]
+    return [guard_runs.run(pk) for pk in pending.values_list("pk", flat=True)]

@@ -26,9 +26,9 @@ def passwords() -> Iterator[None]:
 def packs() -> Iterator[None]:
     """A text is parsed, and a kind linted, once: both depend on nothing else."""
     lint = kind_linter.lint_kind
-    known: dict[bytes, tuple[kind_linter.Problem, ...]] = {}
+    known: dict[bytes, tuple[kind_linter.KindProblem, ...]] = {}
 
-    def lint_once(kind: PolicyKind) -> tuple[kind_linter.Problem, ...]:
+    def lint_once(kind: PolicyKind) -> tuple[kind_linter.KindProblem, ...]:
         body = kind.to_bytes()
         if body not in known:
             known[body] = lint(kind)

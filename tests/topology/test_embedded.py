@@ -15,15 +15,17 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from audit import triggers
-from audit.permissions import Role, roles_of
-from dir_console import embedded
-from dir_console.demo import agents, children
+from audit.access.permissions import Role, roles_of
+from audit.verification import triggers
+from demo import agents, supervisor
+from dir_console import single_process
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
-from runtime.models import Agent, Key, PolicyKind
-from runtime.services import credentials, packs, races
-from runtime.services.execution import claiming
+from runtime.core import transactions
+from runtime.execution.services import claiming
+from runtime.packs.services import packs
+from runtime.registry.models import Agent, Key, PolicyKind
+from runtime.registry.services import credentials
 from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.services import trade
@@ -64,8 +66,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
             end()
         bound.close()
 
-    monkeypatch.setattr(children, "start", start)
-    monkeypatch.setattr(embedded, "serve", serve)
+    monkeypatch.setattr(supervisor, "start", start)
+    monkeypatch.setattr(single_process, "serve", serve)
     return demos
 
 
@@ -133,7 +135,9 @@ def test_without_the_demo_there_is_no_agent(folder: Path, started: Started) -> N
 @pytest.mark.django_db
 def test_calls_that_the_last_stop_cut_off_go_to_people(folder: Path, started: Started) -> None:
     intent_id = trade.open_desk().accept()
-    assert isinstance(races.run(lambda: claiming.claim(intent_id, owner="dead")), claiming.Claimed)
+    assert isinstance(
+        transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="dead")), claiming.Claimed
+    )
     assert "1 call(s) were interrupted" in up("--no-demo")
     assert trade.states(intent_id)[0] is IntentState.IN_DOUBT
 
@@ -155,7 +159,7 @@ def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings:
     [
         (packs, "load", packs.Refused(problems=("a problem",)), "a problem"),
         (credentials, "issue_agent_key", Problem(status=404, code="X", detail="No agent."), "No agent."),
-        (embedded, "free_port", None, "no port"),
+        (single_process, "free_port", None, "no port"),
     ],
 )
 def test_what_cannot_be_started_says_why(
@@ -193,7 +197,7 @@ def test_refuses_what_is_not_its_own(
 ) -> None:
     with pytest.raises(CommandError, match="before Django starts"):
         up("--data", str(tmp_path / "elsewhere"))
-    with embedded.folder_lock(folder), pytest.raises(CommandError, match="Another console is running"):
+    with single_process.folder_lock(folder), pytest.raises(CommandError, match="Another console is running"):
         up()
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     with pytest.raises(CommandError, match="REDIS_URL is set"):
@@ -204,10 +208,10 @@ def test_the_server_works_while_it_runs_and_ends_what_it_started(real_db: str, s
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     port, ready, ended = free_port(), threading.Event(), threading.Event()
     config = uvicorn.Config("dir_console.asgi:application", log_level="warning", timeout_graceful_shutdown=1)
-    server = embedded.Server(config, on_ready=ready.set, on_stop=[ended.set])
-    bound = embedded.listen("127.0.0.1", port)
-    with pytest.raises(embedded.PortTakenError):
-        embedded.listen("127.0.0.1", port)
+    server = single_process.Server(config, on_ready=ready.set, on_stop=[ended.set])
+    bound = single_process.listen("127.0.0.1", port)
+    with pytest.raises(single_process.PortTakenError):
+        single_process.listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:

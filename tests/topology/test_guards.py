@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from runtime import ports
 from runtime.contracts.guard import GuardRunState
-from runtime.models import GuardRun, Review
-from runtime.queries import clock
-from runtime.queries import guards as queries
-from runtime.services import guarding, races, sweeping
-from runtime.tasks import drain, guards, jobs
+from runtime.core import clock, ports, transactions
+from runtime.guards.models import GuardRun, Review
+from runtime.guards.queries import due_runs
+from runtime.guards.services import guard_runs
+from runtime.maintenance.services import sweeper
+from runtime.workers import celery_tasks, embedded, guard_threads
 from tests import factories
 from tests.services import watch
 from tests.waiting import until
@@ -21,7 +21,7 @@ from tests.waiting import until
 def test_the_drain_lets_guards_look_by_themselves(real_db: str) -> None:
     desk = factories.desk()
     watch.configure()
-    working = drain.Drain()
+    working = embedded.Drain()
     working.start()
     try:
         watch.propose(desk)
@@ -42,9 +42,9 @@ def test_a_guard_thread_outlives_a_database_that_fails(
         stopping.set()
         raise OSError("no database")
 
-    monkeypatch.setattr(queries, "list_due", fail)
-    guards.ring(())
-    guards.serve(stopping)
+    monkeypatch.setattr(due_runs, "list_due", fail)
+    guard_threads.ring(())
+    guard_threads.serve(stopping)
     assert "could not be found" in caplog.text
 
 
@@ -53,20 +53,20 @@ def test_a_guard_thread_that_is_told_to_stop_takes_no_more(
 ) -> None:
     stopping = threading.Event()
     looked: list[int] = []
-    monkeypatch.setattr(queries, "list_due", lambda **_: [(1, clock.now()), (2, clock.now())])
+    monkeypatch.setattr(due_runs, "list_due", lambda **_: [(1, clock.now()), (2, clock.now())])
 
     def look(run_id: int) -> None:
         looked.append(run_id)
         stopping.set()
 
-    monkeypatch.setattr(guards, "run_quietly", look)
-    guards.ring(())
-    guards.serve(stopping)
+    monkeypatch.setattr(guard_threads, "run_quietly", look)
+    guard_threads.ring(())
+    guard_threads.serve(stopping)
     assert looked == [1]
 
 
 @pytest.mark.parametrize(
-    ("error", "words"), [(races.BusyError(), "is contended"), (OSError("odd"), "guard run 7 failed")]
+    ("error", "words"), [(transactions.BusyError(), "is contended"), (OSError("odd"), "guard run 7 failed")]
 )
 def test_what_goes_wrong_in_a_look_is_logged(
     error: Exception, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -74,9 +74,9 @@ def test_what_goes_wrong_in_a_look_is_logged(
     def fail(run_id: int) -> None:
         raise error
 
-    monkeypatch.setattr(guarding, "run", fail)
+    monkeypatch.setattr(guard_runs, "run", fail)
     with caplog.at_level(logging.INFO):
-        guards.run_quietly(7)
+        guard_threads.run_quietly(7)
     assert words in caplog.text
 
 
@@ -84,15 +84,15 @@ def test_in_production_the_ids_go_to_the_broker_and_come_back_as_a_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(jobs.guard, "apply_async", lambda args, **_: sent.append(args[0]))
-    monkeypatch.setattr(jobs, "_ringer", jobs.Ringer())
-    jobs.ring_guards([7, 8])
+    monkeypatch.setattr(celery_tasks.guard, "apply_async", lambda args, **_: sent.append(args[0]))
+    monkeypatch.setattr(celery_tasks, "_ringer", celery_tasks.Ringer())
+    celery_tasks.ring_guards([7, 8])
     until(lambda: sent == ["7", "8"], timeout_s=90)
     looked: list[int] = []
-    monkeypatch.setattr(guarding, "run", looked.append)
-    jobs.guard("7")
+    monkeypatch.setattr(guard_runs, "run", looked.append)
+    celery_tasks.guard("7")
     assert looked == [7]
-    assert jobs.guard.name == "runtime.guard"
+    assert celery_tasks.guard.name == "runtime.guard"
 
 
 @pytest.mark.django_db
@@ -102,9 +102,9 @@ def test_the_sweeper_rings_for_what_a_lost_message_left_behind(monkeypatch: pyte
     watch.configure()
     watch.propose(factories.desk())
     run = GuardRun.objects.get()
-    assert sweeping.sweep().guards == 1
+    assert sweeper.sweep().guards == 1
     assert rung == [run.pk]
     GuardRun.objects.update(next_at=clock.now() - timedelta(seconds=5))
-    assert sweeping.sweep().guards == 0, "not again at once"
-    assert guarding.run(run.pk) == GuardRunState.FLAGGED
-    assert sweeping.sweep().guards == 0
+    assert sweeper.sweep().guards == 0, "not again at once"
+    assert guard_runs.run(run.pk) == GuardRunState.FLAGGED
+    assert sweeper.sweep().guards == 0

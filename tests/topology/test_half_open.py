@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.person import Person
-from bench.stand import Stand, manage
-from dir_console.demo.client import Client
+from bench.browser_client import Person
+from bench.environment import Stand, manage
+from demo.client import Client
 from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python

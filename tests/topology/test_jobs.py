@@ -12,8 +12,8 @@ from uuid import UUID, uuid4
 import pytest
 
 import dir_console.celery
-from runtime.services import execution
-from runtime.tasks import jobs, sweeps
+from runtime import execution
+from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.waiting import until
 
@@ -38,26 +38,27 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids that reached the broker."""
     ids: list[str] = []
     send_by(monkeypatch, lambda args, **_: ids.append(args[0]))
-    monkeypatch.setattr(jobs, "_ringer", jobs.Ringer())
+    monkeypatch.setattr(celery_tasks, "_ringer", celery_tasks.Ringer())
     return ids
 
 
 def send_by(monkeypatch: pytest.MonkeyPatch, send: Callable[..., Any]) -> None:
     """A task of this test's own: the ringer of an earlier test goes on with the task that it was given."""
-    monkeypatch.setattr(jobs, "attempt", SimpleNamespace(apply_async=send))
+    monkeypatch.setattr(celery_tasks, "attempt", SimpleNamespace(apply_async=send))
 
 
 def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     ids = [uuid4() for _ in range(3)]
-    jobs.ring(ids)
-    jobs.ring([])
+    celery_tasks.ring(ids)
+    celery_tasks.ring([])
     until(lambda: sent == [str(one) for one in ids], timeout_s=90)
 
 
 def test_guards_wait_in_a_queue_of_their_own() -> None:
     route = dir_console.celery.app.amqp.router.route
     queues = {
-        task: route({}, task)["queue"] for task in (jobs.attempt.name, jobs.sweep.name, jobs.guard.name)
+        task: route({}, task)["queue"]
+        for task in (celery_tasks.attempt.name, celery_tasks.sweep.name, celery_tasks.guard.name)
     }
     assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
         "runtime.attempt": ("celery", "celery", "celery"),
@@ -69,10 +70,10 @@ def test_guards_wait_in_a_queue_of_their_own() -> None:
 def test_a_full_queue_drops_and_does_not_wait(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     send_by(monkeypatch, lambda args, **_: gate.wait(60))
-    jobs.ring([uuid4()])
-    jobs.ring([uuid4() for _ in range(2 * jobs.QUEUE_LIMIT)])
-    assert jobs.this_ringer().is_pausing
-    jobs.ring([uuid4()])
+    celery_tasks.ring([uuid4()])
+    celery_tasks.ring([uuid4() for _ in range(2 * celery_tasks.QUEUE_LIMIT)])
+    assert celery_tasks.this_ringer().is_pausing
+    celery_tasks.ring([uuid4()])
     gate.set()
 
 
@@ -84,16 +85,16 @@ def test_a_failing_broker_is_left_alone_for_a_while(sent: list[str], monkeypatch
         raise OSError("no broker")
 
     send_by(monkeypatch, fail)
-    jobs.ring([uuid4() for _ in range(10)])
-    until(lambda: jobs.this_ringer().is_pausing, timeout_s=90)
-    jobs.ring([uuid4()])
+    celery_tasks.ring([uuid4() for _ in range(10)])
+    until(lambda: celery_tasks.this_ringer().is_pausing, timeout_s=90)
+    celery_tasks.ring([uuid4()])
     assert len(tries) == 1
 
 
 def test_a_fork_gets_a_ringer_of_its_own(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    inherited = jobs.this_ringer()
+    inherited = celery_tasks.this_ringer()
     monkeypatch.setattr(inherited, "pid", 0)
-    assert jobs.this_ringer() is not inherited
+    assert celery_tasks.this_ringer() is not inherited
 
 
 def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,15 +102,15 @@ def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         execution, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
     )
-    monkeypatch.setattr(sweeps, "run", lambda: attempted.append((UUID(int=0), "sweep")))
-    monkeypatch.setattr(jobs, "_swept_at_s", float("-inf"))
+    monkeypatch.setattr(sweep_rounds, "run", lambda: attempted.append((UUID(int=0), "sweep")))
+    monkeypatch.setattr(celery_tasks, "_swept_at_s", float("-inf"))
     intent_id = uuid4()
-    jobs.attempt(str(intent_id))
-    jobs.sweep()
-    jobs.sweep()
+    celery_tasks.attempt(str(intent_id))
+    celery_tasks.sweep()
+    celery_tasks.sweep()
     assert [name for _, name in attempted[1:]] == ["sweep"], "sweeps that piled up are passed over"
     assert attempted[0][0] == intent_id
-    assert (jobs.attempt.name, jobs.sweep.name) == ("runtime.attempt", "runtime.sweep")
+    assert (celery_tasks.attempt.name, celery_tasks.sweep.name) == ("runtime.attempt", "runtime.sweep")
 
 
 @pytest.mark.slow

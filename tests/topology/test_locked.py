@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from bench.person import Person
-from bench.stand import Stand, manage
+from bench.browser_client import Person
+from bench.environment import Stand, manage
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
 from tests.services import trade

@@ -18,8 +18,8 @@ import pytest
 import redis
 import yaml
 
-from dir_console.demo.client import Client
-from dir_console.demo.wire import Unreachable, Wire
+from demo.client import Client
+from demo.http_client import Unreachable, Wire
 from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python

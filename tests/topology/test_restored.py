@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dir_console.demo.client import Client
-from dir_console.demo.wire import Refused
+from demo.client import Client
+from demo.http_client import Refused
 from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dir_console import embedded
+from dir_console import single_process
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases
@@ -251,12 +251,12 @@ def test_refuses_what_is_no_port(port: str, tmp_path: Path) -> None:
 
 def test_a_folder_is_locked_for_one_process_at_a_time(tmp_path: Path) -> None:
     with (
-        embedded.folder_lock(tmp_path),
-        pytest.raises(embedded.FolderBusyError),
-        embedded.folder_lock(tmp_path),
+        single_process.folder_lock(tmp_path),
+        pytest.raises(single_process.FolderBusyError),
+        single_process.folder_lock(tmp_path),
     ):
         pass
-    with embedded.folder_lock(tmp_path):
+    with single_process.folder_lock(tmp_path):
         pass
 
 
@@ -265,5 +265,5 @@ def test_a_free_port_is_the_wanted_one_where_it_can_be() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert embedded.free_port(port) != port
-    assert embedded.free_port(port) == port
+        assert single_process.free_port(port) != port
+    assert single_process.free_port(port) == port

@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from audit.permissions import Role
-from runtime.contracts import pack, wire
+from audit.access.permissions import Role
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas, pack
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Reservation, Resource
-from runtime.queries import clock
-from runtime.services import resources, usage
+from runtime.core import clock
+from runtime.registry.models import Agent
+from runtime.resources.models import Reservation, Resource
+from runtime.resources.services import resources
 from tests import builders, factories
 from tests.web.test_pages import code_in, sign_in, text_of
 
@@ -31,8 +33,8 @@ def desk() -> factories.Desk:
     )
 
 
-def use(desk: factories.Desk, flow: factories.Opened, **asked: Any) -> wire.UsageAnswer | Problem:
-    return usage.report(agent=desk.again(), dfid=flow.dfid, asked=wire.UsageRequest(**asked))
+def use(desk: factories.Desk, flow: factories.Opened, **asked: Any) -> api_schemas.UsageAnswer | Problem:
+    return usage.report(agent=desk.again(), dfid=flow.dfid, asked=api_schemas.UsageRequest(**asked))
 
 
 def test_says_that_there_is_nothing_yet() -> None:

@@ -13,14 +13,15 @@ from django.db import OperationalError
 from django.db.models import F
 from django.test import Client
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from dir_console import views
 from escalations.models import Escalation
-from runtime.models import FailedSignin
-from runtime.queries import clock
-from runtime.services import signins, sweeping, users
+from runtime.core import clock
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import FailedSignin
+from runtime.registry.services import signins, users
 from tests.browser import scenes
 
 pytestmark = pytest.mark.django_db
@@ -123,13 +124,13 @@ def test_failed_sign_ins_are_one_entry_a_minute_and_keep_no_name_that_nobody_has
         sign_in(Client(), "ann", "wrong")
     for name in ("hunter2", "hunter2", "b\x00b"):
         sign_in(Client(), name, "wrong")
-    assert sweeping.sweep().signins == 0
+    assert sweeper.sweep().signins == 0
     assert book.kinds() == {}
     assert FailedSignin.objects.filter(user=ann).count() == 1
 
     FailedSignin.objects.update(minute=F("minute") - timedelta(minutes=2))
-    assert sweeping.sweep().signins == 1
-    assert sweeping.sweep().signins == 0
+    assert sweeper.sweep().signins == 1
+    assert sweeper.sweep().signins == 0
     assert book.kinds() == {"signin:failed": 1}
     told = newest().payload
     assert (told["failed"], told["locked"], told["others"]) == (7, 2, 0)
@@ -146,7 +147,7 @@ def test_many_names_in_a_minute_make_neither_many_rows_nor_a_long_entry() -> Non
     signins.count_failure(name="name-3", is_locked=False)
     assert FailedSignin.objects.count() == signins.MOST_NAMES + 1
     FailedSignin.objects.update(minute=F("minute") - timedelta(minutes=2))
-    sweeping.sweep()
+    sweeper.sweep()
     told = newest().payload
     assert told["failed"] == signins.MOST_NAMES + 11
     assert len(told["names"]) == signins.NAMES_TOLD
@@ -164,7 +165,7 @@ def test_names_that_nobody_has_hide_no_person(ann: User) -> None:
     assert FailedSignin.objects.get(user=ann).failed == 3
     assert FailedSignin.objects.filter(user=None).count() == signins.MOST_NAMES + 1
     FailedSignin.objects.update(minute=F("minute") - timedelta(minutes=2))
-    sweeping.sweep()
+    sweeper.sweep()
     assert newest().payload["names"][0] == {"name": f"user:{ann.pk}", "failed": 3, "locked": 0}
 
 

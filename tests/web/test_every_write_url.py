@@ -13,22 +13,12 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation
 from runtime.contracts.reasons import Reason
-from runtime.models import (
-    Agent,
-    Attempt,
-    Fact,
-    Flow,
-    Guard,
-    Intent,
-    Key,
-    Manifest,
-    OwnerChange,
-    PolicyKind,
-    Review,
-    Stop,
-)
-from runtime.queries import clock
-from runtime.services import credentials, kinds, manifests
+from runtime.core import clock
+from runtime.flows.models import Attempt, Flow, Intent
+from runtime.guards.models import Guard, Review
+from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
+from runtime.registry.services import credentials, kinds, manifests
+from runtime.state.models import Fact
 from tests import builders, factories
 from tests.escalations.test_replacing import called
 from tests.services import watch

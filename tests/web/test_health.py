@@ -15,12 +15,13 @@ from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
 from dir_console import health
-from runtime import ports
-from runtime.models import Boot, WatchRound
-from runtime.queries import clock
-from runtime.services import boots, sweeping, watchdog
-from runtime.tasks import sweeps
-from runtime.tasks.drain import Drain
+from runtime.core import clock, ports
+from runtime.epochs.models import Boot
+from runtime.epochs.services import boots
+from runtime.maintenance.models import WatchRound
+from runtime.maintenance.services import sweeper, watchdog
+from runtime.workers import sweep_rounds
+from runtime.workers.embedded import Drain
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +60,7 @@ def gauges() -> dict[str, float]:
 def test_a_sweep_is_a_heartbeat() -> None:
     assert failing() == {"sweeper": "the sweeper has never run"}
     assert gauges()["dir_sweeper_age_seconds"] == -1
-    sweeping.sweep()
+    sweeper.sweep()
     assert failing() == {}
     assert gauges()['dir_ready{part="sweeper"}'] == 1
     assert 0 <= gauges()["dir_sweeper_age_seconds"] < 60
@@ -76,7 +77,7 @@ def test_a_heartbeat_of_a_clock_that_was_set_back_is_missed(beating: None) -> No
     WatchRound.objects.update(last_at=clock.now() + timedelta(hours=1))
     assert "sweeper" in failing()
     assert gauges()["dir_sweeper_age_seconds"] > health.LATE_S
-    sweeping.sweep()
+    sweeper.sweep()
     assert failing() == {}, "the next one puts it right"
 
 
@@ -88,13 +89,13 @@ def test_a_sweeper_that_fails_in_every_round_is_not_well(
 
     with monkeypatch.context() as broken:
         broken.setattr(ports, "expire_escalations", fail)
-        sweeps.run()
+        sweep_rounds.run()
         assert failing() == {}, "once may pass"
         long_ago = clock.now() - timedelta(seconds=health.LATE_S + 1)
-        cache.set(sweeps.FAILING, long_ago.isoformat())
-        sweeps.run()
+        cache.set(sweep_rounds.FAILING, long_ago.isoformat())
+        sweep_rounds.run()
         assert failing() == {"sweeper": "the sweeper fails in every round: see its log"}
-    sweeps.run()
+    sweep_rounds.run()
     assert failing() == {}
 
 

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from audit.permissions import Role
-from runtime.services import execution
-from runtime.services.execution import Status
+from audit.access.permissions import Role
+from runtime import execution
+from runtime.execution import Status
 from tests.adapters import targets
 from tests.api import ground
 from tests.browser import scenes

@@ -3,7 +3,7 @@
 import pytest
 from django.template import engines
 
-from runtime.views import presenters
+from runtime.core.views import labels
 
 SENTENCES = [
     ("RISK_LIMIT_EXCEEDED", "7", "5", "7 of 5 allowed"),
@@ -16,7 +16,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("code", "value", "limit", "sentence"), SENTENCES)
 def test_reads_as_a_sentence(code: str, value: str, limit: str, sentence: str) -> None:
-    assert presenters.compared(code, value, limit) == sentence
+    assert labels.compared(code, value, limit) == sentence
     template = engines["django"].from_string("{% compared code value limit %}")
     assert template.render({"code": code, "value": value, "limit": limit}) == sentence
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.template import engines
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from dir_console.templatetags import moments
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of

@@ -8,12 +8,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
-from runtime.models import Flow
-from runtime.queries import clock
-from runtime.queries.pages import people
-from runtime.services import watchdog
+from runtime.core import clock
+from runtime.flows.models import Flow
+from runtime.maintenance.services import watchdog
+from runtime.registry.queries import people
 from tests.browser import scenes
 from tests.support import worlds
 
@@ -179,7 +179,7 @@ def test_pages_of_the_queue_meet_without_gap_or_repeat(
 def test_pages_of_flows_meet_without_gap_or_repeat(
     scene: scenes.Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.queries.pages.flows.PAGE", 4)
+    monkeypatch.setattr("runtime.flows.queries.flow_search.PAGE", 4)
     client, path, seen = sign_in(Role.AUDITOR), "/flows/", []
     while path:
         page = text_of(client, path)

@@ -6,11 +6,12 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from runtime.contracts import wire
+from runtime.contexts.services import steps
+from runtime.contracts import api_schemas
 from runtime.contracts.states import StepType
-from runtime.services import payloads, steps
+from runtime.maintenance.services import payloads
 from tests import factories
 from tests.api import ground
 from tests.web.test_pages import sign_in, text_of
@@ -26,8 +27,8 @@ def reader() -> Client:
 
 
 def report(desk: factories.Desk, dfid: UUID, summary: str | None) -> None:
-    asked = wire.StepRequest(step_type=StepType.REASONING, digest="a" * 64, summary=summary)
-    assert isinstance(steps.report(agent=desk.agent, dfid=dfid, asked=asked), wire.StepAnswer)
+    asked = api_schemas.StepRequest(step_type=StepType.REASONING, digest="a" * 64, summary=summary)
+    assert isinstance(steps.report(agent=desk.agent, dfid=dfid, asked=asked), api_schemas.StepAnswer)
 
 
 def claims(page: str) -> list[str]:

@@ -7,15 +7,15 @@ import re
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations import contracts
 from escalations.models import Escalation
 from escalations.presenters import RESOLUTIONS
-from escalations.services import drifting
+from escalations.services import drift_scan
 from escalations.views.detail import CHOICES
-from runtime.models import Agent
-from runtime.services import facts
-from runtime.views import params
+from runtime.proposals.views import schema_form
+from runtime.registry.models import Agent
+from runtime.state.services import facts
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 
@@ -116,7 +116,7 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
     client, path = sign_in(Role.OPERATOR), f"/escalations/{said['escalation_id']}/"
     assert 'name="impact" value="LOW_IMPACT"' in text_of(client, path)
     facts.write(tenant="default", path="price.MSFT", value=60_000, writer="feed:test", expected_version=None)
-    assert drifting.revise_open() == 1
+    assert drift_scan.revise_open() == 1
     page = text_of(client, path)
     assert "<code>3,000.00</code>" in page.split("facts-line")[0]
     assert re.search(
@@ -275,14 +275,14 @@ def test_fields_follow_the_schema() -> None:
         },
         "required": ["count"],
     }
-    made = {field.name: field for field in params.fields(schema, {"count": 3, "really": False}, None)}
+    made = {field.name: field for field in schema_form.fields(schema, {"count": 3, "really": False}, None)}
     assert list(made) == ["param:count", "param:ratio", "param:really", "param:colour", "param:note"]
     assert made["param:count"].attributes == {"min": "1", "max": "9", "inputmode": "numeric"}
     assert made["param:ratio"].attributes == {"step": "any"}
     assert made["param:really"].options == [("true", False), ("false", True)]
     assert made["param:colour"].control == "select"
     assert made["param:note"].attributes == {"maxlength": "5"}
-    kept = params.fields(schema, {"count": 3}, {"param:count": "8"})
+    kept = schema_form.fields(schema, {"count": 3}, {"param:count": "8"})
     assert kept[0].value == "8"
     assert kept[0].proposed == "3"
 

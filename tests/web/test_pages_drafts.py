@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Decision, Escalation
-from runtime.services import facts
+from runtime.state.services import facts
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 

@@ -3,10 +3,11 @@
 import pytest
 
 from audit import canonical
-from audit.permissions import Role
+from audit.access.permissions import Role
+from runtime.contexts.models import Snapshot
 from runtime.contracts.problem import Problem
-from runtime.models import Snapshot
-from runtime.services import flows, memory
+from runtime.flows.services import flows
+from runtime.state.services import memory
 from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
-from runtime.models import Attempt, Flow, Intent
+from runtime.flows.models import Attempt, Flow, Intent
 from tests import factories
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of

@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 
 from audit import canonical
-from audit.permissions import Role
-from runtime.models import PolicyKind, Proposal, Target
-from runtime.queries import clock
-from runtime.services import pack_writing
+from audit.access.permissions import Role
+from runtime.core import clock
+from runtime.flows.models import Proposal
+from runtime.registry.models import PolicyKind, Target
+from runtime.registry.services import document_writing
 from tests import builders, factories
 from tests.web.test_pages import code_in, sign_in, text_of
 
@@ -34,7 +35,7 @@ def ada() -> Client:
 
 
 def text(**fields: Any) -> str:
-    return pack_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
+    return document_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
 
 
 def send(client: Client, action: str, document: str, page: str = f"{PAGE}new/") -> tuple[int, str]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
-from runtime.models import Agent, Manifest, PolicyKind
-from runtime.services import manifests
+from audit.access.permissions import Role
+from runtime.registry.models import Agent, Manifest, PolicyKind
+from runtime.registry.services import manifests
 from tests.browser import scenes
 from tests.support import worlds
 from tests.web.test_pages import code_in, sign_in, text_of

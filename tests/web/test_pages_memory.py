@@ -2,9 +2,9 @@
 
 import pytest
 
-from audit.permissions import Role
-from runtime.models import MemoryItem
-from runtime.services import memory
+from audit.access.permissions import Role
+from runtime.state.models import MemoryItem
+from runtime.state.services import memory
 from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
 from runtime.contracts import states
-from runtime.models import Attempt, Intent
+from runtime.flows.models import Attempt, Intent
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 

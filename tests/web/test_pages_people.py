@@ -8,12 +8,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from audit.verification import Whole, verify_database
+from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime.models import Agent, Membership
-from runtime.services import sweeping
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent, Membership
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 from tests.web.test_separation_of_duty import AGENT, a_week_passes, add, decide, hand_over, refused
@@ -76,7 +76,7 @@ def test_who_is_put_into_the_owning_group_is_bound_and_the_ledger_says_by_whom(c
     assert put_in(ada, "bob") == 302  # once more changes nothing
     assert changes() == [(f"user:{them}", f"user:{me}", [DESK], [])]
     assert Membership.objects.filter(user=them, group=DESK, until=None).count() == 1
-    assert sweeping.sweep().memberships == 0
+    assert sweeper.sweep().memberships == 0
     assert refused(decide(bob, case))
     assert "You own this agent" in text_of(bob, f"/escalations/{case.pk}/")
     ledger = text_of(ada, "/ledger/")

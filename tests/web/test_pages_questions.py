@@ -3,13 +3,13 @@
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations import contracts, presenters
 from escalations.models import Escalation, Question
-from escalations.services import answering, waiting
-from runtime.contracts import wire
-from runtime.models import Agent
-from runtime.queries import clock
+from escalations.services import question_clock, questions
+from runtime.contracts import api_schemas
+from runtime.core import clock
+from runtime.registry.models import Agent
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 
@@ -44,10 +44,10 @@ def ask(client: Client, case: Escalation, **fields: str) -> Question:
 def reply(case: Escalation, text: str, *, ref: str | None = None) -> None:
     """The agent's own answer."""
     agent = Agent.objects.get(agent_id="ambitious-trader")
-    said = answering.answer(
-        agent=agent, dfid=case.flow_id, asked=wire.AnswerRequest(text=text, payload_ref=ref)
+    said = questions.answer(
+        agent=agent, dfid=case.flow_id, asked=api_schemas.AnswerRequest(text=text, payload_ref=ref)
     )
-    assert isinstance(said, wire.AnswerView), said
+    assert isinstance(said, api_schemas.AnswerView), said
 
 
 def test_the_page_offers_to_ask_in_a_field_of_its_own(case: Escalation) -> None:
@@ -139,7 +139,7 @@ def test_the_page_says_that_the_wait_is_over(case: Escalation, monkeypatch: pyte
     said = text_of(client, f"/escalations/{case.pk}/questions/")
     assert "No answer came in time, and the deadline is running again." in said
     assert "Waiting for the agent" not in said  # whether or not the sweeper has come by
-    assert waiting.stop_all_overdue() == 1
+    assert question_clock.stop_all_overdue() == 1
     said = text_of(client, f"/escalations/{case.pk}/questions/")
     assert "No answer in time" in said
     page = text_of(client, f"/escalations/{case.pk}/")

@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from audit import canonical
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation, Evidence
-from runtime.models import Agent
+from runtime.registry.models import Agent
 from tests import factories
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of

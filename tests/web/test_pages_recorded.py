@@ -7,9 +7,9 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
-from runtime.models import PolicyKind
+from runtime.registry.models import PolicyKind
 from tests import builders, factories
 from tests.web.test_pages import sign_in, text_of
 

@@ -7,12 +7,12 @@ import pytest
 from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
 from runtime.contracts.states import AgentStatus
-from runtime.models import Agent, Key
-from runtime.queries import clock
-from runtime.services import agents, credentials
+from runtime.core import clock
+from runtime.registry.models import Agent, Key
+from runtime.registry.services import agents, credentials
 from tests.browser import scenes
 from tests.web.test_pages import code_in, sign_in, text_of
 

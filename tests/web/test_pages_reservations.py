@@ -5,13 +5,15 @@ import re
 import pytest
 from django.db import transaction
 
-from audit.permissions import Role
-from runtime.contracts import pack, wire
+from audit.access.permissions import Role
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas, pack
 from runtime.contracts.reasons import Reason
-from runtime.models import Intent, Reservation
-from runtime.queries import clock
-from runtime.queries.pages import reservations as listing
-from runtime.services import reservations, resources, usage
+from runtime.core import clock
+from runtime.flows.models import Intent
+from runtime.resources.models import Reservation
+from runtime.resources.queries import reservation_list
+from runtime.resources.services import reservations, resources
 from tests import builders, factories
 from tests.web.test_pages import code_in, sign_in, text_of
 
@@ -78,7 +80,7 @@ def test_a_lease_that_is_over_but_not_yet_swept_says_so(desk: factories.Desk) ->
 
 
 def test_pages_are_cut_by_key(desk: factories.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PAGE", 3)
+    monkeypatch.setattr(reservation_list, "PAGE", 3)
     opened = [desk.open() for _ in range(4)]
     for flow in opened:
         desk.propose(flow)
@@ -101,7 +103,7 @@ def test_the_budgets_page_shows_use_over_time_of_one_agent_or_one_flow(desk: fac
     first, second = desk.open(), desk.open()
     third = other.open()
     for who, flow, tokens in ((desk, first, 11), (desk, second, 22), (other, third, 44)):
-        usage.report(agent=who.again(), dfid=flow.dfid, asked=wire.UsageRequest(tokens=tokens))
+        usage.report(agent=who.again(), dfid=flow.dfid, asked=api_schemas.UsageRequest(tokens=tokens))
     desk.escalate()
     client = sign_in(Role.OPERATOR)
     for query, summary in (

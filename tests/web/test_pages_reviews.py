@@ -5,11 +5,12 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from audit import canonical
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
 from runtime.contracts import guard
-from runtime.models import Flow, Guard, Intent, Review
-from runtime.views import review_words
+from runtime.flows.models import Flow, Intent
+from runtime.guards.models import Guard, Review
+from runtime.guards.views import review_presenters
 from tests import builders, factories
 from tests.adapters import targets
 from tests.architecture import tree
@@ -48,7 +49,7 @@ def test_lists_what_waits_surest_first() -> None:
 
 
 def test_pages_by_a_key_that_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.queries.pages.reviews.PAGE", 1)
+    monkeypatch.setattr("runtime.guards.queries.review_list.PAGE", 1)
     watch.configure()
     desk = factories.desk()
     surest = watch.flagged(desk, explain="Do not buy AAPL, selling is right.")
@@ -194,12 +195,12 @@ def test_a_proposal_of_another_version_of_its_kind_is_shown_too() -> None:
 
 
 def test_every_word_of_a_review_has_its_presenter() -> None:
-    assert set(review_words.FINDINGS) == set(guard.FindingCode)
-    assert set(review_words.REVIEW_STATES) == set(guard.ReviewState)
-    assert set(review_words.RESULTS) == set(guard.ReviewResult)
-    assert set(review_words.RUN_STATES) == set(guard.GuardRunState)
-    assert set(review_words.GUARD_KINDS) == set(guard.GuardKind)
-    assert set(review_words.STOPS) == set(guard.EmergencyStop)
+    assert set(review_presenters.FINDINGS) == set(guard.FindingCode)
+    assert set(review_presenters.REVIEW_STATES) == set(guard.ReviewState)
+    assert set(review_presenters.RESULTS) == set(guard.ReviewResult)
+    assert set(review_presenters.RUN_STATES) == set(guard.GuardRunState)
+    assert set(review_presenters.GUARD_KINDS) == set(guard.GuardKind)
+    assert set(review_presenters.STOPS) == set(guard.EmergencyStop)
 
 
 def test_every_word_of_a_review_stands_in_the_docs() -> None:

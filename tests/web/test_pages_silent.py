@@ -2,13 +2,13 @@
 
 import pytest
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
-from escalations.services import revising
-from escalations.views import silent
-from runtime.models import Agent
-from runtime.queries import clock
-from runtime.services import sweeping
+from escalations.services import evidence_revision
+from escalations.views import silence_evidence
+from runtime.core import clock
+from runtime.maintenance.services import sweeper
+from runtime.registry.models import Agent
 from tests import factories, quiet
 from tests.web.test_pages import sign_in, text_of
 
@@ -102,10 +102,10 @@ def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
     made = quiet.desk("quiet-one")
     Agent.objects.update(mission="")
     found = quiet.called(made)
-    bundle = revising.get_shown(found)
-    assert silent.read(bundle).hours == "always"
+    bundle = evidence_revision.get_shown(found)
+    assert silence_evidence.read(bundle).hours == "always"
     bundle["silence"]["hours"] = {"days": ["MON", "TUE"], "opens": "09:00", "closes": "17:00", "zone": "UTC"}
-    assert silent.read(bundle).hours == "Mon, Tue, 09:00 to 17:00, UTC"
+    assert silence_evidence.read(bundle).hours == "Mon, Tue, 09:00 to 17:00, UTC"
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{found.pk}/")
     assert "no open flows and no calls in progress" in page
     assert "No proposals so far." in page
@@ -115,7 +115,7 @@ def test_closed_silences_of_one_agent_are_not_told_as_alike(desk: factories.Desk
     for _ in range(3):
         quiet.called(desk)
         quiet.see(desk, at=clock.now())
-        sweeping.sweep()
+        sweeper.sweep()
     page = text_of(sign_in(Role.OPERATOR), "/escalations/?show=closed")
     assert page.count("data-row=") == 3
     assert "similar" not in page

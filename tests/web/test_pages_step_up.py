@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from tests.browser import scenes
 
 pytestmark = pytest.mark.django_db

@@ -2,10 +2,10 @@
 
 import pytest
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
-from runtime.models import Agent, Stop
-from runtime.services.execution import calling, claiming
+from runtime.execution.services import calling, claiming
+from runtime.registry.models import Agent, Stop
 from tests import factories
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of

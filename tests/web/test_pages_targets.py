@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 from pytest_django.fixtures import Settings
 
+from audit.access.permissions import Role
 from audit.models import LedgerEntry
-from audit.permissions import Role
 from runtime.contracts.states import CircuitState, IntentState
-from runtime.models import Circuit, Intent
-from runtime.queries import clock
+from runtime.core import clock
+from runtime.execution.models import Circuit
+from runtime.flows.models import Intent
 from tests import factories
 from tests.adapters import targets
 from tests.services import trade

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit import canonical
-from audit import presenters as entry_presenters
+from audit import canonical, presenters
+from audit.access.permissions import Role
 from audit.events import Kind
 from audit.models import LedgerEntry
-from audit.permissions import Role
 from runtime.contracts import states
-from runtime.kernel.diffing import Change
-from runtime.queries.pages.activity import Bucket
-from runtime.views import charts, presenters, strip, timeline
+from runtime.core.views import labels
+from runtime.flows.queries.activity import Bucket
+from runtime.flows.views import charts, duration_bar, timeline
+from runtime.kernel.version_diff import Change
 from tests.browser import scenes
 from tests.web.test_pages import sign_in, text_of
 
@@ -54,7 +54,7 @@ def test_shows_an_entry_as_it_is_stored() -> None:
 
 def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = scenes.build()
-    monkeypatch.setattr("runtime.queries.pages.flows.ENTRIES", 4)
+    monkeypatch.setattr("runtime.flows.queries.flow_search.ENTRIES", 4)
     client, path, seen = sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/", []
     base = path
     while path:
@@ -69,7 +69,7 @@ def test_every_kind_has_a_lane() -> None:
     for kind in Kind:
         assert timeline.lane_of(kind, {}).name in {words.name for words in timeline.LANES.values()}
     assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.Lane.CONTEXT
-    assert entry_presenters.present("thing:of_tomorrow").title
+    assert presenters.present("thing:of_tomorrow").title
 
 
 def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
@@ -102,16 +102,16 @@ def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:
 
 
 def test_every_state_has_a_badge() -> None:
-    assert set(presenters.FLOW_STATES) == set(states.FlowState)
-    assert set(presenters.AGENT_STATUSES) == set(states.AgentStatus)
-    assert set(presenters.MANIFEST_STATES) == set(states.ManifestState)
-    assert set(presenters.KIND_STATES) == set(states.KindState)
-    assert set(presenters.RESERVATIONS) == set(states.ReservationState)
-    assert set(presenters.CHANGES) == set(Change)
-    assert set(presenters.VERDICTS) == set(states.Decision)
-    assert set(presenters.OUTCOMES) == set(states.OutcomeStatus)
-    assert set(presenters.IMPACTS) == set(states.Impact)
-    assert presenters.badge(presenters.IMPACTS, "NEW").word == "NEW"
+    assert set(labels.FLOW_STATES) == set(states.FlowState)
+    assert set(labels.AGENT_STATUSES) == set(states.AgentStatus)
+    assert set(labels.MANIFEST_STATES) == set(states.ManifestState)
+    assert set(labels.KIND_STATES) == set(states.KindState)
+    assert set(labels.RESERVATIONS) == set(states.ReservationState)
+    assert set(labels.CHANGES) == set(Change)
+    assert set(labels.VERDICTS) == set(states.Decision)
+    assert set(labels.OUTCOMES) == set(states.OutcomeStatus)
+    assert set(labels.IMPACTS) == set(states.Impact)
+    assert labels.badge(labels.IMPACTS, "NEW").word == "NEW"
 
 
 @pytest.mark.parametrize(
@@ -126,37 +126,37 @@ def test_every_state_has_a_badge() -> None:
     ],
 )
 def test_durations_have_two_units(seconds: float, words: str) -> None:
-    assert presenters.span(timedelta(seconds=seconds)) == words
+    assert labels.span(timedelta(seconds=seconds)) == words
 
 
 def test_numbers_are_grouped_and_other_values_stand() -> None:
-    assert presenters.number("1234567") == "1,234,567"
-    assert presenters.number(-1500) == "-1,500"
-    assert presenters.number("0.72") == "0.72"
-    assert presenters.number("9" * 400) == "9" * 400
-    assert presenters.plain_value({"b": 1, "a": None}) == '{"a":null,"b":1}'
-    assert [presenters.plain_value(value) for value in (None, True, False)] == ["none", "yes", "no"]
+    assert labels.number("1234567") == "1,234,567"
+    assert labels.number(-1500) == "-1,500"
+    assert labels.number("0.72") == "0.72"
+    assert labels.number("9" * 400) == "9" * 400
+    assert labels.plain_value({"b": 1, "a": None}) == '{"a":null,"b":1}'
+    assert [labels.plain_value(value) for value in (None, True, False)] == ["none", "yes", "no"]
 
 
 def test_actors_are_named_for_people() -> None:
     names = {"user:7": "olga"}
-    assert presenters.actor_words("user:7", names) == "olga"
-    assert presenters.actor_words("user:8", names) == "user 8"
-    assert presenters.actor_words("agent:a", names) == "a"
-    assert presenters.actor_words("feed:prices", names) == "feed prices"
-    assert presenters.actor_words("system", names) == "Runtime"
+    assert labels.actor_words("user:7", names) == "olga"
+    assert labels.actor_words("user:8", names) == "user 8"
+    assert labels.actor_words("agent:a", names) == "a"
+    assert labels.actor_words("feed:prices", names) == "feed prices"
+    assert labels.actor_words("system", names) == "Runtime"
 
 
 def test_the_strip_adds_up_and_shows_the_smallest() -> None:
     scene = scenes.build()
     rows = list(LedgerEntry.objects.filter(stream=scene.flows[3]).order_by("seq"))
     made = timeline.lines(rows, names={}, begun_at=rows[0].at)
-    stretches = strip.stretches(made, until=rows[-1].at + timedelta(hours=1), waiting_for="a person")
-    assert round(sum(stretch.width for stretch in stretches)) == strip.WHOLE
+    stretches = duration_bar.stretches(made, until=rows[-1].at + timedelta(hours=1), waiting_for="a person")
+    assert round(sum(stretch.width for stretch in stretches)) == duration_bar.WHOLE
     assert stretches[-1].wait
     assert stretches[-1].name == "Waiting for a person"
-    assert strip.totals(stretches)[-1].took_words.startswith(("1 h", "59 min"))
-    assert strip.stretches([], until=None, waiting_for="") == []
+    assert duration_bar.totals(stretches)[-1].took_words.startswith(("1 h", "59 min"))
+    assert duration_bar.stretches([], until=None, waiting_for="") == []
 
 
 def test_the_chart_stacks_to_a_round_number() -> None:

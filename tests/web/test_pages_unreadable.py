@@ -7,24 +7,15 @@ from django.apps import apps
 from django.db import models
 from django.test import Client, override_settings
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
-from runtime.models import (
-    Agent,
-    Flow,
-    Guard,
-    Intent,
-    Manifest,
-    Outcome,
-    PolicyKind,
-    Proposal,
-    Review,
-    Snapshot,
-    Target,
-    Verdict,
-)
-from runtime.services import execution, memory
-from runtime.services.execution import Status
+from runtime import execution
+from runtime.contexts.models import Snapshot
+from runtime.execution import Status
+from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
+from runtime.guards.models import Guard, Review
+from runtime.registry.models import Agent, Manifest, PolicyKind, Target
+from runtime.state.services import memory
 from tests import builders, factories
 from tests.adapters import targets
 from tests.browser import scenes

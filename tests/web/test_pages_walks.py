@@ -7,12 +7,13 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Escalation
 from runtime.contracts.states import StepState
-from runtime.models import Attempt, Intent
-from runtime.services import agents
-from runtime.views import presenters, walks
+from runtime.core.views import labels
+from runtime.execution.views import saga_steps
+from runtime.flows.models import Attempt, Intent
+from runtime.registry.services import agents
 from tests.services import book as books
 from tests.services import trade
 from tests.services.book import HANG_UP, LOSE, REFUSE, Book, attempt, walk
@@ -41,7 +42,7 @@ def flow_page(reader: Client, intent_id: UUID, part: str = "") -> str:
 def states(page: str) -> list[str]:
     """The words of the step list, in order."""
     listed = page.split('aria-label="Steps"')[1].split("</ol>")[0]
-    words = [badge.word for badge in presenters.STEP_STATES.values()]
+    words = [badge.word for badge in labels.STEP_STATES.values()]
     return [
         next(word for word in words if f">{word}</span>" in line or f"{word}</span>" in line)
         for line in listed.split("<li")[1:]
@@ -58,8 +59,8 @@ def half_way(book: Book) -> UUID:
 
 
 def test_each_state_of_a_step_has_a_word_and_an_icon() -> None:
-    assert presenters.STEP_STATES.keys() == set(StepState)
-    assert len({badge.word for badge in presenters.STEP_STATES.values()}) == len(StepState)
+    assert labels.STEP_STATES.keys() == set(StepState)
+    assert len({badge.word for badge in labels.STEP_STATES.values()}) == len(StepState)
 
 
 def test_a_walk_shows_what_is_done_and_what_waits(book: Book, reader: Client) -> None:
@@ -130,11 +131,11 @@ def test_a_person_who_is_asked_on_the_way_forward_sees_what_would_be_undone(
 
 
 def test_an_attempt_says_what_it_was_for() -> None:
-    assert walks.aim({}) == ""
-    assert walks.aim({"direction": "FORWARD", "purpose": "CALL"}) == ""
-    assert walks.aim({"direction": "FORWARD", "purpose": "PROBE"}) == "checks whether it was done"
-    assert walks.aim({"direction": "COMPENSATE", "purpose": "CALL"}) == "undoes it"
-    assert walks.aim({"direction": "COMPENSATE", "purpose": "PROBE"}) == "checks whether it was undone"
+    assert saga_steps.aim({}) == ""
+    assert saga_steps.aim({"direction": "FORWARD", "purpose": "CALL"}) == ""
+    assert saga_steps.aim({"direction": "FORWARD", "purpose": "PROBE"}) == "checks whether it was done"
+    assert saga_steps.aim({"direction": "COMPENSATE", "purpose": "CALL"}) == "undoes it"
+    assert saga_steps.aim({"direction": "COMPENSATE", "purpose": "PROBE"}) == "checks whether it was undone"
 
 
 def test_the_timeline_tells_a_probe_from_a_call(

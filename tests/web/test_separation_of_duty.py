@@ -10,10 +10,11 @@ from django.db.models import F
 from django.http import HttpResponse
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from escalations.models import Decision, Escalation
-from runtime.models import Agent, Intent, Membership, OwnerChange
-from runtime.services import users
+from runtime.flows.models import Intent
+from runtime.registry.models import Agent, Membership, OwnerChange
+from runtime.registry.services import users
 from tests.browser import scenes
 from tests.web.test_pages import text_of
 

@@ -9,10 +9,10 @@ from django.core.cache import cache
 from django.test import Client, RequestFactory
 from pytest_django.fixtures import Settings
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from dir_console import addresses, auth
 from dir_console.crowds import Crowd, CrowdedError
-from runtime.models import FailedSignin
+from runtime.registry.models import FailedSignin
 from tests.browser import scenes
 from tests.waiting import until
 

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from tests import factories
 from tests.services import watch
 from tests.web.test_every_write_url import addresses, filled, snapshot

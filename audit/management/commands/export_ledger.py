@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import verification
+from audit.verification import verify
 
 
 class Command(BaseCommand):
@@ -16,7 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, help="file to write (default: standard output)")
 
     def handle(self, *, stream: str | None = None, out: Path | None = None, **options: Any) -> None:
-        lines = verification.export_lines(stream=stream)
+        lines = verify.export_lines(stream=stream)
         if out is None:
             for line in lines:
                 self.stdout.write(line)

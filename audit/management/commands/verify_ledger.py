@@ -7,8 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import findings, signing, verification
-from audit.chain import Break
+from audit import signing
+from audit.chain import ChainBreak
+from audit.verification import findings, verify
 
 
 class Command(BaseCommand):
@@ -44,10 +45,10 @@ class Command(BaseCommand):
     def _file(self, path: Path) -> None:
         try:
             with path.open(encoding="utf-8") as lines:
-                result = verification.verify_export(lines)
-        except (OSError, UnicodeDecodeError, verification.ExportError) as error:
+                result = verify.verify_export(lines)
+        except (OSError, UnicodeDecodeError, verify.ExportError) as error:
             raise CommandError(f"{path} cannot be read: {error}") from error
-        if isinstance(result, Break):
+        if isinstance(result, ChainBreak):
             raise CommandError(f"The first bad entry: {_words(result)}")
         self.stdout.write(
             f"The export is intact: {result.entries} entries in {result.streams} streams, {result.heads} "
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         )
 
 
-def _words(found: Break) -> str:
+def _words(found: ChainBreak) -> str:
     return f"tenant {found.tenant}, stream {found.stream}, seq {found.seq}: {found.fault}, {found.detail}."
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from audit.permissions import Role
+from audit.access.permissions import Role
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
-from runtime.services import users
+from runtime.registry.services import users
 
 
 class Command(BaseCommand):

@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from audit import events
 from runtime.contracts import reasons
-from runtime.kernel import diffing, lifecycle, manifests
+from runtime.kernel import lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
-from runtime.services import agents
+from runtime.registry.services import agents
 
 ROOT = Path(settings.BASE_DIR)
 State = TypeVar("State", bound=str)
@@ -116,19 +116,19 @@ def flow_states() -> str:
 def agent_tables() -> str:
     """The moves of an agent's status, and which way each field of a manifest tightens."""
     said = {
-        diffing.Tighter.LOWER: "lower",
-        diffing.Tighter.HIGHER: "higher",
-        diffing.Tighter.FEWER: "fewer",
-        diffing.Tighter.MORE: "more",
+        version_diff.Tighter.LOWER: "lower",
+        version_diff.Tighter.HIGHER: "higher",
+        version_diff.Tighter.FEWER: "fewer",
+        version_diff.Tighter.MORE: "more",
     }
     absent = {
-        diffing.Absent.OPEN: "no limit",
-        diffing.Absent.SHUT: "nothing granted",
-        diffing.Absent.NEUTRAL: "neither",
+        version_diff.MissingMeans.OPEN: "no limit",
+        version_diff.MissingMeans.SHUT: "nothing granted",
+        version_diff.MissingMeans.NEUTRAL: "neither",
     }
     rows = (
         (f"`{rule.path}`", "false" if True in rule.meaning else said[rule.tighter], absent[rule.absent])
-        for rule in manifests.RULES
+        for rule in manifest_lint.RULES
         if rule.tighter in said
     )
     return page(

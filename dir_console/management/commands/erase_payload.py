@@ -6,7 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.services import payloads, races
+from runtime.core import transactions
+from runtime.maintenance.services import payloads
 
 LONGEST_REASON = 500
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             erased = payloads.erase(
                 tenant=settings.DIR_TENANT, commitment=commitment, reason=said, actor="system"
             )
-        except races.BusyError as error:
+        except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was erased. Run the command again.") from error
         if not erased:
             raise CommandError("No payload is stored under this commitment, or it was already erased.")

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from runtime.contracts.problem import Problem
-from runtime.services import credentials
+from runtime.registry.services import credentials
 
 
 class Command(BaseCommand):

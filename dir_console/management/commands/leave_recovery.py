@@ -8,13 +8,13 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import canonical
-from audit.permissions import Role, actor_of, roles_of
+from audit.access.permissions import Role, actor_of, roles_of
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
-from runtime.models import Intent
-from runtime.queries import epochs
-from runtime.services import restores
+from runtime.epochs.queries import current_epoch
+from runtime.flows.models import Intent
+from runtime.maintenance.services import restores
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        epoch = epochs.in_force()
+        epoch = current_epoch.in_force()
         if epoch.restored_at is None:
             raise CommandError("The database is not in recovery: there is nothing to leave.")
         missing = canonical.decode(bytes(epoch.missing))

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.services import packs, races
+from runtime.core import transactions
+from runtime.packs.services import packs
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(f"{file} cannot be read: {error}") from error
         try:
             result = packs.load(text=text, source=file.name, activate=options["activate"], actor="system")
-        except races.BusyError as error:
+        except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was loaded. Run the command again.") from error
         if isinstance(result, packs.Refused):
             raise CommandError("\n".join(("Nothing was loaded.", *result.problems)))

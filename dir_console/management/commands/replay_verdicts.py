@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.queries import replaying
+from runtime.proposals.queries import verdict_replay
 
 
 class Command(BaseCommand):
@@ -18,8 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--dfid", type=UUID, metavar="DFID", help="only the verdicts of this flow")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        result = replaying.replay(dfid=options["dfid"])
-        if isinstance(result, replaying.Different):
+        result = verdict_replay.replay(dfid=options["dfid"])
+        if isinstance(result, verdict_replay.Different):
             raise CommandError(
                 f"The first difference: proposal {result.proposal_id} of flow {result.dfid}: {result.what}: "
                 f"stored {result.stored}, found {result.found}."

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from runtime.contracts.problem import Problem
-from runtime.services import credentials
+from runtime.registry.services import credentials
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
-from runtime.services import users
+from runtime.registry.services import users
 
 
 class Command(BaseCommand):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.services import sweeping
+from runtime.maintenance.services import sweeper
 
 
 class Command(BaseCommand):
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        swept = sweeping.sweep()
+        swept = sweeper.sweep()
         for name, count in asdict(swept).items():
             self.stdout.write(f"{name}: {count}")
         if swept.failed:

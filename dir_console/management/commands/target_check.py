@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime.services import execution
+from runtime import execution
 
 
 class Command(BaseCommand):

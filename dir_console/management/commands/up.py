@@ -13,11 +13,13 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import triggers
-from audit.permissions import Role
-from dir_console import embedded, embedded_demo, environment
+from audit.access.permissions import Role
+from audit.verification import triggers
+from dir_console import demo_launcher, env, single_process
 from runtime.contracts.problem import Problem
-from runtime.services import boots, epochs, sweeping, users
+from runtime.epochs.services import boots, epochs
+from runtime.maintenance.services import sweeper
+from runtime.registry.services import users
 
 OPERATOR = "operator"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -46,16 +48,16 @@ class Command(BaseCommand):
         if options["data"] and Path(options["data"]).resolve() != folder:
             raise CommandError("--data is read before Django starts: run this as `manage.py up --data DIR`.")
         try:
-            with embedded.folder_lock(folder), boots.ended():
+            with single_process.folder_lock(folder), boots.ended():
                 self._warn_of_readers(folder)
                 self._run(folder, **options)
-        except embedded.FolderBusyError as error:
+        except single_process.FolderBusyError as error:
             raise CommandError(
                 f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
             ) from error
 
     def _warn_of_readers(self, folder: Path) -> None:
-        open_to_others = environment.list_readable_by_others(folder)
+        open_to_others = env.list_readable_by_others(folder)
         if open_to_others:
             self._say(
                 f"Other users of this machine can read {open_to_others[0]}, and so sign in as anyone. "
@@ -64,8 +66,8 @@ class Command(BaseCommand):
 
     def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
         try:
-            bound = embedded.listen(host, port)
-        except embedded.PortTakenError as error:
+            bound = single_process.listen(host, port)
+        except single_process.PortTakenError as error:
             raise CommandError(
                 f"Cannot listen on {host} port {port}: {error}. Choose another with --port."
             ) from error
@@ -76,15 +78,15 @@ class Command(BaseCommand):
     def _serve(self, folder: Path, *, host: str, demo: bool | None, bound: socket.socket) -> None:
         _migrate()
         is_new = not get_user_model().objects.exists()
-        wants_demo = demo if demo is not None else is_new or embedded_demo.is_remembered(folder)
+        wants_demo = demo if demo is not None else is_new or demo_launcher.is_remembered(folder)
         # Its agents would need keys, which nobody gets before an admin has ended the recovery.
-        if epochs.look():
+        if epochs.compare_with_mark():
             self._say_what_is_missing()
             wants_demo = False
-        prepared = embedded_demo.prepare(folder) if wants_demo else None
+        prepared = demo_launcher.prepare(folder) if wants_demo else None
         # Nobody else is alive to hold a claim: all leases end here, and later ones are this server's own.
         boots.begin()
-        rescued = sweeping.expire_all_leases()
+        rescued = sweeper.expire_all_leases()
         if host not in LOOPBACK | ANY_ADDRESS and host not in settings.ALLOWED_HOSTS:
             settings.ALLOWED_HOSTS.append(host)
         url = _url(host, bound.getsockname()[1])
@@ -100,7 +102,7 @@ class Command(BaseCommand):
             has_demo = prepared is not None
             self._greet(url, folder, host=host, is_new=is_new, rescued=rescued, has_demo=has_demo)
 
-        embedded.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
+        single_process.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
 
     def _say_what_is_missing(self) -> None:
         self._say(

@@ -15,8 +15,7 @@ from runtime.contracts.proposal import Proposal
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
-from runtime.kernel.gate import consequence, findings
-from runtime.kernel.gate.case import FIRST, NEWEST, Case, GateVersion, Rules, is_first
+from runtime.kernel.gate import findings, preview
 from runtime.kernel.gate.checks import (
     authority,
     budget,
@@ -33,6 +32,7 @@ from runtime.kernel.gate.checks import (
     schema,
     validity,
 )
+from runtime.kernel.gate.gate_input import FIRST, NEWEST, Case, GateVersion, PolicyBundle, is_first
 from runtime.kernel.rules import evaluate
 
 
@@ -61,7 +61,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(rules.NAME, rules.check, is_integrity=False),
     Stage(confidence.NAME, confidence.check, is_integrity=False),
     Stage(resources.NAME, resources.check, is_integrity=False, applies=resources.applies),
-    Stage(consequence.NAME, consequence.check, is_integrity=False),
+    Stage(preview.NAME, preview.check, is_integrity=False),
 )
 
 
@@ -79,7 +79,7 @@ class Judgement(Contract):
 
 
 def judge(
-    proposal: Proposal, facts: Facts, rules_in_force: Rules, now_ms: int, gate: GateVersion = NEWEST
+    proposal: Proposal, facts: Facts, rules_in_force: PolicyBundle, now_ms: int, gate: GateVersion = NEWEST
 ) -> Verdict:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
@@ -97,14 +97,14 @@ def judge(
         gate_version=gate,
         decision=decision,
         findings=found,
-        impact=consequence.impact(case),
-        effect=consequence.effect(case),
-        predicted=consequence.predicted(case),
-        steps=consequence.steps(case) if accepted else (),
+        impact=preview.impact(case),
+        effect=preview.effect(case),
+        predicted=preview.predicted(case),
+        steps=preview.steps(case) if accepted else (),
         attempts_left=max(0, facts.flow.attempts_allowed - used),
         exhausted=exhausted,
         claims=resources.claims(case) if accepted else (),
-        figures=consequence.figures(case),
+        figures=preview.figures(case),
     )
 
 
@@ -118,7 +118,7 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
     if canonical.digest(rules_in_force) != asked.rules_digest:
         raise ValueError("the rules are not those that were in force")
     verdict = judge(
-        asked.proposal, asked.facts, Rules.from_bytes(rules_in_force), asked.now_ms, asked.gate_version
+        asked.proposal, asked.facts, PolicyBundle.from_bytes(rules_in_force), asked.now_ms, asked.gate_version
     )
     return verdict.to_bytes()
 
@@ -184,7 +184,7 @@ def _as_seen(case: Case) -> Case:
 def _covers(lift: Lift, finding: Finding, as_seen: Finding | None) -> bool:
     if (lift.check, lift.code, lift.subject) != (finding.check, finding.code, finding.subject):
         return False
-    return consequence.at_most(finding.proposed_value, lift.proposed_value) or (
+    return preview.at_most(finding.proposed_value, lift.proposed_value) or (
         finding.check == limits.NAME
-        and (as_seen is None or consequence.at_most(as_seen.proposed_value, lift.proposed_value))
+        and (as_seen is None or preview.at_most(as_seen.proposed_value, lift.proposed_value))
     )

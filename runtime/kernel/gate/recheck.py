@@ -8,8 +8,7 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome
-from runtime.kernel.gate import consequence, findings
-from runtime.kernel.gate.case import Case, Rules
+from runtime.kernel.gate import findings, preview
 from runtime.kernel.gate.checks import (
     authority,
     conditions,
@@ -19,6 +18,7 @@ from runtime.kernel.gate.checks import (
     schema,
     validity,
 )
+from runtime.kernel.gate.gate_input import Case, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import safety
 
@@ -28,7 +28,7 @@ class Withdrawn:
     """What the rules in force no longer grant of what was accepted under others; nothing where all is."""
 
     findings: tuple[Finding, ...]
-    rules: Rules
+    rules: PolicyBundle
 
     @property
     def is_final(self) -> bool:
@@ -42,7 +42,7 @@ class Withdrawn:
 
 
 def recheck(
-    judgement: Judgement, rules_then: Rules, *, world: Mapping[str, Any], now_ms: int, unsafe: str = ""
+    judgement: Judgement, rules_then: PolicyBundle, *, world: Mapping[str, Any], now_ms: int, unsafe: str = ""
 ) -> tuple[Finding, ...]:
     """What no longer holds: the window, the agent's bounds, the facts it stood on. Empty when all does.
 
@@ -65,7 +65,7 @@ def recheck(
 
 
 def withdrawn(
-    judgement: Judgement, in_force: Rules, *, known: Facts, lifted: Sequence[Finding], now_ms: int
+    judgement: Judgement, in_force: PolicyBundle, *, known: Facts, lifted: Sequence[Finding], now_ms: int
 ) -> Withdrawn:
     """Authority, scope and limits of an accepted proposal, asked again of the rules in force.
 
@@ -115,7 +115,7 @@ def _against(case: Case) -> tuple[Finding, ...]:
 def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:
     return finding.outcome is FindingOutcome.REFER and any(
         (seen.check, seen.code, seen.subject) == (finding.check, finding.code, finding.subject)
-        and consequence.at_most(finding.proposed_value, seen.proposed_value)
-        and consequence.at_most(seen.limit, finding.limit)
+        and preview.at_most(finding.proposed_value, seen.proposed_value)
+        and preview.at_most(seen.limit, finding.limit)
         for seen in lifted
     )

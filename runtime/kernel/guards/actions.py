@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from runtime.contracts.guard import FindingCode
-from runtime.kernel.guards import opposites, words
-from runtime.kernel.guards.leaves import Leaf
-from runtime.kernel.guards.words import Token
+from runtime.kernel.guards import antonyms, text_tokens
+from runtime.kernel.guards.param_values import Leaf
+from runtime.kernel.guards.text_tokens import Token
 
 MAX_PARTS = 6
 _REACH = 3  # words before an action in which a negation reaches it
@@ -30,16 +30,16 @@ class Said:
 
 def is_action(word: str) -> bool:
     """Whether a word in small letters names an action of the table."""
-    return word in opposites.MEANINGS
+    return word in antonyms.MEANINGS
 
 
 def of_value(value: str) -> set[Side]:
     """The actions that a parameter's value names; none of a row of which it names both sides."""
-    parts = words.parts(value)
+    parts = text_tokens.parts(value)
     if len(parts) > MAX_PARTS:
         return set()
     pairs = (f"{one} {two}" for one, two in pairwise(parts))
-    known = [opposites.MEANINGS[word] for word in (*parts, *pairs) if word in opposites.MEANINGS]
+    known = [antonyms.MEANINGS[word] for word in (*parts, *pairs) if word in antonyms.MEANINGS]
     sides = {(meaning.row, meaning.side) for meaning in known}
     return {(row, side) for row, side in sides if (row, 1 - side) not in sides}
 
@@ -61,8 +61,8 @@ def _said(tokens: Sequence[Token]) -> Said:
     for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
         pair = f"{token.word} {following.word}" if following and following.clause == token.clause else ""
-        shown = pair if pair in opposites.MEANINGS else token.word
-        meaning = opposites.MEANINGS.get(shown)
+        shown = pair if pair in antonyms.MEANINGS else token.word
+        meaning = antonyms.MEANINGS.get(shown)
         if meaning is not None:
             heard = said.denied if _is_denied(tokens, at) else said.weak if meaning.is_weak else said.plain
             heard.setdefault((meaning.row, meaning.side), shown)
@@ -73,9 +73,9 @@ def _is_denied(tokens: Sequence[Token], at: int) -> bool:
     before = [one.word for one in tokens[max(0, at - _REACH) : at] if one.clause == tokens[at].clause]
     pairs = list(pairwise([*before, tokens[at].word]))
     denials = sum(
-        word in opposites.NEGATIONS and following not in opposites.SOFTENING for word, following in pairs
+        word in antonyms.NEGATIONS and following not in antonyms.SOFTENING for word, following in pairs
     )
-    return (denials + sum(pair in opposites.NEGATING_PAIRS for pair in pairs)) % 2 == 1
+    return (denials + sum(pair in antonyms.NEGATING_PAIRS for pair in pairs)) % 2 == 1
 
 
 def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
@@ -88,7 +88,7 @@ def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
         return (FindingCode.ACTION_OPPOSED if denied is None else FindingCode.ACTION_REVERSED), plain
     if denied is not None:
         return FindingCode.ACTION_NEGATED, denied
-    beside = opposites.NEIGHBOURS.get(own)
+    beside = antonyms.NEIGHBOURS.get(own)
     doubtful = said.weak.get(other) or (None if beside is None else said.affirms(beside))
     return None if doubtful is None else (FindingCode.ACTION_DOUBTFUL, doubtful)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from runtime.contracts.guard import FindingCode
-from runtime.kernel.guards import words
-from runtime.kernel.guards.leaves import Leaf
-from runtime.kernel.guards.words import Token
+from runtime.kernel.guards import text_tokens
+from runtime.kernel.guards.param_values import Leaf
+from runtime.kernel.guards.text_tokens import Token
 
 # A number in the text may be rounded by this much.
 SHARE_PERCENT = 10
@@ -18,15 +18,15 @@ _CENTS = Decimal(100)
 _NUMBER = re.compile(r"(?P<digits>[0-9]++(?:[.,'\u2019][0-9]++)*+)(?P<scale>k|m|mn|bn|b)?", re.IGNORECASE)
 _PLAIN = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,6})?")
 _SCALES = {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "b": 9, "bn": 9, "billion": 9}
-_CURRENCIES = words.bag(
+_CURRENCIES = text_tokens.bag(
     "$ \u20ac \u00a3 \u00a5 usd eur gbp chf jpy dollar dollars euro euros pound pounds franc francs yen"
 )
-_MONEY = words.bag("amount notional price cost total value fee payment budget sum usd eur gbp chf")
-_COUNTED = words.bag(
+_MONEY = text_tokens.bag("amount notional price cost total value fee payment budget sum usd eur gbp chf")
+_COUNTED = text_tokens.bag(
     "quantity qty count number units unit shares share lots lot pieces items contracts coins seats"
 )
 # An amount after one of these is a bound or a quote, not what is proposed.
-_BOUNDS = words.bag("below under above over limit cap maximum max least most until than per at")
+_BOUNDS = text_tokens.bag("below under above over limit cap maximum max least most until than per at")
 _BEFORE = 3
 
 
@@ -60,7 +60,7 @@ def _is_near(said: Decimal, proposed: Decimal) -> bool:
 def _proposed_money(leaves: Sequence[Leaf]) -> list[Decimal]:
     found = []
     for leaf in leaves:
-        parts = words.parts(leaf.name)
+        parts = text_tokens.parts(leaf.name)
         value = _number_of(leaf)
         if value is not None and parts and parts[-1] == "cents":
             found.append(value / _CENTS)
@@ -70,7 +70,7 @@ def _proposed_money(leaves: Sequence[Leaf]) -> list[Decimal]:
 
 
 def _proposed_counts(leaves: Sequence[Leaf]) -> list[Decimal]:
-    values = [_number_of(leaf) for leaf in leaves if _COUNTED.intersection(words.parts(leaf.name))]
+    values = [_number_of(leaf) for leaf in leaves if _COUNTED.intersection(text_tokens.parts(leaf.name))]
     return [value for value in values if value is not None][:MAX_COMPARED]
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.contracts.guard import FindingCode
-from runtime.kernel.guards import actions, words
-from runtime.kernel.guards.leaves import Leaf
-from runtime.kernel.guards.words import Token
+from runtime.kernel.guards import actions, text_tokens
+from runtime.kernel.guards.param_values import Leaf
+from runtime.kernel.guards.text_tokens import Token
 
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9]{1,9}(?:[-./][A-Z0-9]{1,8})?")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -15,7 +15,7 @@ _MAKE = re.compile(r"[^\W\d_]++[-_./:]?+")
 _LEAST_ID_CHARS, _MOST_ID_CHARS = 4, 64
 _SPLIT = re.compile(r"[-./]")
 # Capitals that name no thing to act on.
-ABBREVIATIONS = words.bag(
+ABBREVIATIONS = text_tokens.bag(
     "AI AM AND API ATR BUT CAGR CEO CET CFO CHF CPI CPU CSV DFID DIM DNS EBIT EBITDA ECB EMA EOD EPS EST"
     " ETA ETF EU EUR FED FOMC FX FYI GBP GDP GMT H1 H2 HTTP HTTPS ID IPO IT JPY JSON KPI KYC LLM MACD MOM"
     " NASDAQ NAV NOT NYSE OK OR OTC PCE PDF PE PM PMI PNL PR Q1 Q2 Q3 Q4 QOQ RISK ROI RSI SEC SLA SMA SQL"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel.rules import linter, names
+from runtime.kernel.rules import linter, scope
 
 MAX_CONDITIONS = 20
 # Nanoseconds at worst, of one condition and of all of a decision.
@@ -50,7 +50,7 @@ def are_safe(conditions: tuple[str, ...], kind_body: bytes) -> bool:
 def _lint(condition: str, kind: PolicyKind | None) -> linter.Linted:
     return linter.lint(
         condition,
-        names=names.JUDGED,
+        names=scope.JUDGED,
         params_schema=None if kind is None else kind.params_schema,
         constraints_schema=None if kind is None else kind.constraints_schema,
         most=MAX_WORK,

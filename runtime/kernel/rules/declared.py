@@ -7,7 +7,7 @@ nobody enforces. So it is refused, whatever the schema states about additional p
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.kernel.rules import ranges
+from runtime.kernel.rules import list_bounds
 from runtime.kernel.schemas import SchemaViolation, pointer_of
 
 # Enforced by the gate itself, so a kind need not declare it.
@@ -25,24 +25,24 @@ def undeclared(schema: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator
     Below the top an object is as closed, unless its schema lists no members or opens itself: then it is a
     table whose keys the agent chooses, and an expression looks them up.
     """
-    known = ranges.property_names(schema) | BUILT_IN
+    known = list_bounds.property_names(schema) | BUILT_IN
     for name in sorted(bounds):
         if name not in known:
             yield _violation(name)
         else:
-            yield from _inside(ranges.members(schema, name, schema), schema, bounds[name], (name,))
+            yield from _inside(list_bounds.members(schema, name, schema), schema, bounds[name], (name,))
 
 
 def _inside(
     schemas: list[Mapping[str, Any]], document: Mapping[str, Any], value: Any, path: tuple[str | int, ...]
 ) -> Iterator[SchemaViolation]:
-    parts = [part for schema in schemas for part in ranges.parts(schema, document)]
+    parts = [part for schema in schemas for part in list_bounds.parts(schema, document)]
     if isinstance(value, dict):
         listed = {name for part in parts for name in part.get("properties", ())}
         is_open = not listed or any(_OPENS & part.keys() for part in parts)
         for name in sorted(value):
             if name in listed:
-                below = [one for part in parts for one in ranges.members(part, name, document)]
+                below = [one for part in parts for one in list_bounds.members(part, name, document)]
                 yield from _inside(below, document, value[name], (*path, name))
             elif not is_open:
                 yield _violation(*path, name)

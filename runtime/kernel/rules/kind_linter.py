@@ -10,7 +10,7 @@ from typing import Any
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import linter, ranges, sources, templates, tokens, unread
+from runtime.kernel.rules import cel_tokens, linter, list_bounds, sources, templates, unread
 from runtime.kernel.rules.language import ExpressionError
 from runtime.kernel.rules.sources import Place, Standing
 
@@ -35,7 +35,7 @@ class Gravity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class KindProblem:
     """One thing that is wrong: where in the kind, and a plain sentence."""
 
     place: Place
@@ -43,7 +43,7 @@ class Problem:
     gravity: Gravity = Gravity.UNSOUND
 
 
-def lint_kind(kind: PolicyKind) -> tuple[Problem, ...]:
+def lint_kind(kind: PolicyKind) -> tuple[KindProblem, ...]:
     """Everything that is wrong with a kind, in the order of its fields; empty when it may be stored."""
     broken = tuple(_schema_problems(kind))
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
@@ -74,7 +74,7 @@ def limits_read(kind: PolicyKind) -> frozenset[str]:
     """The fields of `manifest.limits` that the kind reads without asking `has` first."""
     read, asked = set[str](), set[str]()
     for source in sources.list_evaluated(kind):
-        found = tokens.tokenize(source)
+        found = cel_tokens.tokenize(source)
         texts = [token.text for token in found]
         for at in range(len(texts) - 4):
             if texts[at : at + 4] == ["manifest", ".", "limits", "."]:
@@ -83,37 +83,37 @@ def limits_read(kind: PolicyKind) -> frozenset[str]:
     return frozenset(read - asked)
 
 
-def _schema_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _schema_problems(kind: PolicyKind) -> Iterator[KindProblem]:
     for name in ("params_schema", "constraints_schema", "outputs_schema"):
         schema = getattr(kind, name)
         if schema is None:
             continue
         for sentence in schemas.check_schema(schema):
             # Its behaviour is unknown.
-            yield Problem((name,), sentence, Gravity.UNSAFE)
+            yield KindProblem((name,), sentence, Gravity.UNSAFE)
         if schema.get("type") != "object":
-            yield Problem((name,), "the schema must have type object")
+            yield KindProblem((name,), "the schema must have type object")
 
 
-def _schema_advice(kind: PolicyKind) -> Iterator[Problem]:
+def _schema_advice(kind: PolicyKind) -> Iterator[KindProblem]:
     for name in ("params_schema", "constraints_schema"):
         for sentence in schemas.advise(getattr(kind, name)):
-            yield Problem((name,), sentence)
+            yield KindProblem((name,), sentence)
 
 
-def _expression_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
+def _expression_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
     for standing in sources.list_expressions(kind):
         yield from _in_expression(lint, standing, standing.text)
 
 
-def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[Problem]:
+def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[KindProblem]:
     linted = lint(source, standing.names)
     for sentence in linted.found:
         gravity = Gravity.UNSAFE if sentence in linted.stops else Gravity.UNSOUND
-        yield Problem(standing.place, sentence, gravity)
+        yield KindProblem(standing.place, sentence, gravity)
 
 
-def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
+def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
     """What all expressions cost together; one that is too expensive alone has been reported already."""
     works = [
         (lint(source, standing.names).work, standing.place)
@@ -127,30 +127,30 @@ def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
             f"{MAX_WORK / 1e6:,.0f} ms is the most: this one costs most, make it cheaper"
         )
         gravity = Gravity.UNSAFE if total > STOPPING_WORK else Gravity.UNSOUND
-        yield Problem(max(fair, key=lambda item: item[0])[1], said, gravity)
+        yield KindProblem(max(fair, key=lambda item: item[0])[1], said, gravity)
 
 
-def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[Problem]:
+def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
     for standing in sources.list_fact_templates(kind):
         yield from _fact_template(lint, standing)
     for standing in sources.list_subjects(kind):
         yield from _in_template(lint, standing)
     for standing in sources.list_path_templates(kind):
         yield from _request(lint, standing)
-    for sentence in effects.lint(kind.effect, ranges.property_names(kind.params_schema)):
-        yield Problem(("effect",), sentence)
+    for sentence in effects.lint(kind.effect, list_bounds.property_names(kind.params_schema)):
+        yield KindProblem(("effect",), sentence)
 
 
-def _unread_constraints(kind: PolicyKind) -> Iterator[Problem]:
+def _unread_constraints(kind: PolicyKind) -> Iterator[KindProblem]:
     for name in unread.constraints(kind):
         said = (
             f"no expression reads constraints.{name}: agents could set this constraint and "
             "nothing would enforce it"
         )
-        yield Problem(("constraints_schema", "properties", name), said)
+        yield KindProblem(("constraints_schema", "properties", name), said)
 
 
-def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
+def _fact_template(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
     problems = tuple(_in_template(lint, standing))
     yield from problems
     if problems:
@@ -158,7 +158,7 @@ def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     try:
         templates.static_selector(standing.text)
     except ExpressionError:
-        yield Problem(
+        yield KindProblem(
             standing.place,
             (
                 "a fact has two segments, namespace.name; only the second may contain ${...}, and "
@@ -167,7 +167,7 @@ def _fact_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
         )
 
 
-def _request(lint: _Lint, standing: Standing) -> Iterator[Problem]:
+def _request(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
     problems = tuple(_in_template(lint, standing))
     yield from problems
     if problems:
@@ -176,17 +176,17 @@ def _request(lint: _Lint, standing: Standing) -> Iterator[Problem]:
     try:
         templates.request_path(sample, {})
     except ExpressionError:
-        yield Problem(
+        yield KindProblem(
             standing.place,
             "a path starts with /, has no empty or dotted segment and no spaces; use ${...} for values",
         )
 
 
-def _in_template(lint: _Lint, standing: Standing) -> Iterator[Problem]:
+def _in_template(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
     try:
         found = templates.expressions(standing.text)
     except ExpressionError:
-        yield Problem(standing.place, "a ${ is empty or not closed")
+        yield KindProblem(standing.place, "a ${ is empty or not closed")
         return
     for source in found:
         yield from _in_expression(lint, standing, source)
@@ -203,7 +203,7 @@ def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> linter.Linted
     )
 
 
-def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _id_problems(kind: PolicyKind) -> Iterator[KindProblem]:
     groups = {
         "limits": [limit.id for limit in kind.limits],
         "rules": [rule.id for rule in kind.rules],
@@ -214,67 +214,67 @@ def _id_problems(kind: PolicyKind) -> Iterator[Problem]:
         counts = Counter(ids)
         for at, one in enumerate(ids):
             if counts[one] > 1:
-                yield Problem((group, at, "id"), f"the id {one} is used twice")
+                yield KindProblem((group, at, "id"), f"the id {one} is used twice")
             if group == "rules" and one in _OWN_CODES:
-                yield Problem((group, at, "id"), f"{one} is a reserved reason code of the runtime")
+                yield KindProblem((group, at, "id"), f"{one} is a reserved reason code of the runtime")
 
 
-def _figure_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _figure_problems(kind: PolicyKind) -> Iterator[KindProblem]:
     """A figure is one of the kind's parameters, once, and a number: the greater of two is asked about."""
-    known, met = ranges.property_names(kind.params_schema), set[str]()
+    known, met = list_bounds.property_names(kind.params_schema), set[str]()
     for at, figure in enumerate(kind.figures):
         if figure.param not in known:
-            yield Problem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
+            yield KindProblem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
         elif figure.param in met:
-            yield Problem(("figures", at, "param"), f"the figure {figure.param} is given twice")
+            yield KindProblem(("figures", at, "param"), f"the figure {figure.param} is given twice")
         elif not _is_number(kind.params_schema, figure.param):
             said = f"the schema must give {figure.param} the type integer or number, for it to be a figure"
-            yield Problem(("figures", at, "param"), said)
+            yield KindProblem(("figures", at, "param"), said)
         met.add(figure.param)
 
 
 def _is_number(schema: Mapping[str, Any], name: str) -> bool:
     """Whether what fits `schema` has a number, and nothing else, in the field `name`."""
-    declared = ranges.members(schema, name, schema)
-    types = [part.get("type") for one in declared for part in ranges.parts(one, schema)]
+    declared = list_bounds.members(schema, name, schema)
+    types = [part.get("type") for one in declared for part in list_bounds.parts(one, schema)]
     return any(found in ("integer", "number") for found in types)
 
 
-def _walk_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _walk_problems(kind: PolicyKind) -> Iterator[KindProblem]:
     """What a walk through several steps needs, forward, backwards and in doubt (DIR paper, 7.3)."""
     if len(kind.steps) > MAX_STEPS:
-        yield Problem(("steps",), f"a kind has at most {MAX_STEPS} steps")
+        yield KindProblem(("steps",), f"a kind has at most {MAX_STEPS} steps")
     in_order = [at for at, step in enumerate(kind.steps) if step.id not in kind.fallbacks]
     for at, step in enumerate(kind.steps):
         if step.compensate is None and at < max(in_order, default=0):
-            yield Problem(
+            yield KindProblem(
                 ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
             )
         is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor is ExecutorKind.HTTP
         if is_asked and step.probe is None:
-            yield Problem(("steps", at), "with on_unknown probe an http step needs a probe")
+            yield KindProblem(("steps", at), "with on_unknown probe an http step needs a probe")
         if step.probe is not None and not _reads_key(step.probe.path):
-            yield Problem(
+            yield KindProblem(
                 ("steps", at, "probe", "path"),
                 "a probe looks a call up by its key: its path must contain ${key}",
             )
 
 
-def _route_problems(kind: PolicyKind) -> Iterator[Problem]:
+def _route_problems(kind: PolicyKind) -> Iterator[KindProblem]:
     """What a route names is there: a step to fall back to, or the words of an advice."""
     ids = [step.id for step in kind.steps]
     for at, route in enumerate(kind.routes):
         is_fall_back = route.action is RouteAction.FALL_BACK
         if is_fall_back and route.step is None:
-            yield Problem(("routes", at), "FALL_BACK must name the step that runs instead")
+            yield KindProblem(("routes", at), "FALL_BACK must name the step that runs instead")
         elif not is_fall_back and route.step is not None:
-            yield Problem(("routes", at, "step"), "only FALL_BACK can name a step")
+            yield KindProblem(("routes", at, "step"), "only FALL_BACK can name a step")
         elif route.step is not None and route.step not in ids:
-            yield Problem(("routes", at, "step"), f"the kind has no step {route.step}")
+            yield KindProblem(("routes", at, "step"), f"the kind has no step {route.step}")
         if route.action is RouteAction.RE_ENGAGE and route.advice is None:
-            yield Problem(("routes", at), "RE_ENGAGE must give the agent an advice")
+            yield KindProblem(("routes", at), "RE_ENGAGE must give the agent an advice")
     if ids and ids[0] in kind.fallbacks:
-        yield Problem(
+        yield KindProblem(
             ("steps", 0), "the first step always runs; a fallback step must come after another step"
         )
 

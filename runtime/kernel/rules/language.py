@@ -14,7 +14,7 @@ from typing import Any
 import cel
 
 from audit import canonical
-from runtime.kernel.rules import tokens
+from runtime.kernel.rules import cel_tokens
 
 
 class ErrorCode(StrEnum):
@@ -121,7 +121,7 @@ class Expression:
             names = frozenset(self._program.variables())
         except Exception as error:
             raise ExpressionError(ErrorCode.SYNTAX) from error
-        self.bound_names = tokens.bound_names(source)
+        self.bound_names = cel_tokens.bound_names(source)
         self.names = names
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
-from runtime.kernel.rules import cost, ranges, tree
-from runtime.kernel.rules import names as known_names
+from runtime.kernel.rules import cost, list_bounds, scope, tree
+from runtime.kernel.rules.cel_tokens import Token, TokenKind, is_macro_call, tokenize
 from runtime.kernel.rules.language import Expression, ExpressionError
 from runtime.kernel.rules.shapes import Shape
-from runtime.kernel.rules.tokens import Token, TokenKind, is_macro_call, tokenize
 
 MAX_NESTED_MACROS = 2
 MAX_MACROS = 8
@@ -49,14 +48,14 @@ class _Walk:
     namespaces: frozenset[str] | None
     found: list[str] = field(default_factory=list)
     # One entry per open bracket: the macro's bound name and the schema of its items, or None.
-    open: list[tuple[str, ranges.Range] | None] = field(default_factory=list)
+    open: list[tuple[str, list_bounds.Range] | None] = field(default_factory=list)
     macros: int = 0
 
     def say(self, sentence: str) -> None:
         if sentence not in self.found:
             self.found.append(sentence)
 
-    def bound(self) -> dict[str, ranges.Range]:
+    def bound(self) -> dict[str, list_bounds.Range]:
         return dict(frame for frame in self.open if frame is not None)
 
     def text(self, at: int) -> str:
@@ -135,7 +134,7 @@ def lint(
     if walk.macros > MAX_MACROS:
         walk.say(f"the expression has more than {MAX_MACROS} macros")
     return _weighed(
-        walk, known_names.sizes(params_schema=params_schema, constraints_schema=constraints_schema), most
+        walk, scope.sizes(params_schema=params_schema, constraints_schema=constraints_schema), most
     )
 
 
@@ -207,13 +206,13 @@ def _ends_a_value(walk: _Walk, at: int) -> bool:
     return at >= 0 and (walk.tokens[at].kind is not TokenKind.PUNCT or walk.text(at) in ")]}")
 
 
-def _frame(walk: _Walk, at: int) -> tuple[str, ranges.Range] | None:
+def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
     """What an opening bracket opens: for a macro its bound name and range, after checking both."""
     if not is_macro_call(walk.tokens, at - 1):
         return None
     macro, name = walk.text(at - 1), walk.text(at + 1)
     walk.macros += 1
-    found = ranges.find(walk.tokens, at - 1, schemas=walk.schemas, bound=walk.bound())
+    found = list_bounds.find(walk.tokens, at - 1, schemas=walk.schemas, bound=walk.bound())
     depth = 1 + len(walk.bound())
     if depth > MAX_NESTED_MACROS:
         walk.say(f"macros are nested deeper than {MAX_NESTED_MACROS}")
@@ -259,19 +258,19 @@ def _is_binding(walk: _Walk, at: int) -> bool:
 def _read_fields(walk: _Walk, at: int, root: str) -> None:
     """Check the field right below a known name, and the namespace below `context.facts`."""
     if root in walk.schemas:
-        step = ranges.step_after(walk.tokens, at + 1)
+        step = list_bounds.step_after(walk.tokens, at + 1)
         if step is None:
             return
         if step.name is None:
             walk.say(f"{root} is read with a computed field name; write {root}.name")
-        elif step.name not in ranges.property_names(walk.schemas[root]):
+        elif step.name not in list_bounds.property_names(walk.schemas[root]):
             walk.say(f"{root}.{step.name} is not a field of the {root} schema")
-    elif root in known_names.FIELDS:
+    elif root in scope.FIELDS:
         name = _dotted(walk, at)
         if name is None:
             walk.say(f"{root} is not read as {root}.name; write it so, in one piece")
-        elif name not in known_names.FIELDS[root]:
-            known = ", ".join(sorted(known_names.FIELDS[root]))
+        elif name not in scope.FIELDS[root]:
+            known = ", ".join(sorted(scope.FIELDS[root]))
             walk.say(f"{root}.{name} is not known; {root} has {known}")
         elif (root, name) == ("context", "facts"):
             _read_namespace(walk, at + 2)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from runtime.kernel import schema_work
-from runtime.kernel.rules import ranges
+from runtime.kernel.rules import list_bounds
 
 # A request has at most a million bytes and 20,000 values; a fact and a receipt have 65,536 bytes.
 MAX_TEXT = 1_000_000
@@ -41,7 +41,7 @@ class Shape:
         """The shape of a field or item; of all that it may be where `name` is not known."""
         found = None
         if name is not None and self.schema is not None and self.root is not None:
-            field = ranges.below(self.schema, name, self.root)
+            field = list_bounds.below(self.schema, name, self.root)
             found = None if field is None else of_schema(field, self.root)
         found = found or self.item or replace(self, item=None, schema=None)
         # A part is never larger than the whole.
@@ -151,7 +151,7 @@ def _of_schema(schema: Any, root: Mapping[str, Any], depth: int) -> Shape:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return SMALL if schema is False else ANYTHING
     merged: dict[str, Any] = {}
-    for part in ranges.parts(schema, root):
+    for part in list_bounds.parts(schema, root):
         fields = {**_mapping(part.get("properties")), **_mapping(merged.get("properties"))}
         merged = {**part, **merged, "properties": fields}
     known = list(_alternatives(merged, root, depth))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.contracts.policy_kind import PolicyKind, Step
-from runtime.kernel.rules import names, templates
+from runtime.kernel.rules import scope, templates
 from runtime.kernel.rules.language import ExpressionError
 
 Place = tuple[str | int, ...]
@@ -27,47 +27,47 @@ def list_expressions(kind: PolicyKind) -> Iterator[Standing]:
     """The expressions outside templates, in the order of the kind's fields."""
     for at, dependency in enumerate(kind.depends_on):
         if dependency.unless is not None:
-            yield Standing(("depends_on", at, "unless"), dependency.unless, names.UNLESS)
-    yield Standing(("impact",), kind.impact, names.JUDGED)
+            yield Standing(("depends_on", at, "unless"), dependency.unless, scope.UNLESS)
+    yield Standing(("impact",), kind.impact, scope.JUDGED)
     for at, limit in enumerate(kind.limits):
-        yield Standing(("limits", at, "value"), limit.value, names.JUDGED)
-        yield Standing(("limits", at, "limit"), limit.limit, names.JUDGED)
+        yield Standing(("limits", at, "value"), limit.value, scope.JUDGED)
+        yield Standing(("limits", at, "limit"), limit.limit, scope.JUDGED)
     for at, rule in enumerate(kind.rules):
-        yield Standing(("rules", at, "require"), rule.require, names.JUDGED)
+        yield Standing(("rules", at, "require"), rule.require, scope.JUDGED)
     for at, constraint in enumerate(kind.constraints):
-        yield Standing(("constraints", at, "require"), constraint.require, names.JUDGED)
+        yield Standing(("constraints", at, "require"), constraint.require, scope.JUDGED)
     for at, prediction in enumerate(kind.predicts):
-        yield Standing(("predicts", at, "value"), prediction.value, names.JUDGED)
+        yield Standing(("predicts", at, "value"), prediction.value, scope.JUDGED)
         if prediction.unless is not None:
-            yield Standing(("predicts", at, "unless"), prediction.unless, names.UNLESS)
+            yield Standing(("predicts", at, "unless"), prediction.unless, scope.UNLESS)
     for at, claim in enumerate(kind.claims):
-        yield Standing(("claims", at, "amount"), claim.amount, names.JUDGED)
+        yield Standing(("claims", at, "amount"), claim.amount, scope.JUDGED)
     for at, figure in enumerate(kind.figures):
-        yield Standing(("figures", at, "value"), figure.value, names.WORKED_OUT)
+        yield Standing(("figures", at, "value"), figure.value, scope.WORKED_OUT)
     for at, step in enumerate(kind.steps):
         yield from _expressions_of_step(step, ("steps", at))
     for at, route in enumerate(kind.routes):
-        yield Standing(("routes", at, "when"), route.when, names.ROUTED)
+        yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
 
 
 def list_fact_templates(kind: PolicyKind) -> Iterator[Standing]:
     """The paths of facts, which may hold `${CEL}`."""
     for at, dependency in enumerate(kind.depends_on):
-        yield Standing(("depends_on", at, "fact"), dependency.fact, names.PARAMS)
+        yield Standing(("depends_on", at, "fact"), dependency.fact, scope.PARAMS)
     for at, prediction in enumerate(kind.predicts):
-        yield Standing(("predicts", at, "fact"), prediction.fact, names.PARAMS)
+        yield Standing(("predicts", at, "fact"), prediction.fact, scope.PARAMS)
     for at, step in enumerate(kind.steps):
         for number, write in enumerate(step.writes):
-            yield Standing(("steps", at, "writes", number, "fact"), write.fact, names.RECEIPT)
+            yield Standing(("steps", at, "writes", number, "fact"), write.fact, scope.RECEIPT)
 
 
 def list_path_templates(kind: PolicyKind) -> Iterator[Standing]:
     """The paths of requests, which may hold `${CEL}`."""
     for at, step in enumerate(kind.steps):
         asked = (
-            ("request", step.request, names.REQUEST),
-            ("compensate", step.compensate, names.BY_KEY),
-            ("probe", step.probe, names.BY_KEY),
+            ("request", step.request, scope.REQUEST),
+            ("compensate", step.compensate, scope.BY_KEY),
+            ("probe", step.probe, scope.BY_KEY),
         )
         for field, request, known in asked:
             if request is not None:
@@ -77,7 +77,7 @@ def list_path_templates(kind: PolicyKind) -> Iterator[Standing]:
 def list_subjects(kind: PolicyKind) -> Iterator[Standing]:
     """The names of what the action is about, which may hold `${CEL}`: recorded, evaluated by nothing."""
     for at, subject in enumerate(kind.subjects):
-        yield Standing(("subjects", at), subject, names.JUDGED)
+        yield Standing(("subjects", at), subject, scope.JUDGED)
 
 
 def list_evaluated(kind: PolicyKind) -> Iterator[str]:
@@ -95,11 +95,11 @@ def list_every_source(kind: PolicyKind) -> Iterator[tuple[Standing, str]]:
 
 def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
     if step.request is not None and step.request.body is not None:
-        yield Standing((*place, "request", "body"), step.request.body, names.REQUEST)
+        yield Standing((*place, "request", "body"), step.request.body, scope.REQUEST)
     if step.compensate is not None and step.compensate.body is not None:
-        yield Standing((*place, "compensate", "body"), step.compensate.body, names.BY_KEY)
+        yield Standing((*place, "compensate", "body"), step.compensate.body, scope.BY_KEY)
     for at, write in enumerate(step.writes):
-        yield Standing((*place, "writes", at, "value"), write.value, names.RECEIPT)
+        yield Standing((*place, "writes", at, "value"), write.value, scope.RECEIPT)
 
 
 def _inside(template: str) -> tuple[str, ...]:

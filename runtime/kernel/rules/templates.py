@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from runtime.kernel.rules import language, tokens
+from runtime.kernel.rules import cel_tokens, language
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -117,7 +117,7 @@ def percent_encode(text: str) -> str:
 
 def _end_of_expression(template: str, start: int) -> int:
     depth = 0
-    for token in tokens.tokenize(template[start:]):
+    for token in cel_tokens.tokenize(template[start:]):
         if token.text == "{":
             depth += 1
         elif token.text == "}" and depth:

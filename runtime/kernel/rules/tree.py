@@ -5,7 +5,7 @@ Stricter than CEL: what it cannot follow is no tree, and the linter refuses it.
 
 from dataclasses import dataclass
 
-from runtime.kernel.rules.tokens import MACROS, Token, TokenKind
+from runtime.kernel.rules.cel_tokens import MACROS, Token, TokenKind
 
 # These bound our own recursion; nobody writes deeper by hand.
 MAX_DEPTH = 40

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from runtime.contracts.policy_kind import PolicyKind
-from runtime.kernel.rules import cost, names, shapes, sources, tokens, tree
+from runtime.kernel.rules import cel_tokens, cost, scope, shapes, sources, tree
 from runtime.kernel.rules.shapes import Shape
 
 # Far larger than anything that is compared with it, so that what grows with the facts shows whole.
@@ -30,14 +30,14 @@ def of_conditions(conditions: Iterable[str], kind: PolicyKind) -> int:
 
 
 def _reads(texts: Iterable[str], kind: PolicyKind) -> int:
-    sizes = names.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
+    sizes = scope.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
     return sum(_of(source, sizes) for source in texts)
 
 
 def _of(source: str, sizes: Mapping[str, Shape]) -> int:
     """Once more than it is at worst, so never too few; nothing where no tree can be made of it."""
     try:
-        node = tree.parse(tokens.tokenize(source))
+        node = tree.parse(cel_tokens.tokenize(source))
     except tree.UnreadableError:
         return 0
     least, most = (

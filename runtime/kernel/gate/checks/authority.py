@@ -8,8 +8,8 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
-from runtime.kernel.rules import ranges
+from runtime.kernel.gate.gate_input import Case
+from runtime.kernel.rules import list_bounds
 
 NAME = "authority"
 
@@ -42,7 +42,7 @@ def check(case: Case) -> Iterable[Finding]:
     kind = case.kind.kind
     if kind not in manifest.policy_kinds:
         yield findings.fail(NAME, Reason.UNAUTHORIZED, f"The active manifest does not grant {kind}.")
-    known = {*case.proposal.params, *ranges.property_names(case.kind.params_schema)}
+    known = {*case.proposal.params, *list_bounds.property_names(case.kind.params_schema)}
     for name, allowed in sorted(manifest.scope.items()):
         # Leaving a narrowed parameter out must not widen what the agent may do.
         if name in known and not _is_one_of(case.proposal.params.get(name), allowed):

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
-from runtime.kernel import budgets
+from runtime.kernel import budget_rules
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.gate_input import Case
 
 NAME = "budget"
 
@@ -22,7 +22,7 @@ def check(case: Case) -> Iterable[Finding]:
     if compute is None or case.proposal.by_person:
         return
     opened_at_ms = case.facts.flow.opened_at_ms
-    for item in budgets.overspent(compute, opened_at_ms=opened_at_ms, now_ms=case.now_ms):
+    for item in budget_rules.overspent(compute, opened_at_ms=opened_at_ms, now_ms=case.now_ms):
         yield findings.fail(
             NAME,
             Reason.BUDGET_EXCEEDED,

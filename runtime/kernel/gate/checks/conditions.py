@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ExpressionError
 

@@ -6,7 +6,7 @@ from runtime.contracts.policy_kind import OnFail
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
+from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.rules import evaluate
 from runtime.kernel.rules.evaluate import Status
 

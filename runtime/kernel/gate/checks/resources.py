@@ -5,10 +5,10 @@ from typing import assert_never
 
 from runtime.contracts.reasons import Reason
 from runtime.contracts.verdict import Finding, ResourceClaim
-from runtime.kernel import reservations
+from runtime.kernel import reservation_rules
 from runtime.kernel.gate import findings
-from runtime.kernel.gate.case import Case
-from runtime.kernel.reservations import Shortage, Unreadable
+from runtime.kernel.gate.gate_input import Case
+from runtime.kernel.reservation_rules import Shortage, Unreadable
 
 NAME = "resources"
 
@@ -20,8 +20,8 @@ def applies(case: Case) -> bool:
 
 def check(case: Case) -> Iterable[Finding]:
     """INSUFFICIENT_LIQUIDITY, RESOURCE_CONTENTION, or CLAIM_FAILED; one finding per resource."""
-    known = reservations.by_name(case.facts.resources or ())
-    for item in reservations.wanted(case.kind, case.names):
+    known = reservation_rules.by_name(case.facts.resources or ())
+    for item in reservation_rules.wanted(case.kind, case.names):
         match item:
             case Unreadable(resource=name, message=message):
                 yield findings.fail(NAME, Reason.CLAIM_FAILED, f"{name}: {message}", subject=name)
@@ -39,13 +39,13 @@ def claims(case: Case) -> tuple[ResourceClaim, ...]:
     if not applies(case):
         return ()
     return tuple(
-        item for item in reservations.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
+        item for item in reservation_rules.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
     )
 
 
 def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
-    resource = reservations.by_name(case.facts.resources or ())[claim.resource]
-    match reservations.shortage(claim, resource):
+    resource = reservation_rules.by_name(case.facts.resources or ())[claim.resource]
+    match reservation_rules.shortage(claim, resource):
         case Shortage.LIQUIDITY:
             yield findings.fail(
                 NAME,
@@ -53,7 +53,7 @@ def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
                 f"{resource.name} does not have this much left. Propose less.",
                 subject=resource.name,
                 proposed_value=claim.amount,
-                limit=reservations.available(resource, even_reserved=True),
+                limit=reservation_rules.available(resource, even_reserved=True),
             )
         case Shortage.CONTENTION:
             yield findings.fail(
@@ -62,7 +62,7 @@ def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
                 f"{resource.name} is held by other flows just now. Try again later, or propose less.",
                 subject=resource.name,
                 proposed_value=claim.amount,
-                limit=reservations.available(resource),
+                limit=reservation_rules.available(resource),
             )
         case None:
             return

@@ -1,0 +1,37 @@
+"""The gate over HTTP beside a bare view that inserts the same rows.
+
+The two are measured in turns, so that a machine that slows down slows both.
+"""
+
+import statistics
+
+from bench import environment, load
+from bench.environment import Stand
+from bench.load import Figure
+
+
+def run(ground: Stand, calls: int, rounds: int) -> None:
+    """Measure on one database, and print calls a second, p50, p99 and the ratio."""
+    environment.load(ground)
+    key = environment.manage(ground, "issue_key", "bench-agent")
+    ours, bare = [], []
+    with environment.served(ground, "dir_console.asgi:application") as base_url:
+        load.proposals(base_url, key, load.CLIENTS * 5)  # the first calls compile rules and warm pools
+        with environment.served(ground, "bench.bare_asgi:application") as bare_url:
+            load.bare(bare_url, load.CLIENTS * 5)
+            for _ in range(rounds):
+                ours.append(load.proposals(base_url, key, calls))
+                bare.append(load.bare(bare_url, calls))
+    full, floor = _median(ours), _median(bare)
+    _print(ground.name, "proposal -> verdict", full)
+    _print(ground.name, "bare view, same rows", floor)
+    print(f"{ground.name:<12}{'ratio ours / bare':<28}{full.per_second / floor.per_second:>12.2f}")
+
+
+def _median(figures: list[Figure]) -> Figure:
+    middle = statistics.median_low(figure.per_second for figure in figures)
+    return next(figure for figure in figures if figure.per_second == middle)
+
+
+def _print(database: str, what: str, figure: Figure) -> None:
+    print(f"{database:<12}{what:<28}{figure.per_second:>12.1f}{figure.p50_ms:>9.1f}{figure.p99_ms:>9.1f}")

@@ -1,0 +1,174 @@
+"""What every demo agent does alike: open a flow, look, think, propose, and take the answer."""
+
+import logging
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from queue import SimpleQueue
+from typing import Any, ClassVar, Final
+
+from demo.client import Client, Context, Event, Verdict
+from demo.http_client import Refused, Stopped, Unreachable
+
+log = logging.getLogger("demo.agents")
+
+MAX_OPEN: Final = 6
+# Asking without a token would make the agent PASSIVE: leave some to be safe.
+_SPARE_TOKENS: Final = 2
+_TROUBLE_S: Final = 10.0
+_MICROS_PER_TOKEN: Final = 8
+
+_ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
+_STOPPED = frozenset({"AGENT_PASSIVE", "AGENT_LOCKED", "AGENT_SUSPENDED", "AGENT_RETIRED", "UNAUTHORIZED"})
+
+
+@dataclass
+class Persona:
+    """One agent: opens a flow, looks, thinks, proposes, and follows what comes back."""
+
+    client: Client
+    rng: random.Random
+    stop: threading.Event
+    open_escalations: dict[str, int] = field(default_factory=dict)
+    # What is behind each of them, for the questions of people.
+    asked_for: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Flows under which a strategist wants this one to act.
+    orders: SimpleQueue[str] = field(default_factory=SimpleQueue)
+    # Apart from `rng`, so that what an agent thinks does not change what it does.
+    thoughts: random.Random = field(default_factory=random.Random)
+    turns: int = 0
+
+    pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
+    outcome_s: ClassVar[float] = 12.0
+    person_s: ClassVar[float] = 25.0
+
+    def run(self) -> None:
+        """Take turns until told to stop; trouble is waited out, never given up on."""
+        while not self.stop.is_set():
+            pause_s = self.rng.uniform(*self.pace_s)
+            try:
+                self.turn()
+            except Stopped:
+                break
+            except (Refused, Unreachable) as trouble:
+                log.warning("%s: %s", self.client.agent_id, trouble)
+                pause_s += _TROUBLE_S
+            except Exception:
+                log.exception("%s: a turn failed", self.client.agent_id)
+                pause_s += _TROUBLE_S
+            self.stop.wait(pause_s)
+        self.client.wire.close()
+
+    def turn(self) -> None:
+        """One piece of work."""
+        raise NotImplementedError
+
+    def begin(self, *, trigger: str) -> tuple[str, Context]:
+        """Open a flow and read its context."""
+        self.turns += 1
+        dfid = self._open_under_order() or self.client.open_flow(trigger=trigger)
+        context = self.client.context(dfid)
+        self.think(dfid, tokens=self.thoughts.randint(300, 1400))
+        return dfid, context
+
+    def _open_under_order(self) -> str | None:
+        """A flow under one that a strategist has named; None without an order that still stands."""
+        while not self.orders.empty():
+            try:
+                return self.client.open_flow(
+                    trigger="order: of the strategist", parent_dfid=self.orders.get()
+                )
+            except Refused as refusal:
+                log.info("%s: the order has passed: %s", self.client.agent_id, refusal)
+        return None
+
+    def think(self, dfid: str, *, tokens: int) -> bool:
+        """Report what a thought has used; False when that was more than the flow may use."""
+        cost_usd = str(Decimal(tokens * _MICROS_PER_TOKEN) / 1_000_000)
+        try:
+            self.client.report_usage(dfid, tokens=tokens, cost_usd=cost_usd, tool_calls=1)
+        except Refused as refusal:
+            if refusal.code != "BUDGET_EXCEEDED":
+                raise
+            log.info("%s: %s", self.client.agent_id, refusal)
+            return False
+        self.client.report_step(dfid, step_type="reasoning", words=f"A thought of {tokens} tokens.")
+        return True
+
+    def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:
+        """Submit and take the first consequence of the answer."""
+        verdict = self.client.propose(dfid, body)
+        log.info(
+            "%s: %s %s %s %s",
+            self.client.agent_id,
+            body["policy_kind"],
+            verdict.verdict,
+            ",".join(sorted(verdict.codes())),
+            verdict.state,
+        )
+        if verdict.verdict == "ESCALATE":
+            self.open_escalations[dfid] = 0
+            self.asked_for[dfid] = body
+        if verdict.codes() & _STOPPED:
+            self.stop.wait(3 * _TROUBLE_S)
+        return verdict
+
+    def settle(self, verdict: Verdict) -> None:
+        """Wait within reason for what becomes of a proposal; a rejected flow is withdrawn."""
+        if verdict.verdict == "ACCEPT":
+            self._hear(verdict.dfid, patience_s=self.outcome_s)
+        elif verdict.verdict == "ESCALATE":
+            self._hear(verdict.dfid, patience_s=self.person_s)
+        elif verdict.state != "ABORTED":
+            self.client.cancel(verdict.dfid, reason="No better proposal to make in this flow.")
+
+    def may_escalate(self, dfid: str) -> bool:
+        """Whether a token is left and another open question is fair to the people who answer them."""
+        self.listen()
+        if len(self.open_escalations) >= MAX_OPEN:
+            return False
+        return int(self.client.flow(dfid)["budget"]["escalation_tokens"]) > _SPARE_TOKENS
+
+    def listen(self) -> None:
+        """Hear what came meanwhile of everything that waits for a person."""
+        for dfid in list(self.open_escalations):
+            self._hear(dfid, patience_s=0)
+
+    def reply(self, proposal: Mapping[str, Any]) -> str | None:
+        """What to say to a person who asks about a proposal; most have nothing to add."""
+        return None
+
+    def _hear(self, dfid: str, *, patience_s: float) -> None:
+        after = self.open_escalations.get(dfid, 0)
+        if patience_s > 0:
+            for event in self.client.follow(dfid, patience_s=patience_s, after=after):
+                if self._heed(dfid, event):
+                    return
+        else:
+            events, _ = self.client.feedback(dfid, after=after)
+            for event in events:
+                self._heed(dfid, event)
+
+    def _heed(self, dfid: str, event: Event) -> bool:
+        """Take one event to heart; True when the flow has nothing more to say."""
+        if dfid in self.open_escalations:
+            self.open_escalations[dfid] = event.seq
+        if event.event_type in _ENDED:
+            self.open_escalations.pop(dfid, None)
+            self.asked_for.pop(dfid, None)
+            log.info("%s: %s %s", self.client.agent_id, event.event_type, event.data.get("status", ""))
+            return True
+        if event.event_type == "INFORMATION_REQUESTED":
+            self._answer(dfid, number=int(event.data["number"]))
+        return False
+
+    def _answer(self, dfid: str, *, number: int) -> None:
+        words = self.reply(self.asked_for.get(dfid, {}))
+        if words is None:
+            return
+        try:
+            self.client.answer(dfid, text=words, number=number)
+        except Refused as refusal:
+            log.info("%s: the answer came too late: %s", self.client.agent_id, refusal)

@@ -1,0 +1,115 @@
+"""What stands behind the paper broker's doors: its book, its market and the fault in force."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from demo.effect_store import Book, Filed
+from demo.faults import Switch
+from demo.market import CASH, HELD, TRADING_ACCOUNT, Schedule, Walk, in_care, market_state, shut_symbol
+
+
+class DeclinedError(Exception):
+    """The broker will not do this work; nothing is in its book, and the same call may be made again."""
+
+
+@dataclass
+class Exchange:
+    """The book, the market and the fault in force; one per process."""
+
+    book: Book
+    walk: Walk
+    schedule: Schedule
+    switch: Switch
+    secret: str
+    started: float = field(default_factory=time.monotonic)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def elapsed_s(self) -> float:
+        """Seconds since the start; the market's own clock."""
+        return time.monotonic() - self.started
+
+    def prices(self) -> dict[str, int]:
+        """Cents per symbol, now."""
+        return self.walk.at(self.elapsed_s())
+
+    def market(self) -> str:
+        """``OPEN`` or ``CLOSED``, now."""
+        return market_state(schedule=self.schedule, elapsed_s=self.elapsed_s())
+
+    def signed(self, *, body: bytes, headers: Mapping[str, str]) -> bool:
+        """Whether the caller knows the secret; always, where there is none."""
+        if not self.secret:
+            return True
+        try:
+            Webhook(self.secret).verify(body, dict(headers), json_parse=False)
+        except (WebhookVerificationError, ValueError):
+            return False
+        return True
+
+    def is_in_care(self, *, path: str) -> bool:
+        """Whether what stands behind a path is down for maintenance."""
+        return path == "/watchlist" and in_care(schedule=self.schedule, elapsed_s=self.elapsed_s())
+
+    def carry_out(self, *, path: str, key: str, body: Mapping[str, Any]) -> Filed:
+        """Do the work of one call once, however often it comes.
+
+        Raises:
+            DeclinedError: for a purchase of the symbol that the basket desk does not take now.
+        """
+        return self.book.carry_out(
+            path=path, key=key, body=body, fill=lambda: self._receipt(path=path, key=key, body=body)
+        )
+
+    def _receipt(self, *, path: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        params = body["params"] if isinstance(body.get("params"), dict) else body
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        shown = {name: value for name, value in params.items() if name not in {"dfid", "intent_id"}}
+        if path == "/transfers":
+            moved = self._transfer(params)
+            return {**shown, **moved, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
+        if path == "/watchlist":
+            return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
+        if path == "/baskets/buy":
+            self._take(str(params.get("symbol")))
+        price = self.prices().get(str(params.get("symbol")))
+        shown |= self._position(params, price)
+        if path == "/baskets/undo":
+            return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
+        return {
+            **shown,
+            "order_id": f"ord_{key[:16]}",
+            "status": "FILLED",
+            "price_cents": price,
+            "filled_at": at,
+        }
+
+    def _position(self, params: Mapping[str, Any], price: int | None) -> dict[str, Any]:
+        """Position and cash after this order; nothing for one that names no known symbol or no quantity."""
+        symbol, quantity = str(params.get("symbol")), params.get("quantity")
+        if symbol not in HELD or price is None or not isinstance(quantity, int | float):
+            return {}
+        change = quantity if params.get("action") == "BUY" else -quantity
+        position = HELD[symbol] + self.book.net(symbol=symbol) + change
+        return {"position": position, **self._cash({TRADING_ACCOUNT: -round(change * price)})}
+
+    def _transfer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The accounts after this transfer; nothing for one without two known accounts and an amount."""
+        accounts, cents = [params.get("from_account"), params.get("to_account")], params.get("amount_cents")
+        if not isinstance(cents, int) or any(name not in CASH for name in accounts):
+            return {}
+        return self._cash({str(accounts[0]): -cents, str(accounts[1]): cents})
+
+    def _cash(self, moves: Mapping[str, int]) -> dict[str, Any]:
+        """What this call moves, and what each account holds after it, in cents."""
+        after = {name: CASH[name] + self.book.moved(account=name) + cents for name, cents in moves.items()}
+        return {"moves": dict(moves), "cash": after}
+
+    def _take(self, symbol: str) -> None:
+        if symbol == shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s()):
+            raise DeclinedError(f"the basket desk takes no purchases of {symbol} now")

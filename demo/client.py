@@ -1,0 +1,225 @@
+"""A small typed client of the agent API, for one agent in one thread. Standard library only."""
+
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from demo.http_client import Answer, Refused, Wire
+
+API: Final = "/api/v1"
+PROTOCOL_VERSION: Final = "1.0.0"
+LONGEST_WAIT_S: Final = 30
+_REMEMBER_S: Final = 86_400
+_UNAUTHENTICATED: Final = 401
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a proposal was not simply accepted; the two numbers are there for a limit."""
+
+    code: str
+    message: str
+    proposed_value: Any
+    limit: Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate answered: ``ACCEPT``, ``REJECT`` or ``ESCALATE``, and how the flow stands."""
+
+    dfid: str
+    verdict: str
+    state: str
+    attempts_left: int
+    reasons: tuple[Reason, ...]
+    intent_id: str | None
+    escalation_id: str | None
+
+    def codes(self) -> frozenset[str]:
+        """The reason codes."""
+        return frozenset(reason.code for reason in self.reasons)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the agent may know now; ``ref`` binds a proposal to it."""
+
+    ref: str
+    facts: Mapping[str, Any]
+    raw: Mapping[str, Any]
+
+    def fact(self, path: str) -> Any:
+        """The value at a dotted path such as ``price.AAPL``, or None."""
+        value: Any = self.facts
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+
+@dataclass(frozen=True)
+class Event:
+    """One piece of feedback on a flow."""
+
+    seq: int
+    event_type: str
+    data: Mapping[str, Any]
+
+
+class Client:
+    """Shakes hands by itself, keeps its session, and when in doubt sends again under the same key."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        agent_id: str,
+        key: str,
+        manifest_version: str = "1.0.0",
+        patience_s: float = 30.0,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self.manifest_version = manifest_version
+        self.wire = Wire(base_url=base_url, patience_s=patience_s, stop=stop or threading.Event())
+        self._key = key
+        self._token = ""
+
+    def handshake(self) -> Mapping[str, Any]:
+        """Open a session for this agent and manifest version; later calls carry its token."""
+        body = {
+            "agent_id": self.agent_id,
+            "manifest_version": self.manifest_version,
+            "protocol_version": PROTOCOL_VERSION,
+        }
+        answer = self.wire.fetch("POST", f"{API}/handshake", body=body, headers=_bearer(self._key))
+        self._token = str(answer.body["session_token"])
+        return answer.body
+
+    def open_flow(self, *, trigger: str, parent_dfid: str | None = None) -> str:
+        """Start a flow, under a parent or alone, and return its DFID."""
+        body = {"trigger": trigger, "parent_dfid": parent_dfid}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return str(self._call("POST", "/flows", body, headers).body["dfid"])
+
+    def flow(self, dfid: str) -> Mapping[str, Any]:
+        """The flow's state, attempts left and budget."""
+        return self._call("GET", f"/flows/{dfid}").body
+
+    def context(self, dfid: str) -> Context:
+        """A frozen view of the world; a later proposal names it."""
+        body = self._call("POST", f"/flows/{dfid}/context", {}).body
+        return Context(ref=str(body["context_ref"]), facts=body["context"]["facts"], raw=body["context"])
+
+    def propose(self, dfid: str, proposal: Mapping[str, Any], *, idempotency_key: str = "") -> Verdict:
+        """Submit a claim; whatever happens on the way, it is judged once under its key."""
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        return _verdict(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
+
+    def report_usage(
+        self, dfid: str, *, tokens: int, cost_usd: str, tool_calls: int = 0
+    ) -> Mapping[str, Any]:
+        """Report what thinking has used; ``Refused`` with BUDGET_EXCEEDED when it was too much."""
+        body = {"tokens": tokens, "cost_usd": cost_usd, "tool_calls": tool_calls}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        return self._call("POST", f"/flows/{dfid}/usage", body, headers).body
+
+    def feedback(self, dfid: str, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
+        """Events past ``after`` and the cursor to go on from; waits up to ``wait_s`` for the first."""
+        path = f"/flows/{dfid}/feedback?after={after}&wait={wait_s}"
+        body = self._call("GET", path, timeout_s=wait_s + 15).body
+        events = [
+            Event(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
+            for row in body["events"]
+        ]
+        return events, int(body["next"])
+
+    def follow(self, dfid: str, *, patience_s: float, after: int = 0) -> Iterator[Event]:
+        """Feedback as it comes, until patience ends or the caller has heard enough."""
+        deadline = time.monotonic() + patience_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            events, after = self.feedback(dfid, after=after, wait_s=max(1, min(int(left_s), LONGEST_WAIT_S)))
+            yield from events
+
+    def answer(self, dfid: str, *, text: str, number: int) -> None:
+        """Answer a person's question; ``Refused`` once nobody waits for the answer any more."""
+        self._call("POST", f"/flows/{dfid}/answers", {"text": text, "number": number})
+
+    def report_step(self, dfid: str, *, step_type: str, words: str) -> None:
+        """Say what was done while reasoning: a claim for the flow's Reasoning lane."""
+        digest = hashlib.sha256(words.encode()).hexdigest()
+        self._call(
+            "POST", f"/flows/{dfid}/steps", {"step_type": step_type, "digest": digest, "summary": words}
+        )
+
+    def remember(self, *, scope: str, key: str, value: Any, source: str) -> None:
+        """Keep a value for later contexts of whoever may read the scope."""
+        self._call("PUT", f"/memory/{scope}/{key}", {"value": value, "source": source, "ttl_s": _REMEMBER_S})
+
+    def events(self, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
+        """What concerns the agent itself past ``after``; waits up to ``wait_s`` for the first."""
+        body = self._call("GET", f"/events?after={after}&wait={wait_s}", timeout_s=wait_s + 15).body
+        events = [
+            Event(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
+            for row in body["events"]
+        ]
+        return events, int(body["next"])
+
+    def close_flow(self, dfid: str, *, reason: str) -> None:
+        """End a flow that has nothing left to do."""
+        self._call("POST", f"/flows/{dfid}/close", {"reason": reason})
+
+    def cancel(self, dfid: str, *, reason: str) -> None:
+        """Withdraw a flow; refused once its intent is being carried out."""
+        self._call("POST", f"/flows/{dfid}/cancel", {"reason": reason})
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        if not self._token:
+            self.handshake()
+        for last in (False, True):
+            sent = {**_bearer(self._token), **(headers or {})}
+            try:
+                return self.wire.fetch(method, API + path, body=body, headers=sent, timeout_s=timeout_s)
+            except Refused as refusal:
+                # a session that ended, or a server that lost it: a new one may do what the old one could not
+                if last or refusal.status != _UNAUTHENTICATED:
+                    raise
+            self.handshake()
+        raise AssertionError("unreachable: the second try returns or raises")
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _verdict(body: Mapping[str, Any]) -> Verdict:
+    rows: Sequence[Mapping[str, Any]] = body["reasons"]
+    reasons = tuple(
+        Reason(
+            code=str(row["code"]),
+            message=str(row.get("message", "")),
+            proposed_value=row.get("proposed_value"),
+            limit=row.get("limit"),
+        )
+        for row in rows
+    )
+    return Verdict(
+        dfid=str(body["dfid"]),
+        verdict=str(body["verdict"]),
+        state=str(body["state"]),
+        attempts_left=int(body["attempts_left"]),
+        reasons=reasons,
+        intent_id=body.get("intent_id"),
+        escalation_id=body.get("escalation_id"),
+    )

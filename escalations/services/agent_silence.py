@@ -1,0 +1,186 @@
+"""The escalation of a silent agent: no proposal, no verdict, no deadline; its evidence has a form of its own.
+
+The bundle says who is silent, whose agent it is, since when, and its open work.
+"""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from audit import canonical, events
+from escalations.contracts import Family
+from escalations.models import Escalation, Evidence
+from escalations.services.escalation_locks import LockedEscalation
+from escalations.services.opening import EFFECT_CHARS, IMPACT_RANK, Opened
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import ENDED, LIVE_INTENTS, FlowState, Impact
+from runtime.core.ids import new_id
+from runtime.flows.models import Flow, Intent, Proposal
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import effects, timestamps
+from runtime.kernel.silence import Silence
+from runtime.maintenance.queries import silent_agents
+from runtime.maintenance.services import watchdog
+from runtime.registry.models import Agent
+
+SHOWN = 10
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> Opened:
+    """Open the escalation of a silent agent with its evidence. The caller holds both and writes the entry.
+
+    HIGH_IMPACT where a call of the agent is under way or may still be made, since nobody listens to what
+    comes of it.
+    """
+    escalation_id = new_id()
+    bundle = build(escalation_id=escalation_id, flow=flow, agent=agent, silence=silence)
+    body = canonical.encode(bundle)
+    impact = Impact(bundle["impact"])
+    row = Escalation.objects.create(
+        escalation_id=escalation_id,
+        tenant=flow.tenant,
+        flow=flow,
+        proposal=None,
+        family=Family.AGENT,
+        reason=Reason.AGENT_SILENT.value,
+        impact=impact,
+        impact_rank=IMPACT_RANK[impact],
+        agent_id=agent.agent_id,
+        policy_kind="",
+        effect="".join(part["text"] for part in bundle["effect"])[:EFFECT_CHARS],
+        proposed_value=str(silence.awake_s),
+        limit=str(silence.silent_after_s),
+        evidence_hash=canonical.digest(body),
+        opened_at=silence.at,
+    )
+    Evidence.objects.create(
+        escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=silence.at
+    )
+    entry = events.EscalationOpened(
+        escalation_id=str(row.pk),
+        family=row.family,
+        reason=row.reason,
+        impact=row.impact,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+    )
+    return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
+
+
+def withdraw_if_over(*, held: LockedEscalation, journal: Journal) -> bool:
+    """Withdraw the escalation where the agent has called since; the caller writes the journal."""
+    if held.escalation.family != Family.AGENT:
+        return False
+    return watchdog.end_if_over(flow=held.flow, agent=held.agent, journal=journal)
+
+
+def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) -> dict[str, Any]:
+    """The bundle as plain JSON, with everything that the page shows except who claims it."""
+    unended = [state.value for state in FlowState if state.value not in ENDED]
+    open_flows = Flow.objects.of(agent.tenant).filter(agent=agent, state__in=unended).exclude(pk=flow.pk)
+    live = Intent.objects.filter(flow__agent=agent, state__in=LIVE_INTENTS)
+    intents = _intents(live)
+    return {
+        "escalation_id": str(escalation_id),
+        "revision": 1,
+        "family": Family.AGENT.value,
+        "reason": Reason.AGENT_SILENT.value,
+        "dfid": str(flow.dfid),
+        "frozen_at": silent_agents.iso(silence.at),
+        "effect": _effect(agent, silence),
+        "impact": (Impact.HIGH_IMPACT if intents else Impact.LOW_IMPACT).value,
+        "type_again": "",
+        "agent": _agent(agent),
+        "silence": {
+            "since": silent_agents.iso(silence.since),
+            "last_seen_at": silent_agents.iso(silence.last_seen_at),
+            "awake_s": silence.awake_s,
+            "silent_after_s": silence.silent_after_s,
+            "hours": silence.hours,
+        },
+        "open_flows": {"total": open_flows.count(), "newest": _flows(open_flows)},
+        "live_intents": {"total": live.count(), "newest": intents},
+        "last_verdicts": _verdicts(agent),
+    }
+
+
+def spoken(seconds: int) -> str:
+    """A length of time in its largest unit and what is left in the next, such as `1 h 30 min`."""
+    for at, (size, name) in enumerate(_UNITS):
+        if seconds >= size:
+            words = f"{seconds // size} {name}"
+            rest = _UNITS[at + 1 : at + 2]
+            left = [
+                f"{seconds % size // smaller} {unit}" for smaller, unit in rest if seconds % size >= smaller
+            ]
+            return " ".join([words, *left])
+    return "0 s"
+
+
+def _effect(agent: Agent, silence: Silence) -> list[dict[str, Any]]:
+    """What a person has to know, in one sentence; the name is isolated like every given value."""
+    where = " of its hours" if silence.hours is not None else ""
+    heard = "has not called" if silence.last_seen_at is not None else "has never called, and is missed"
+    return [
+        {"text": effects.visible(agent.agent_id), "value": True},
+        {
+            "text": f" {heard} for {spoken(silence.awake_s)}{where}; "
+            f"it may be silent for {spoken(silence.silent_after_s)}",
+            "value": False,
+        },
+    ]
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    manifest = agent.active_manifest
+    return {
+        "agent_id": agent.agent_id,
+        "role": agent.role,
+        "owner": agent.owner,
+        "mission": agent.mission,
+        "status": agent.status,
+        "manifest_version": None if manifest is None else manifest.version,
+        "manifest_digest": None if manifest is None else manifest.digest,
+    }
+
+
+def _flows(rows: QuerySet[Flow]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dfid": str(row.dfid),
+            "state": row.state,
+            "policy_kind": row.policy_kind,
+            "opened_at": _iso(row.opened_at),
+        }
+        for row in rows.order_by("-dfid")[:SHOWN]
+    ]
+
+
+def _intents(rows: QuerySet[Intent]) -> list[dict[str, Any]]:
+    return [
+        {
+            "intent_id": str(row.pk),
+            "dfid": str(row.flow_id),
+            "state": row.state,
+            "target": row.target,
+            "valid_until": _iso(row.valid_until),
+        }
+        for row in rows.order_by("-intent_id")[:SHOWN]
+    ]
+
+
+def _verdicts(agent: Agent) -> list[dict[str, Any]]:
+    """Its latest verdicts, newest first; people's own proposals on its flows are left out."""
+    rows = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}").order_by("-received_at")
+    named = rows.values_list("verdict__decision", "policy_kind", "flow_id", "received_at")
+    return [
+        {"decision": decision, "policy_kind": kind, "dfid": str(dfid), "received_at": _iso(at)}
+        for decision, kind, dfid, at in named[:SHOWN]
+    ]
+
+
+def _iso(moment: datetime) -> str:
+    return timestamps.iso(timestamps.to_ms(moment))

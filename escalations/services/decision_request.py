@@ -1,0 +1,38 @@
+"""What a person asks for, or states, as given in the form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from escalations.contracts import Action
+from runtime.contracts.states import Effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionRequest:
+    """What the form contains. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
+
+    `effect` states what became of an earlier call in doubt; None: the form does not state it.
+    """
+
+    action: Action
+    evidence_hash: str
+    version: int
+    impact: str
+    justification: str
+    conditions: tuple[str, ...] = ()
+    params: Mapping[str, Any] | None = None
+    receipt: Mapping[str, Any] | None = None
+    typed_again: str = ""
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementRequest:
+    """What the form states about one call: the attempt it was shown as, what became of it, and why."""
+
+    intent_id: UUID
+    number: int
+    effect: Effect | None
+    reason: str

@@ -1,0 +1,184 @@
+"""Drift: is the frozen evidence still true, and if not, the next revision of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from audit import canonical, events
+from escalations.contracts import Family
+from escalations.models import Escalation, Evidence
+from escalations.services import evidence
+from escalations.services.opening import IMPACT_RANK, figures
+from runtime.core import clock
+from runtime.flows.models import Flow, Proposal
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel.rules import evaluate
+from runtime.proposals.services import judging
+from runtime.registry.models import Agent
+
+
+@dataclass(frozen=True)
+class Revised:
+    """The evidence was revised: why, in a sentence, and what is current now."""
+
+    why: str
+    revision: int
+    evidence_hash: str
+
+
+def get_shown(escalation: Escalation) -> dict[str, Any]:
+    """The current bundle, decoded."""
+    row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
+    shown: dict[str, Any] = canonical.decode(bytes(row.body))
+    return shown
+
+
+def proposal_of(escalation: Escalation) -> Proposal:
+    """What the escalation is about; only that of an agent has none, and nobody judges it."""
+    if escalation.proposal is None:
+        raise LookupError("the escalation of an agent has no proposal")
+    return escalation.proposal
+
+
+def revise_if_drifted(
+    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, proposes: bool = False
+) -> Revised | None:
+    """Make revision n+1 when a fact moved materially, the rules changed or the findings differ.
+
+    The caller holds the locks of flow, agent and escalation, and writes the journal. An operational
+    escalation is about what already happened: its evidence drifts only for who `proposes` something new.
+    A silence lasts or is over: its evidence never drifts.
+    """
+    if escalation.family == Family.AGENT or (escalation.family == Family.OPERATIONAL and not proposes):
+        return None
+    fresh, body, why = _look(escalation, flow, agent, journal.at)
+    if not why:
+        return None
+    return _store(
+        escalation=escalation,
+        body=canonical.encode(body),
+        fresh=fresh,
+        why=why,
+        journal=journal,
+    )
+
+
+def revise_with_answer(
+    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, number: int
+) -> Revised:
+    """Make revision n+1, which holds the agent's answer to a question beside what else has moved."""
+    fresh, body, drift = _look(escalation, flow, agent, journal.at)
+    answer = f"the agent answered question {number}"
+    return _store(
+        escalation=escalation,
+        body=canonical.encode(body),
+        fresh=fresh,
+        why=f"{answer}, {drift}" if drift else answer,
+        journal=journal,
+    )
+
+
+def get_next(*, escalation: Escalation, flow: Flow, agent: Agent, at: datetime) -> Mapping[str, Any]:
+    """The bundle that a decision at `at` would be bound to: the current one, or the next if it drifted."""
+    _, body, why = _look(escalation, flow, agent, at)
+    return body if why else get_shown(escalation)
+
+
+def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
+    """Whether the evidence has drifted. Reads only and holds no lock: ask again before acting on it."""
+    return bool(_look(escalation, flow, agent, clock.now())[2])
+
+
+def _look(
+    escalation: Escalation, flow: Flow, agent: Agent, at: datetime
+) -> tuple[judging.Rejudgement, dict[str, Any], str]:
+    """The proposal judged again, the next bundle, and why it differs materially (empty when it does not)."""
+    shown = get_shown(escalation)
+    proposal = proposal_of(escalation)
+    fresh = judging.reconsider(flow=flow, agent=agent, proposal=proposal, at=at)
+    if fresh.rules.kind is None or fresh.rules.manifest is None:
+        body = evidence.without_rules(
+            shown, revision=escalation.revision + 1, judgement=fresh.judgement, verdict=fresh.verdict, at=at
+        )
+    else:
+        body = evidence.build(
+            escalation_id=escalation.pk,
+            revision=escalation.revision + 1,
+            family=escalation.family,
+            reason=escalation.reason,
+            proposal=proposal,
+            judgement=fresh.judgement,
+            rules=fresh.rules,
+            verdict=fresh.verdict,
+            intent=escalation.intent,
+            at=at,
+        )
+    # Judged as if ACTIVE (see `reconsider`), shown as it is.
+    body = {**body, "agent": {**body["agent"], "status": agent.status}}
+    answered = evidence.answered(escalation)
+    if answered:
+        body = {**body, "questions": answered}
+    return fresh, body, _why(shown, body, fresh)
+
+
+def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Rejudgement) -> str:
+    """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
+    reasons = [f"{fact} changed" for fact in _moved(shown, fresh)]
+    if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
+        reasons.append("the active rules changed")
+    is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
+    if is_judged_again and evidence.findings_key(shown) != evidence.findings_key(body):
+        reasons.append("the findings of the gate changed")
+    if shown["impact"] != body["impact"]:
+        reasons.append("the impact changed")
+    return ", ".join(reasons)
+
+
+def _moved(shown: Mapping[str, Any], fresh: judging.Rejudgement) -> tuple[str, ...]:
+    if fresh.rules.kind is None:
+        return ()
+    asked = fresh.judgement.proposal
+    return evaluate.list_moved(
+        fresh.rules.kind,
+        params=asked.params,
+        constraints=asked.execution_constraints,
+        seen=evidence.seen_facts(shown),
+        current=fresh.judgement.facts.world,
+    )
+
+
+def _store(
+    *, escalation: Escalation, body: bytes, fresh: judging.Rejudgement, why: str, journal: Journal
+) -> Revised:
+    impact = fresh.verdict.impact
+    moved: dict[str, Any] = {
+        "revision": escalation.revision + 1,
+        "version": escalation.version + 1,
+        "evidence_hash": canonical.digest(body),
+        "impact": impact,
+        "impact_rank": IMPACT_RANK[impact],
+    }
+    # The queue shows the current figures; of what has run, and without rules, they stay as they were.
+    if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
+        moved |= figures(fresh.verdict, escalation.reason)
+    for name, value in moved.items():
+        setattr(escalation, name, value)
+    escalation.save(update_fields=list(moved))
+    Evidence.objects.create(
+        escalation=escalation,
+        revision=escalation.revision,
+        body=body,
+        hash=escalation.evidence_hash,
+        why=why[:300],
+        created_at=journal.at,
+    )
+    journal.add(
+        events.EscalationRevised(
+            escalation_id=str(escalation.pk),
+            revision=escalation.revision,
+            evidence_hash=escalation.evidence_hash,
+            why=why[:300],
+        )
+    )
+    return Revised(why=why, revision=escalation.revision, evidence_hash=escalation.evidence_hash)

@@ -1,0 +1,200 @@
+"""Questions to the agent: a person asks, the agent answers.
+
+The answer is a claim: it is shown as one, and the evidence gets a new revision with it.
+"""
+
+import secrets
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from audit import canonical, events, ledger, signing
+from escalations import policy
+from escalations.contracts import Closing, Family, State
+from escalations.models import Escalation, Question
+from escalations.services import comparing, escalation_locks, evidence_revision, question_clock
+from escalations.services.escalation_locks import LockedEscalation
+from escalations.services.statements import AuthorizedDecision
+from runtime.contracts import api_schemas
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import FeedbackType
+from runtime.core import transactions
+from runtime.flows.models import Flow
+from runtime.flows.services import flows
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
+from runtime.registry.models import Agent
+
+
+def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_schemas.AnswerView | Problem:
+    """Store the answer to the open question of a flow; the same answer again is the stored one.
+
+    404 for a flow that is not the agent's; 403 for an agent that a person has suspended; 409 NOTHING_ASKED,
+    QUESTION_CLOSED (waited for long enough, or decided without it) or ALREADY_ANSWERED (with other words).
+    """
+    return transactions.retry_on_conflict(lambda: _answer(agent, dfid, asked))
+
+
+def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_schemas.AnswerView | Problem:
+    rows = Escalation.objects.of(agent.tenant).filter(flow=dfid, family=Family.DECISION)
+    newest = rows.order_by("-opened_at", "-escalation_id").values_list("escalation_id", flat=True).first()
+    if not Flow.objects.of(agent.tenant).filter(dfid=dfid, agent=agent).exists():
+        return flows.not_found()
+    held = (
+        None
+        if newest is None
+        else escalation_locks.lock_escalation(escalation_id=newest, tenant=agent.tenant)
+    )
+    if held is None:
+        return _nothing_asked(dfid)
+    if held.agent.status in policy.SILENCED:
+        detail = f"The agent is {held.agent.status}: its answers are refused until an admin restores it."
+        return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
+    journal = Journal(flow=held.flow, actor=f"agent:{agent.agent_id}", at=held.at)
+    overdue = question_clock.stop_overdue(escalation=held.escalation, at=journal.at)
+    if overdue:
+        journal.add(*overdue)
+        journal.write()
+    question = _named(held.escalation, asked.number)
+    if question is None:
+        return _nothing_asked(dfid)
+    if question.closed_why or held.escalation.state != State.OPEN:
+        return _repeated(question, asked, dfid)
+    _take(held, journal, question, asked)
+    journal.write()
+    return _view(question)
+
+
+def _named(escalation: Escalation, number: int | None) -> Question | None:
+    """The question of that number; without one the newest, since only that can be open."""
+    rows = Question.objects.filter(escalation=escalation)
+    return (rows if number is None else rows.filter(number=number)).order_by("-number").first()
+
+
+def _take(
+    held: LockedEscalation, journal: Journal, question: Question, asked: api_schemas.AnswerRequest
+) -> None:
+    row = held.escalation
+    untrusted = comparing.compare_basis(row)
+    question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
+    question.answered_at = journal.at
+    question_clock.close(question=question, escalation=row, at=journal.at, why=Closing.ANSWERED)
+    commitment = ledger.commit_payload(tenant=row.tenant, body=canonical.encode(asked.text))
+    journal.add(
+        events.InformationAnswered(
+            escalation_id=str(row.pk),
+            number=question.number,
+            answer_commitment=commitment,
+            payload_ref=asked.payload_ref,
+        )
+    )
+    if untrusted:
+        # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
+        journal.add(*(mismatch.event() for mismatch in untrusted))
+        return
+    evidence_revision.revise_with_answer(
+        escalation=row, flow=held.flow, agent=held.agent, journal=journal, number=question.number
+    )
+
+
+def _repeated(
+    question: Question, asked: api_schemas.AnswerRequest, dfid: UUID
+) -> api_schemas.AnswerView | Problem:
+    if question.closed_why != Closing.ANSWERED:
+        return Problem(
+            status=409,
+            code="QUESTION_CLOSED",
+            detail="This question is closed. Read the feedback for the outcome of the flow.",
+            dfid=str(dfid),
+        )
+    if (question.answer, question.payload_ref) != (asked.text, asked.payload_ref or ""):
+        return Problem(
+            status=409,
+            code="ALREADY_ANSWERED",
+            detail="The question already has a different answer; answers cannot be changed.",
+            dfid=str(dfid),
+        )
+    return _view(question)
+
+
+def _nothing_asked(dfid: UUID) -> Problem:
+    return Problem(
+        status=409,
+        code="NOTHING_ASKED",
+        detail="There is no such question. Answer only after INFORMATION_REQUESTED in the feedback.",
+        dfid=str(dfid),
+    )
+
+
+def _view(question: Question) -> api_schemas.AnswerView:
+    if question.answered_at is None:
+        raise ValueError("an answered question has no answered_at")
+    return api_schemas.AnswerView(
+        escalation_id=str(question.escalation_id), number=question.number, answered_at=question.answered_at
+    )
+
+
+def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
+    """Put the question that policy allowed: stop the clock, sign who asked on what evidence, tell the agent.
+
+    The text may be personal: the ledger holds a commitment to it.
+    """
+    row, text = order.escalation, order.wish.justification
+    number = Question.objects.filter(escalation=row).count() + 1
+    until = question_clock.start(escalation=row, at=order.at)
+    statement = canonical.encode(_statement(order, number=number, until=until))
+    signer = signing.signer()
+    question = Question.objects.create(
+        escalation=row,
+        number=number,
+        text=text,
+        asked_by=order.user,
+        asked_at=order.at,
+        wait_until=until,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+        statement=statement,
+        signature=signer.sign(statement),
+        key_id=signer.key_id,
+    )
+    journal.add(
+        events.InformationRequested(
+            escalation_id=str(row.pk),
+            number=number,
+            text_commitment=ledger.commit_payload(tenant=row.tenant, body=canonical.encode(text)),
+            revision=row.revision,
+            evidence_hash=row.evidence_hash,
+            until=until,
+            statement_digest=canonical.digest(statement),
+            signature=question.signature.hex(),
+            key_id=signer.key_id,
+        )
+    )
+    told = {
+        "escalation_id": str(row.pk),
+        "number": number,
+        "question": text,
+        "until": timestamps.iso(timestamps.to_ms(until)),
+    }
+    journal.tell(FeedbackType.INFORMATION_REQUESTED, told)
+    return question
+
+
+def _statement(order: AuthorizedDecision, *, number: int, until: datetime) -> dict[str, Any]:
+    row = order.escalation
+    return {
+        "type": "dir-console/question/1",
+        "tenant": row.tenant,
+        "escalation_id": str(row.pk),
+        "dfid": str(row.flow_id),
+        "number": number,
+        "revision": row.revision,
+        "evidence_hash": row.evidence_hash,
+        "impact": row.impact,
+        "question": order.wish.justification,
+        "asked_by": f"user:{order.person.user_id}",
+        "solo": order.solo,
+        "asked_at": timestamps.iso(timestamps.to_ms(order.at)),
+        "until": timestamps.iso(timestamps.to_ms(until)),
+        "nonce": secrets.token_hex(16),
+    }

@@ -1,0 +1,298 @@
+"""The evidence as the decision page shows it, built from the stored bundle alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from audit import canonical
+from escalations.presenters import Bound, Piece, bound, segments
+from runtime.contracts.states import Direction
+from runtime.contracts.verdict import FindingOutcome
+from runtime.core.views import labels
+from runtime.execution.views import saga_steps
+from runtime.kernel import effects
+from runtime.proposals.views import proposal_presenters, schema_form
+
+Bundle = Mapping[str, Any]
+LONGEST_COMPARED = 200
+# Intents differ in the end of their ids.
+LONGEST_SOURCE = 22
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """A finding against the proposal. `liftable`: a person can override it."""
+
+    code: str
+    check: str
+    subject: str
+    words: str
+    liftable: bool
+    bound: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """A fact as captured; `now` and `material` compare it with the current one and are not evidence."""
+
+    path: str
+    value: str
+    version: str
+    writer: str
+    source: str
+    written_at: datetime | None
+    digest: str
+    depended_on: bool
+    now: str
+    material: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A fact that the effect is expected to change. `fact` is that fact, None if it does not exist."""
+
+    path: str
+    current: str
+    proposed: str
+    fact: FactView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A parameter whose stated value (None: not stated) differs from the one the runtime calculates.
+
+    `put_in` is what a form sends to use the calculated value, "" if the form has no field for it;
+    `field` and `value` are what the form then contains.
+    """
+
+    name: str
+    stated: str | None
+    live: str
+    is_less: bool
+    field: str
+    value: str
+    put_in: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShown:
+    """The agent's answer to a person's question: unverified, with control characters made visible."""
+
+    number: int
+    question: str
+    answer: str
+    payload_ref: str
+    answered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceView:
+    """Everything the evidence sections show."""
+
+    effect: Sequence[Piece]
+    stated: Sequence[Stated]
+    difference: Sequence[Expected]
+    calls: Sequence[tuple[str, str]]
+    reversible: bool
+    undo: Sequence[str]
+    crossed: Sequence[FindingView]
+    passed: Sequence[str]
+    facts: Sequence[FactView]
+    other_facts: Sequence[FactView]
+    params: Sequence[tuple[str, str]]
+    constraints: Sequence[tuple[str, str]]
+    confidence: str
+    attempts: Sequence[Mapping[str, Any]]
+    steps: Sequence[saga_steps.Row]
+    turning_back: bool
+    target: str
+    explain: str
+    answers: Sequence[AnswerShown]
+    type_again: str
+    frozen_at: datetime | None
+    kind: str
+    kind_version: str
+    manifest_version: str
+    rules_digest: str
+    raw: str
+
+
+def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> EvidenceView:
+    """Read a bundle. `live` holds the current facts, `material` the paths that changed materially."""
+    facts = [_fact(item, live, material) for item in bundle["facts"]]
+    asked, kind = bundle["proposal"], bundle["kind"]
+    confidence = asked["confidence"]
+    operational = bundle["operational"] or {}
+    return EvidenceView(
+        effect=segments(bundle),
+        stated=[] if "figures" not in bundle else stated(bundle["figures"], kind["params_schema"]),
+        difference=_expected(bundle, facts),
+        calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
+        reversible=bool(kind["reversible"]),
+        undo=[str(step) for step in kind["undo"]],
+        crossed=[_crossed(item) for item in _by_weight(bundle)],
+        passed=_passed(bundle),
+        facts=[fact for fact in facts if fact.depended_on],
+        other_facts=[fact for fact in facts if not fact.depended_on],
+        params=proposal_presenters.pairs(asked["params"]),
+        constraints=proposal_presenters.pairs(asked["execution_constraints"]),
+        confidence="" if confidence is None else f"{confidence:g}",
+        attempts=[
+            {**item, "started_at": parse_datetime(item["started_at"]), "aim": saga_steps.aim(item)}
+            for item in operational.get("attempts", ())
+        ],
+        steps=saga_steps.of_evidence(operational),
+        turning_back=operational.get("direction") == Direction.COMPENSATE,
+        target=operational.get("target", ""),
+        explain=labels.visible_lines(bundle["explain"]),
+        answers=[_answer(item) for item in bundle.get("questions", ())],
+        type_again=bundle["type_again"],
+        frozen_at=parse_datetime(bundle["frozen_at"]),
+        kind=kind["kind"],
+        kind_version=kind["version"],
+        manifest_version=bundle["agent"]["manifest_version"],
+        rules_digest=bundle["policy_bundle_hash"],
+        raw=labels.pretty(bundle),
+    )
+
+
+def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[Stated]:
+    """List the figures whose stated value is missing or differs from the calculated one."""
+    properties = params_schema.get("properties", {})
+    fields = {field.name for field in schema_form.fields(params_schema, {}, None)}
+    return [
+        Stated(
+            name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
+            stated=None if item["stated"] is None else item["stated_text"],
+            live=item["live_text"],
+            is_less=not isinstance(item["stated"], int | float) or item["stated"] < item["live"],
+            field=(name := f"{schema_form.PREFIX}{item['param']}"),
+            value=_text(item["live"]),
+            put_in=f"{item['param']}={_text(item['live'])}" if name in fields else "",
+        )
+        for item in figures
+        if item["stated"] != item["live"]
+    ]
+
+
+def _text(value: Any) -> str:
+    return canonical.encode(value).decode()
+
+
+def _expected(bundle: Bundle, facts: Sequence[FactView]) -> list[Expected]:
+    known = {fact.path: fact for fact in facts}
+    return [
+        Expected(
+            path=item["fact"],
+            current=_value(item["current"]),
+            proposed=_value(item["proposed"]),
+            fact=known.get(item["fact"]),
+        )
+        for item in bundle["difference"]
+    ]
+
+
+def _answer(item: Mapping[str, Any]) -> AnswerShown:
+    return AnswerShown(
+        number=item["number"],
+        question=labels.visible_lines(item["question"]),
+        answer=labels.visible_lines(item["answer"]),
+        payload_ref=item["payload_ref"],
+        answered_at=parse_datetime(item["answered_at"]),
+    )
+
+
+def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:
+    """Return the findings against the proposal, those that cannot be overridden first."""
+    against = [item for item in bundle["findings"] if item["outcome"] != FindingOutcome.PASS]
+    return sorted(against, key=lambda item: item["outcome"] != FindingOutcome.FAIL)
+
+
+def _crossed(item: Mapping[str, Any]) -> FindingView:
+    return FindingView(
+        code=item["code"],
+        check=item["check"].replace("_", " "),
+        subject=item["subject"],
+        words=effects.visible(item["message"]) or labels.meaning(item["code"]),
+        liftable=item["outcome"] != FindingOutcome.FAIL,
+        bound=bound(item["proposed_value"] or "", item["limit"] or ""),
+    )
+
+
+def _passed(bundle: Bundle) -> list[str]:
+    names = [
+        f"{item['check'].replace('_', ' ')}{': ' + item['subject'] if item['subject'] else ''}"
+        for item in bundle["findings"]
+        if item["outcome"] == FindingOutcome.PASS
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactView:
+    path = item["path"]
+    moved = path in live and live[path] != item["value"]
+    return FactView(
+        path=path,
+        value=_value(item["value"]),
+        version="" if item["version"] is None else str(item["version"]),
+        writer=item["writer"],
+        source=effects.shorten(effects.visible(item["writer"]), LONGEST_SOURCE),
+        written_at=parse_datetime(item["written_at"]) if item["written_at"] else None,
+        digest=item["digest"],
+        depended_on=item["depended_on"],
+        now=_value(live[path]) if moved else "",
+        material=path in material,
+    )
+
+
+def _value(value: Any) -> str:
+    return effects.visible(labels.number(labels.plain_value(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionDiff:
+    """One difference between two revisions; None if a side has no value."""
+
+    path: str
+    was: str | None
+    now: str | None
+
+
+def compare(before: Bundle, after: Bundle) -> list[RevisionDiff]:
+    """List what a person must review again: facts, findings, predicted changes, rules and impact."""
+    lines = []
+    for path, was, now in _pairs(_told(before), _told(after)):
+        if was != now:
+            lines.append(RevisionDiff(path=path, was=was, now=now))
+    return lines
+
+
+def _told(bundle: Bundle) -> dict[str, str]:
+    told = {f"fact {item['path']}": _value(item["value"]) for item in bundle["facts"] if item["depended_on"]}
+    for item in bundle["difference"]:
+        told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
+    for item in _by_weight(bundle):
+        numbers = ""
+        if item["limit"]:
+            numbers = f" ({labels.compared(item['code'], item['proposed_value'], item['limit'])})"
+        told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
+    for item in bundle.get("questions", ()):
+        words = " ".join(item["answer"].split())
+        told[f"answer to question {item['number']}, unverified"] = _cut(_value(words))
+    for item in bundle.get("figures", ()):
+        told[f"calculated {item['param']}"] = item["live_text"]
+    told["impact"] = bundle["impact"]
+    told["rules"] = bundle["policy_bundle_hash"][:16]
+    return told
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_COMPARED else f"{text[:LONGEST_COMPARED]}…"
+
+
+def _pairs(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str | None, str | None]]:
+    paths = list(dict.fromkeys([*before, *after]))
+    return [(path, before.get(path), after.get(path)) for path in paths]

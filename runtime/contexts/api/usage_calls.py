@@ -1,0 +1,34 @@
+"""`POST /flows/{dfid}/usage`: what an agent's reasoning has used (DIR paper, 9.3)."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from runtime.contexts.services import usage
+from runtime.contracts import api_schemas
+from runtime.core import idempotency
+from runtime.core.api import body_parsing, headers, openapi
+from runtime.core.api.responses import reply
+from runtime.registry.api import auth
+
+router = Router(tags=["Flows"], auth=auth.SessionToken())
+
+
+@router.post(
+    "/flows/{uuid:dfid}/usage",
+    response=api_schemas.UsageAnswer,
+    openapi_extra=openapi.describe(body=api_schemas.UsageRequest, headers=[openapi.IDEMPOTENCY_KEY]),
+)
+def report_usage(request: HttpRequest, dfid: UUID) -> HttpResponse:
+    """Report tokens, cost and tool calls since the last report; past a cap the flow is aborted (429)."""
+    key = headers.idempotency_key(request)
+    body, checked = body_parsing.read(request, api_schemas.UsageRequest)
+    repeatable = (
+        idempotency.IdempotentRequest(key=key, path=request.path, body=checked.canonical)
+        if key is not None
+        else None
+    )
+    return reply(
+        usage.report(agent=auth.session_of(request).agent, dfid=dfid, asked=body, repeatable=repeatable)
+    )

@@ -1,0 +1,22 @@
+"""Frozen contexts for the page that shows one."""
+
+from uuid import UUID
+
+from audit import queries
+from audit.events import Kind
+from runtime.contexts.models import Snapshot
+from runtime.core import mismatches
+
+
+def get_snapshot(*, tenant: str, dfid: UUID, context_ref: str) -> Snapshot | None:
+    """A context of a flow with the flow and its agent, or None."""
+    rows = Snapshot.objects.select_related("flow", "flow__agent")
+    return rows.filter(flow=dfid, flow__tenant=tenant, context_ref=context_ref).first()
+
+
+def compare_recorded(row: Snapshot) -> mismatches.Mismatch | None:
+    """Whether a context is the one that was given to its agent, in one query."""
+    ref, kinds = row.context_ref, (Kind.CONTEXT_COMPILED,)
+    told = queries.list_payloads(tenant=row.flow.tenant, stream=str(row.flow_id), kinds=kinds)
+    recorded = ref if any(said["context_ref"] == ref for _, said in told) else mismatches.NOT_RECORDED
+    return mismatches.compare("snapshot.body", ref, recorded, row.body)

@@ -1,0 +1,108 @@
+"""Give an agent its working context: compile, freeze, store under the name that a proposal will cite."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from audit import canonical, events
+from runtime.contexts.models import Snapshot
+from runtime.contracts import api_schemas
+from runtime.contracts.context import ContextBudget, SchemaRef
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import ENDED, FlowState
+from runtime.core import clock, transactions
+from runtime.flows.models import Flow
+from runtime.flows.queries import feedback
+from runtime.flows.services import flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import context
+from runtime.registry.models import Agent
+from runtime.registry.queries import granted_kinds
+from runtime.state.queries import memory_layers, visible_facts
+
+
+def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | Problem:
+    """Freeze the facts that the agent may see now; its first context makes a flow ACTIVE.
+
+    404 for a flow that is not the agent's, 409 FLOW_NOT_OPEN once the flow has ended.
+    """
+
+    def work() -> api_schemas.ContextAnswer | Problem:
+        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+        if flow is None or flow.agent_id != agent.pk:
+            return flows.not_found()
+        if flow.state in ENDED:
+            return Problem(
+                status=409,
+                code="FLOW_NOT_OPEN",
+                detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
+                dfid=str(dfid),
+            )
+        return _freeze(flow, agent)
+
+    return transactions.retry_on_conflict(work)
+
+
+def _freeze(flow: Flow, agent: Agent) -> api_schemas.ContextAnswer:
+    journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+    compiled = _compile(flow, agent, journal.at)
+    expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
+    # The same content has the same name: asking again renews its time.
+    snapshot = Snapshot(
+        flow=flow,
+        context_ref=compiled.context_ref,
+        body=compiled.body,
+        created_at=journal.at,
+        expires_at=expires_at,
+    )
+    Snapshot.objects.bulk_create(
+        [snapshot],
+        update_conflicts=True,
+        unique_fields=["flow", "context_ref"],
+        update_fields=["expires_at"],
+    )
+    content = canonical.decode(compiled.body)
+    journal.add(
+        events.ContextCompiled(
+            context_ref=compiled.context_ref, fact_count=len(content["versions"]), expires_at=expires_at
+        )
+    )
+    if flow.state == FlowState.CREATED:
+        journal.move(FlowState.ACTIVE)
+    journal.write()
+    return api_schemas.ContextAnswer(
+        context_ref=compiled.context_ref,
+        context={"snapshot_id": compiled.context_ref, **content},
+        expires_at=expires_at,
+    )
+
+
+def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
+    since = at - timedelta(seconds=settings.DIR_CONTEXT_HISTORY_S)
+    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+    selected = visible_facts.selectors(agent=agent, kinds=kinds)
+    return context.compile_context(
+        selected=selected,
+        facts=visible_facts.list_facts(tenant=agent.tenant, selected=selected),
+        history=[
+            api_schemas.plain(event) for event in feedback.latest(flow=flow, count=context.RECENT_EVENTS)
+        ],
+        mission=agent.mission,
+        schemas=[
+            SchemaRef(
+                kind=row.kind,
+                version=row.version,
+                digest=row.digest,
+                schema_url=api_schemas.schema_url(row.kind, row.version),
+            )
+            for row in kinds
+        ],
+        budget=ContextBudget(
+            attempts_left=flow.attempts_allowed - flow.attempts_used,
+            escalation_tokens=feedback.escalation_tokens(agent),
+        ),
+        bounds=context.Bounds(since=api_schemas.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
+        memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
+        artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
+    )

@@ -1,0 +1,74 @@
+"""Steps: what an agent claims about its own reasoning. Never proof.
+
+The gate does not read them: a claim that could move a verdict would be worth forging.
+"""
+
+from uuid import UUID
+
+from audit import canonical, events, ledger
+from runtime.contracts import api_schemas
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import ENDED
+from runtime.core import clock, transactions
+from runtime.flows.models import Flow
+from runtime.flows.services import flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.registry.models import Agent
+
+# A flow takes a few proposals; a reasoning of more steps than this belongs into a payload of its own.
+MAX_STEPS = 200
+
+
+def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_schemas.StepAnswer | Problem:
+    """Record a step in the flow's Reasoning lane; `seq` is its entry in the flow's stream.
+
+    The summary may be personal: the ledger holds a commitment to it. 404 for a flow that is not the agent's,
+    409 once it has ended, 429 TOO_MANY_STEPS past MAX_STEPS.
+    """
+
+    def work() -> api_schemas.StepAnswer | Problem:
+        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+        if flow is None or flow.agent_id != agent.pk:
+            return flows.not_found()
+        refusal = _refusal(flow)
+        if refusal is not None:
+            return refusal
+        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+        journal.add(_entry(asked, tenant=flow.tenant))
+        Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
+        journal.write()
+        return api_schemas.StepAnswer(seq=flow.head_seq)
+
+    return transactions.retry_on_conflict(work)
+
+
+def _refusal(flow: Flow) -> Problem | None:
+    if flow.state in ENDED:
+        return Problem(
+            status=409,
+            code="FLOW_NOT_OPEN",
+            detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
+            dfid=str(flow.dfid),
+        )
+    if flow.steps_reported >= MAX_STEPS:
+        return Problem(
+            status=429,
+            code="TOO_MANY_STEPS",
+            detail=(
+                f"A flow accepts at most {MAX_STEPS} steps. Report several as one, with a "
+                "payload_ref to the whole."
+            ),
+            dfid=str(flow.dfid),
+        )
+    return None
+
+
+def _entry(asked: api_schemas.StepRequest, *, tenant: str) -> events.StepReported:
+    said = None if asked.summary is None else canonical.encode(asked.summary)
+    return events.StepReported(
+        step_type=asked.step_type,
+        digest=asked.digest.removeprefix("sha256:"),
+        payload_ref=asked.payload_ref,
+        source_labels=asked.source_labels,
+        summary_commitment=None if said is None else ledger.commit_payload(tenant=tenant, body=said),
+    )

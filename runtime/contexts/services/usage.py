@@ -1,0 +1,196 @@
+"""Usage: what an agent reports of its reasoning, and the hard stop at the cap (DIR paper, 9.3)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+
+from audit import canonical, events
+from runtime.contracts import api_schemas
+from runtime.contracts.facts import ComputeFacts
+from runtime.contracts.problem import Problem
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
+from runtime.core import clock, idempotency, transactions
+from runtime.core.idempotency import IdempotentRequest
+from runtime.flows.models import Flow
+from runtime.flows.services import flow_cancellation, flows, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import budget_rules, timestamps
+from runtime.kernel.budget_rules import Overspent, Spent
+from runtime.registry.models import Agent
+from runtime.resources.models import ComputeBudget, UsageReport
+from runtime.resources.queries import compute_left
+
+_ACTOR = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One call of `POST /flows/{dfid}/usage`, parsed and authenticated."""
+
+    agent: Agent
+    dfid: UUID
+    tokens: int
+    cost_micros: int
+    tool_calls: int
+    repeatable: IdempotentRequest | None
+
+
+def report(
+    *, agent: Agent, dfid: UUID, asked: api_schemas.UsageRequest, repeatable: IdempotentRequest | None = None
+) -> api_schemas.UsageAnswer | Problem:
+    """Add deltas to what a flow has used. Past a cap the flow is ABORTED and the answer is 429.
+
+    The deltas that passed the cap are recorded too: they were used. With `repeatable`, a repeat of the call
+    adds nothing and gets the same answer.
+    """
+    call = Report(
+        agent=agent,
+        dfid=dfid,
+        tokens=asked.tokens,
+        cost_micros=budget_rules.micros(asked.cost_usd or "0"),
+        tool_calls=asked.tool_calls or 0,
+        repeatable=repeatable,
+    )
+    return transactions.retry_on_conflict(lambda: _report(call))
+
+
+def stop_overdue(dfid: UUID) -> bool:
+    """Abort a flow whose agent has run out of time, in the caller's transaction; for the sweeper."""
+    flow = locks.lock_flow(dfid=dfid)
+    if flow is None or flow.state not in OPEN_TO_PROPOSALS:
+        return False
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    compute = compute_left.get_compute(flow)
+    over = () if compute is None else _passed(flow, compute, journal.at)
+    if not over or not _stop(journal, over):
+        return False
+    journal.write()
+    return True
+
+
+def _report(call: Report) -> api_schemas.UsageAnswer | Problem:
+    flow = locks.lock_flow(dfid=call.dfid, tenant=call.agent.tenant)
+    if flow is None or flow.agent_id != call.agent.pk:
+        return flows.not_found()
+    stored = _stored(call)
+    if stored is not None:
+        return _again(stored, call) if isinstance(stored, bytes) else stored
+    if flow.state in ENDED:
+        return _ended(flow)
+    journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=clock.now())
+    compute = _spend(call, journal)
+    over = _passed(flow, compute, journal.at)
+    stopped = bool(over) and _stop(journal, over)
+    journal.write()
+    answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
+    refusal = _exceeded(flow, stopped=stopped) if over else None
+    _store(call, answer, refused=refusal is not None, at=journal.at)
+    return refusal or answer
+
+
+def _spend(call: Report, journal: Journal) -> ComputeFacts:
+    flow = journal.flow
+    ComputeBudget.objects.get_or_create(flow=flow)
+    ComputeBudget.objects.filter(flow=flow).update(
+        tokens_used=F("tokens_used") + call.tokens,
+        cost_used_micros=F("cost_used_micros") + call.cost_micros,
+        tool_calls_used=F("tool_calls_used") + call.tool_calls,
+    )
+    UsageReport.objects.create(
+        tenant=flow.tenant,
+        flow=flow,
+        agent=call.agent,
+        tokens=call.tokens,
+        cost_micros=call.cost_micros,
+        tool_calls=call.tool_calls,
+        reported_at=journal.at,
+    )
+    journal.add(
+        events.UsageReported(
+            tokens=call.tokens,
+            cost_usd=budget_rules.dollars(call.cost_micros) if call.cost_micros else None,
+            tool_calls=call.tool_calls or None,
+        )
+    )
+    return compute_left.compute_of(ComputeBudget.objects.get(flow=flow))
+
+
+def _passed(flow: Flow, compute: ComputeFacts, at: datetime) -> tuple[Overspent, ...]:
+    """The limits that are exceeded. Time is the agent's own: it is paused while others have the flow."""
+    found = budget_rules.overspent(
+        compute, opened_at_ms=timestamps.to_ms(flow.opened_at), now_ms=timestamps.to_ms(at)
+    )
+    own_turn = flow.state in OPEN_TO_PROPOSALS
+    return tuple(item for item in found if own_turn or item.what is not Spent.TIME)
+
+
+def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
+    """The hard stop; False where a worker has the intent already: its outcome will end the flow."""
+    taken = flow_cancellation.cancel_pending_work(
+        flow=journal.flow, reason=Reason.BUDGET_EXCEEDED, at=journal.at
+    )
+    if taken is None:
+        return False
+    journal.add(*taken)
+    journal.move(FlowState.ABORTED, reason=Reason.BUDGET_EXCEEDED)
+    journal.tell(
+        FeedbackType.FLOW_ABORTED,
+        {
+            "reason": Reason.BUDGET_EXCEEDED.value,
+            "details": [
+                {"bound": item.what.value, "proposed_value": item.used, "limit": item.cap} for item in over
+            ],
+        },
+    )
+    return True
+
+
+def _stored(call: Report) -> bytes | Problem | None:
+    asked = call.repeatable
+    if asked is None:
+        return None
+    return idempotency.find_response(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
+
+
+def _store(call: Report, answer: api_schemas.UsageAnswer, *, refused: bool, at: datetime) -> None:
+    asked = call.repeatable
+    if asked is None:
+        return
+    kept: dict[str, Any] = {"refused": refused, "answer": api_schemas.plain(answer)}
+    idempotency.store_response(agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=at)
+
+
+def _again(stored: bytes, call: Report) -> api_schemas.UsageAnswer | Problem:
+    kept = canonical.decode(stored)
+    answer = api_schemas.UsageAnswer.model_validate(kept["answer"])
+    if kept["refused"]:
+        return _refusal(str(call.dfid), stopped=answer.state in ENDED)
+    return answer
+
+
+def _ended(flow: Flow) -> Problem:
+    if flow.reason == Reason.BUDGET_EXCEEDED:
+        return _exceeded(flow, stopped=True)
+    return Problem(
+        status=409,
+        code="FLOW_NOT_OPEN",
+        detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
+        dfid=str(flow.dfid),
+    )
+
+
+def _exceeded(flow: Flow, *, stopped: bool) -> Problem:
+    return _refusal(str(flow.dfid), stopped=stopped)
+
+
+def _refusal(dfid: str, *, stopped: bool) -> Problem:
+    detail = (
+        "The flow exceeded its compute budget and is ABORTED. Open a new flow."
+        if stopped
+        else "The flow exceeded its compute budget. Its call is in progress: read its feedback."
+    )
+    return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=dfid)

@@ -1,0 +1,54 @@
+"""Answers kept for repeated calls: the same Idempotency-Key gets the same answer, and changes nothing again.
+
+The scope is agent, path and key; what was asked is compared by the digest of the canonical body.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.problem import Problem
+from runtime.core.models import Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdempotentRequest:
+    """The Idempotency-Key of a call, its path, and the canonical bytes of its body."""
+
+    key: str
+    path: str
+    body: bytes
+
+
+def find_response(
+    *, agent_pk: int, call: IdempotentRequest, makes: str, dfid: UUID | None = None
+) -> bytes | Problem | None:
+    """The answer's bytes, or None for a first call; 422 where the key was used with another body.
+
+    `makes` is what the call makes, for the sentence of the refusal. The caller holds a lock that lets only
+    one of several equal calls through at a time: the rest find the answer of the first.
+    """
+    stored = Answer.objects.filter(agent_id=agent_pk, path=call.path, key=call.key).first()
+    if stored is None:
+        return None
+    if stored.request_digest != canonical.digest(call.body):
+        return Problem(
+            status=422,
+            code="IDEMPOTENCY_KEY_REUSED",
+            detail=f"This Idempotency-Key was used with another body. Use a new key for a new {makes}.",
+            dfid=None if dfid is None else str(dfid),
+        )
+    return bytes(stored.body)
+
+
+def store_response(*, agent_pk: int, call: IdempotentRequest, body: bytes, at: datetime) -> None:
+    """Keep a decided answer, in the transaction that decided it."""
+    Answer.objects.create(
+        agent_id=agent_pk,
+        path=call.path,
+        key=call.key,
+        request_digest=canonical.digest(call.body),
+        body=body,
+        answered_at=at,
+    )

@@ -1,0 +1,110 @@
+"""The doors out of the runtime: dotted paths in `settings.DIR_PORTS`, so that nothing here imports upward."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.silence import Silence
+
+if TYPE_CHECKING:
+    from runtime.flows.models import Flow, Intent, Proposal, Verdict
+    from runtime.registry.models import Agent
+
+
+class OpenEscalation(Protocol):
+    """Opens an escalation inside the caller's transaction; returns what the journal and the answer need."""
+
+    def __call__(
+        self,
+        *,
+        flow: "Flow",
+        proposal: "Proposal",
+        verdict: "Verdict",
+        intent: "Intent | None",
+        family: str,
+        reason: str,
+        at: Any,
+        withdrawn: Withdrawn | None = None,
+    ) -> "Opened": ...
+
+
+class Opened(Protocol):
+    """An escalation as the runtime sees it: its id, its evidence hash and the entry that records it."""
+
+    @property
+    def escalation_id(self) -> UUID: ...
+    @property
+    def evidence_hash(self) -> str: ...
+    @property
+    def event(self) -> Any: ...
+
+
+@cache
+def _door(name: str) -> Any:
+    return import_string(settings.DIR_PORTS[name])
+
+
+def open_escalation(**named: Any) -> Opened:
+    """Open an escalation (see `OpenEscalation` for the arguments)."""
+    return cast(OpenEscalation, _door("open_escalation"))(**named)
+
+
+def open_agent_escalation(*, flow: "Flow", agent: "Agent", silence: Silence) -> Opened:
+    """Open the escalation of a silent agent on a flow of the runtime's own, in the caller's transaction."""
+    return cast(Opened, _door("open_agent_escalation")(flow=flow, agent=agent, silence=silence))
+
+
+def close_escalations(*, flow: "Flow", at: Any) -> list[Any]:
+    """Withdraw the open escalations of a flow that ends otherwise; returns their entries."""
+    return cast(list[Any], _door("close_escalations")(flow=flow, at=at))
+
+
+def expire_escalations() -> int:
+    """Abort what nobody decided in time; returns how many were aborted."""
+    return cast(int, _door("expire_escalations")())
+
+
+def ring(intent_ids: Sequence[UUID]) -> None:
+    """Ring the doorbell for intents that are ready. Never raises: the sweeper finds what a bell missed."""
+    _door("ring")(intent_ids)
+
+
+def ring_guards(run_ids: Sequence[int]) -> None:
+    """Ring for guards that are to look. Never raises: their rows become due by themselves."""
+    _door("ring_guards")(run_ids)
+
+
+def has_dirty_flows(*, agent: "Agent") -> bool:
+    """Whether a flow of the agent is partially executed and still being compensated."""
+    return bool(_door("has_dirty_flows")(agent=agent))
+
+
+def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
+    """Whether one of these proposals has, or may have, taken effect."""
+    return bool(_door("may_have_taken_effect")(proposals=proposals))
+
+
+def begin_agent_events(*, agent: "Agent") -> None:
+    """Begin the agent's stream of events with what is so now, in the caller's transaction."""
+    _door("begin_agent_events")(agent=agent)
+
+
+def queue_guards(*, proposal: "Proposal", at: datetime) -> None:
+    """Queue the soft guards that review a proposal, in the transaction of its verdict."""
+    _door("queue_guards")(proposal=proposal, at=at)
+
+
+def list_resource_names(*, tenant: str) -> frozenset[str]:
+    """The resources that claims of a policy kind may name."""
+    return cast(frozenset[str], _door("list_resource_names")(tenant=tenant))
+
+
+def list_existing_facts(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:
+    """Of paths, and of namespaces (with a dot at the end), those that a fact exists for."""
+    return cast(frozenset[str], _door("list_existing_facts")(tenant=tenant, selectors=selectors))

@@ -1,0 +1,96 @@
+"""Lost races: a transaction that lost one is run again from its first read, at most three times."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from django.db import IntegrityError, OperationalError, connection, transaction
+
+Result = TypeVar("Result")
+TRIES = 3
+# PostgreSQL: serialization failure, deadlock. SQLite has no codes; its errors are recognised by their text.
+RACE_CODES = frozenset({"40001", "40P01"})
+RACE_WORDS = "database table is locked"
+# SQLite has waited for as long as the settings let it: another process has the file, and will have it longer.
+LOCKED_WORDS = "database is locked"
+# How long a writer waits while another process has the file; then the caller gets an error.
+PATIENCE_S: Final = 5.0
+_LOOK_S: Final = 0.2
+
+_sqlite_writer_lock = threading.RLock()
+_file_is_locked = threading.Event()
+
+
+class ConcurrentUpdateError(Exception):
+    """A concurrent update moved a row between our read and our compare-and-swap."""
+
+
+class BusyError(Exception):
+    """Three tries lost: the caller should repeat the call with the same key."""
+
+
+def retry_on_conflict(work: Callable[[], Result]) -> Result:
+    """Run `work` in one transaction; when it loses a race, run it again in a new one.
+
+    Raises `BusyError` after three lost races, and the database's own error at once where another process
+    keeps it locked. `work` must read everything it decides on inside itself.
+    """
+    lost: Exception | None = None
+    for _ in range(TRIES):
+        try:
+            with sqlite_writer_turn(), transaction.atomic():
+                return work()
+        except (ConcurrentUpdateError, IntegrityError) as error:
+            lost = error
+        except OperationalError as error:
+            if not _is_race(error):
+                raise
+            lost = error
+    # The cause tells a lost race from a row that can never be written.
+    raise BusyError from lost
+
+
+def give_back_connection() -> None:
+    """Between two uses: a slow target must not keep a connection of the pool, or it runs dry for others.
+
+    SQLite has no pool, and whoever closes its last connection folds the whole log back into the file, which
+    takes longer than an attempt: there a thread keeps its connection.
+    """
+    if connection.vendor != "sqlite" and not connection.in_atomic_block:
+        connection.close()
+
+
+@contextmanager
+def sqlite_writer_turn() -> Iterator[None]:
+    """SQLite has one writer: waiting in line is fair, while its busy handler sleeps and lets others pass.
+
+    Other processes meet in the file's own lock; while one of them keeps it, no one waits for long.
+    PostgreSQL locks rows, so no one waits here.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    _stand_in_line()
+    try:
+        yield
+        _file_is_locked.clear()
+    except OperationalError as error:
+        if LOCKED_WORDS in str(error):
+            _file_is_locked.set()
+        raise
+    finally:
+        _sqlite_writer_lock.release()
+
+
+def _stand_in_line() -> None:
+    gives_up_at = time.monotonic() + PATIENCE_S
+    while not _sqlite_writer_lock.acquire(timeout=_LOOK_S):
+        if _file_is_locked.is_set() and time.monotonic() >= gives_up_at:
+            raise OperationalError(f"{LOCKED_WORDS} by another process")
+
+
+def _is_race(error: OperationalError) -> bool:
+    code = getattr(error.__cause__, "sqlstate", None)
+    return code in RACE_CODES or RACE_WORDS in str(error)

@@ -1,0 +1,46 @@
+"""The page for a rejected form: it says why and links back, with the status of the refusal."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from audit.access.permissions import actor_of, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.core import refusals
+
+NOTHING_CHANGED = "Nothing was changed"
+FORBIDDEN = 403
+
+
+def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTHING_CHANGED) -> HttpResponse:
+    """Show why the form was rejected, with a link back. A 403 is recorded in the ledger."""
+    if problem.status == FORBIDDEN:
+        refusals.record_refusal(
+            tenant=tenant_of(request.user),
+            stream=actor_of(request.user),
+            code=problem.code,
+            path=request.path,
+            detail=problem.detail,
+        )
+    violations = " ".join(f"{item.pointer}: {item.message}" for item in problem.violations)
+    context = {
+        "status": problem.status,
+        "title": title,
+        "detail": f"{problem.detail} {violations}".strip(),
+        "href": back,
+        "action": "Go back",
+    }
+    return render(request, "error.html", context, status=problem.status)
+
+
+def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
+    """Show a 400 for a form that cannot be read."""
+    problem = Problem(status=400, code="INVALID_REQUEST", detail=detail)
+    return page(request, problem, back=back, title=title)
+
+
+def no_reason(request: HttpRequest, *, longest: int, back: str) -> HttpResponse:
+    """Show a 400 for a form without a valid reason."""
+    detail = (
+        f"Enter a reason of at most {longest} characters. It is recorded in the ledger. {NOTHING_CHANGED}."
+    )
+    return unreadable(request, detail, back=back, title="A reason is required")

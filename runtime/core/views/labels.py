@@ -1,0 +1,220 @@
+"""Labels, icons and tones for every closed set: a state is never shown by colour alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from audit import canonical
+from audit.verification.verify import UNREADABLE
+from runtime.contracts import reasons, states
+from runtime.kernel import effects
+from runtime.kernel.version_diff import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word with an icon and a tone."""
+
+    tone: str
+    icon: str
+    word: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitWords:
+    """The words between a value and its limit, and after the limit: `7 of 5 allowed`."""
+
+    joint: str
+    before: str
+    after: str = ""
+
+
+# Findings whose limit is not a maximum.
+LIMITS: Mapping[str, LimitWords] = {
+    reasons.Reason.LOW_CONFIDENCE: LimitWords(", ", "at least", "required"),
+    reasons.Reason.STALE_CONTEXT: LimitWords(", ", "now"),
+    reasons.Reason.EXPIRED: LimitWords(", ", "valid until"),
+}
+MAXIMUM = LimitWords(" ", "of", "allowed")
+
+
+def limit_words(code: str) -> LimitWords:
+    """The words around the limit of a finding, by its reason code."""
+    return LIMITS.get(code, MAXIMUM)
+
+
+def compared(code: str, value: str, limit: str) -> str:
+    """A value and its limit, as text: `7 of 5 allowed`; without a limit, the value alone."""
+    if not limit:
+        return value
+    words = limit_words(code)
+    return f"{value}{words.joint}{words.before} {limit} {words.after}".rstrip()
+
+
+IMPACTS: Mapping[str, Badge] = {
+    states.Impact.LOW_IMPACT: Badge("idle", "low", "Low impact"),
+    states.Impact.HIGH_IMPACT: Badge("danger", "high", "High impact"),
+}
+FLOW_STATES: Mapping[str, Badge] = {
+    states.FlowState.CREATED: Badge("idle", "flow", "Created"),
+    states.FlowState.ACTIVE: Badge("info", "flow", "Active"),
+    states.FlowState.VALIDATING: Badge("info", "shield", "Validating"),
+    states.FlowState.ACCEPTED: Badge("accent", "check", "Accepted"),
+    states.FlowState.EXECUTING: Badge("accent", "bolt", "Executing"),
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Badge(
+        "danger", "layers", "Partially executed", "Completed steps are not undone yet"
+    ),
+    states.FlowState.COMPENSATING: Badge("warn", "bolt", "Compensating"),
+    states.FlowState.ESCALATED: Badge("warn", "refer", "Escalated"),
+    states.FlowState.CLOSED: Badge("ok", "check", "Closed"),
+    states.FlowState.ABORTED: Badge("danger", "cross", "Aborted"),
+}
+AGENT_STATUSES: Mapping[str, Badge] = {
+    states.AgentStatus.ACTIVE: Badge("ok", "check", "Active"),
+    states.AgentStatus.PASSIVE: Badge("warn", "clock", "Passive"),
+    states.AgentStatus.LOCKED: Badge("warn", "lock", "Locked"),
+    states.AgentStatus.SUSPENDED: Badge("danger", "stop", "Suspended"),
+    states.AgentStatus.RETIRED: Badge("idle", "exit", "Retired"),
+}
+KIND_STATES: Mapping[str, Badge] = {
+    states.KindState.DRAFT: Badge("info", "edit", "Draft"),
+    states.KindState.ACTIVE: Badge("ok", "check", "Active"),
+    states.KindState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    states.KindState.DISCARDED: Badge("idle", "cross", "Discarded"),
+}
+MANIFEST_STATES: Mapping[str, Badge] = {
+    states.ManifestState.DRAFT: Badge("info", "edit", "Draft"),
+    states.ManifestState.ACTIVE: Badge("ok", "check", "Active"),
+    states.ManifestState.SUPERSEDED: Badge("idle", "clock", "Superseded"),
+    states.ManifestState.DISCARDED: Badge("idle", "cross", "Discarded"),
+}
+RESERVATIONS: Mapping[str, Badge] = {
+    states.ReservationState.HELD: Badge("info", "clock", "Held"),
+    states.ReservationState.PINNED: Badge("accent", "lock", "Pinned"),
+    states.ReservationState.COMMITTED: Badge("ok", "check", "Used up"),
+    states.ReservationState.RELEASED: Badge("idle", "exit", "Released"),
+}
+CHANGES: Mapping[str, Badge] = {
+    Change.LOOSENED: Badge("danger", "high", "Loosened"),
+    Change.GRANTED: Badge("danger", "high", "Granted", "A permission it did not have before"),
+    Change.UNKNOWN: Badge("warn", "ask", "Unknown name", "Nothing has this name, so it has no effect"),
+    Change.ADDED: Badge("info", "next", "Added"),
+    Change.CHANGED: Badge("warn", "refer", "Changed"),
+    Change.REMOVED: Badge("idle", "cross", "Removed"),
+    Change.WITHDRAWN: Badge("ok", "lock", "Withdrawn", "A permission it no longer has"),
+    Change.TIGHTENED: Badge("ok", "lock", "Tightened"),
+}
+VERDICTS: Mapping[str, Badge] = {
+    states.Decision.ACCEPT: Badge("ok", "check", "Accepted"),
+    states.Decision.REJECT: Badge("danger", "cross", "Rejected"),
+    states.Decision.ESCALATE: Badge("warn", "refer", "Escalated"),
+}
+OUTCOMES: Mapping[str, Badge] = {
+    states.OutcomeStatus.SUCCEEDED: Badge("ok", "check", "Succeeded"),
+    states.OutcomeStatus.FAILED: Badge("danger", "cross", "Failed"),
+    states.OutcomeStatus.EXPIRED: Badge("warn", "clock", "Expired"),
+    states.OutcomeStatus.CANCELLED: Badge("idle", "cross", "Cancelled"),
+    states.OutcomeStatus.COMPENSATED: Badge("warn", "check", "Compensated"),
+}
+CIRCUITS: Mapping[str, Badge] = {
+    states.CircuitState.CLOSED: Badge("ok", "check", "Closed", "Calls are made"),
+    states.CircuitState.OPEN: Badge("danger", "stop", "Open", "Not called for now: too many failures"),
+    states.CircuitState.HALF_OPEN: Badge(
+        "warn", "ask", "Half-open", "One trial call tests whether it works again"
+    ),
+}
+STEP_STATES: Mapping[str, Badge] = {
+    states.StepState.WAITING: Badge("idle", "clock", "Waiting"),
+    states.StepState.RUNNING: Badge("accent", "bolt", "Running"),
+    states.StepState.DONE: Badge("ok", "check", "Done"),
+    states.StepState.UNDOING: Badge("warn", "bolt", "Being undone"),
+    states.StepState.UNDONE: Badge("idle", "prev", "Undone"),
+    states.StepState.NOT_DONE: Badge("idle", "cross", "Not done"),
+}
+HALF_DONE = Badge("danger", "layers", "Partially executed")
+MOST_DIGITS = 24
+STOPPED = Badge("danger", "stop", "Stopped")
+
+
+def badge(table: Mapping[str, Badge], value: str) -> Badge:
+    """Return the badge of a stored value; an unknown value is shown as it is, never hidden."""
+    return table.get(value) or Badge("idle", "help", value)
+
+
+def meaning(code: str) -> str:
+    """Return the meaning of a reason code in one sentence; empty for the id of a rule."""
+    try:
+        return reasons.MEANINGS[reasons.Reason(code)]
+    except (ValueError, KeyError):
+        return ""
+
+
+def actor_words(actor: str, names: Mapping[str, str]) -> str:
+    """Return an actor's display name: a username, an agent id, a feed, a guard or the runtime."""
+    kind, _, name = actor.partition(":")
+    match kind:
+        case "user":
+            return names.get(actor, f"user {name}")
+        case "agent":
+            return name
+        case "feed":
+            return f"feed {name}"
+        case "guard":
+            return f"guard {name}"
+        case _:
+            return "Runtime"
+
+
+def span(delta: timedelta) -> str:
+    """Format a duration in its two largest units."""
+    if delta < timedelta(seconds=1):
+        return f"{max(0, delta // timedelta(milliseconds=1))} ms"
+    if delta < timedelta(seconds=10):
+        return f"{delta / timedelta(seconds=1):.1f} s"
+    minutes, seconds = divmod(int(delta.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+
+
+def stored_value(cell: object) -> str:
+    """Return a stored JSON value as text, or an error message if its bytes cannot be read."""
+    try:
+        return plain_value(canonical.decode(bytes(cell)))  # type: ignore[call-overload]
+    except UNREADABLE:
+        return "The stored value cannot be read. Run manage.py verify_ledger."
+
+
+def plain_value(value: Any) -> str:
+    """Format a JSON value on one line; text without quotes."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return canonical.encode(value).decode()
+
+
+def visible_lines(text: str) -> str:
+    """Keep line ends and escape every other invisible or direction-changing character."""
+    return "\n".join(effects.visible(line) for line in text.splitlines())
+
+
+def pretty(value: Any) -> str:
+    """Format a JSON value indented, with invisible characters escaped."""
+    return visible_lines(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def number(value: Any) -> str:
+    """Format an integer with separators; return anything else as it is."""
+    text = str(value)
+    digits = text.removeprefix("-")
+    return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else text

@@ -1,0 +1,56 @@
+"""Parse query parameters and form fields: an invalid value is ignored, it never fails."""
+
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils.dateparse import parse_datetime
+
+_MOST_DIGITS = 18  # fits a signed 64-bit column
+
+
+def text(given: str, *, longest: int = 128) -> str:
+    """Return a search text, trimmed and cut."""
+    return given.strip()[:longest]
+
+
+def is_whole(text: str) -> bool:
+    """Return whether the text is a whole number that fits a column."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def whole(text: str) -> int | None:
+    """Return a whole number, or None."""
+    return int(text) if is_whole(text) else None
+
+
+def uuid(text: str) -> UUID | None:
+    """Return an id, or None."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def page_path(address: str) -> str:
+    """Return the path of the page that a fragment belongs to, as sent by htmx."""
+    try:
+        return urlsplit(address).path or "/"
+    except ValueError:
+        return "/"
+
+
+def moment(text: str) -> datetime | None:
+    """Return a timestamp, in UTC if it has no zone, or None."""
+    try:
+        read = parse_datetime(text)
+    except ValueError:
+        return None
+    return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
+
+
+def words(request: HttpRequest, name: str, *, longest: int) -> str | None:
+    """Return a form field's text, trimmed; None if it is missing or too long."""
+    given = request.POST.get(name, "").strip()
+    return given if 0 < len(given) <= longest else None

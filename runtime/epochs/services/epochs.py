@@ -1,0 +1,90 @@
+"""A restored backup: found by the mark, paused until an admin starts a new epoch.
+
+What was accepted in the backup may have run in the time that is lost, so nothing of it runs by itself again.
+Proposals, keys and decisions wait; what is live is in doubt, as after a worker that died in its call.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from audit import canonical, events, ledger
+from audit.models import LedgerEntry
+from runtime.contracts.problem import Problem
+from runtime.core import clock, transactions
+from runtime.epochs.models import Epoch
+from runtime.epochs.queries import current_epoch
+from runtime.epochs.services import marks
+from runtime.epochs.services.marks import Mark
+
+if TYPE_CHECKING:
+    from runtime.flows.models import Flow
+
+SYSTEM = "system"
+EPOCH_ENDED = "EPOCH_ENDED"
+WAITING = Problem(
+    status=503,
+    code=current_epoch.RECOVERY,
+    detail="The database was restored from a backup. New work is refused until an admin starts a new epoch.",
+    retriable=True,
+)
+
+
+def compare_with_mark() -> bool:
+    """Compare the database with the mark; True where it is older, and so in recovery. Then renew the mark."""
+    if current_epoch.is_recovering():
+        return True
+    mark = marks.read()
+    if mark is not None and not marks.is_held(mark):
+        if not marks.is_answered(mark):
+            if LedgerEntry.objects.exists():
+                transactions.retry_on_conflict(partial(_begin_recovery, mark))
+                return current_epoch.is_recovering()
+            # A new database has nothing that could run again.
+            marks.set_aside()
+        mark = None
+    newest = marks.of_database() if settings.DIR_MARK else None
+    if newest is not None and newest != mark and not (mark and mark.entry_id > newest.entry_id):
+        marks.write(newest)
+    return False
+
+
+def _begin_recovery(mark: Mark) -> None:
+    epoch = Epoch.objects.select_for_update().get(ended_at__isnull=True)
+    # An admin may have answered for it since it was read.
+    if epoch.restored_at is not None or marks.is_answered(mark):
+        return
+    at = clock.now()
+    epoch.restored_at, epoch.missing = at, mark.to_bytes()
+    epoch.save(update_fields=["restored_at", "missing"])
+    newest = marks.of_database()
+    restored = events.EpochRestored(
+        epoch=epoch.number,
+        missing_entry=mark.entry_id,
+        missing_hash=mark.hash,
+        newest_entry=0 if newest is None else newest.entry_id,
+        missing_digest=canonical.digest(bytes(epoch.missing)),
+        database_id=str(epoch.database_id),
+    )
+    ledger.append_to(tenant=settings.DIR_TENANT, stream=SYSTEM, actor=SYSTEM, at=at, events=[restored])
+
+
+def refuse_while_recovering() -> Problem | None:
+    """What is refused after a restore until an admin starts a new epoch."""
+    return WAITING if current_epoch.is_recovering() or marks.is_older() else None
+
+
+def refuse_proposal(flow: "Flow") -> Problem | None:
+    """A proposal waits in recovery, and a flow of an earlier epoch no longer takes any."""
+    epoch = current_epoch.in_force()
+    if epoch.restored_at is not None or marks.is_older():
+        return WAITING
+    if epoch.number > 1 and flow.opened_at < epoch.began_at:
+        return Problem(
+            status=409,
+            code=EPOCH_ENDED,
+            detail="A backup was restored since this flow began. Find out its outcome and open a new flow.",
+            dfid=str(flow.dfid),
+        )
+    return None

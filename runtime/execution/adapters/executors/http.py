@@ -1,0 +1,186 @@
+"""The `http` executor: one signed JSON call with an idempotency key.
+
+A 2xx answer with a JSON object is the receipt. Redirects are not followed, proxies of the environment are
+not used, and at most MAX_ANSWER_BYTES of an answer are read.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import unquote
+
+import httpx2
+from django.conf import settings
+
+from runtime.contracts.problem import ProblemError
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.execution.adapters import egress, signing, transport
+from runtime.execution.adapters.executors.call import Call
+from runtime.kernel import answers, ijson
+
+MAX_ANSWER_BYTES = 64 * 1024
+
+C = FailureCategory
+
+
+def execute(call: Call) -> CallResult:
+    """Make one call; every ending is a value."""
+    address = _address(call)
+    headers = _headers(call)
+    if isinstance(address, Failure):
+        return address
+    if isinstance(headers, Failure):
+        return headers
+    trip = transport.Trip(timeout_s=call.timeout_s, gate=call.gate)
+    try:
+        return _exchange(call, address=address, headers=headers, trip=trip)
+    except egress.EgressRefusedError:
+        return _transient(C.EGRESS_REFUSED, "the address is not public and not in DIR_EGRESS_ALLOW")
+    except egress.UnresolvedError:
+        return _transient(C.NAME_UNRESOLVED, "the target's host name does not resolve; nothing was sent")
+    except httpx2.TransportError as error:
+        return _lost(error, sent=trip.sent)
+
+
+def _exchange(
+    call: Call, *, address: httpx2.URL, headers: Mapping[str, str], trip: transport.Trip
+) -> CallResult:
+    rule = egress.rule(settings.DIR_EGRESS_ALLOW)
+    wire = transport.GuardedTransport(egress=rule, trip=trip)
+    with (
+        httpx2.Client(
+            transport=wire, trust_env=False, follow_redirects=False, timeout=call.timeout_s
+        ) as client,
+        client.stream(call.method, address, content=call.body, headers=dict(headers)) as answer,
+    ):
+        if not httpx2.codes.is_success(answer.status_code):
+            return _failure(answer, refuses=call.refuses)
+        body = bytearray()
+        for piece in answer.iter_raw():
+            body += piece
+            if len(body) > MAX_ANSWER_BYTES:
+                words = f"the target answered {answer.status_code} with more than {MAX_ANSWER_BYTES} bytes"
+                return _unknown(C.ANSWER_TOO_LARGE, words, answer.status_code)
+        return _receipt(answer.status_code, bytes(body))
+
+
+def _address(call: Call) -> httpx2.URL | Failure:
+    """The whole address. The path was rendered from an agent's values: it must stay under the base."""
+    plain = call.path.partition("?")[0]
+    climbs = any(unquote(segment) in {".", ".."} for segment in plain.replace("\\", "/").split("/"))
+    if not call.path.startswith("/") or "#" in call.path or climbs:
+        return _terminal(C.REQUEST_INVALID, "the rendered path leaves the target's address")
+    try:
+        address = httpx2.URL(call.base_url.rstrip("/") + call.path)
+    except httpx2.InvalidURL:
+        return _terminal(C.REQUEST_INVALID, "the rendered path is not a valid URL path")
+    if address.scheme not in {"http", "https"} or not address.host:
+        return _terminal(C.REQUEST_INVALID, "the target's address is not http or https")
+    return address
+
+
+def _headers(call: Call) -> dict[str, str] | Failure:
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",  # a packed answer could unfold past every bound
+        "User-Agent": "dir-console",
+    }
+    if call.method != "GET":
+        headers["Idempotency-Key"] = call.key
+    if call.traceparent:
+        headers["traceparent"] = call.traceparent
+    if not call.secret_env:
+        return headers
+    try:
+        return headers | signing.headers(
+            secret_env=call.secret_env, message_id=call.key, at=datetime.now(UTC), body=call.body
+        )
+    except signing.SecretError as error:
+        return _terminal(C.SECRET_MISSING, str(error))
+
+
+def _receipt(status_code: int, body: bytes) -> CallResult:
+    words = f"the target answered {status_code} without a JSON object; it may have taken effect"
+    try:
+        checked = ijson.parse(body)
+    except ProblemError:
+        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+    if not isinstance(checked.value, dict):
+        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+    return Receipt(status_code=status_code, body=checked.canonical)
+
+
+def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
+    """What an answer outside 2xx means; the class is `kernel.answers`', the category is for people."""
+    status_code = answer.status_code
+    words, wait_s = f"the target answered {status_code}", _seconds(answer.headers.get("retry-after", ""))
+    match answers.class_of(status_code, refuses=refuses):
+        case FailureClass.TRANSIENT:
+            return _transient(C.TARGET_BUSY, words, status_code, wait_s)
+        case FailureClass.TERMINAL:
+            return _terminal(C.TARGET_REFUSED, words, status_code)
+        case _:
+            return _unknown(_category(status_code), f"{words}; it may have taken effect", status_code, wait_s)
+
+
+def _category(status_code: int) -> C:
+    """Where a call failed whose answer leaves open what it did."""
+    if status_code in answers.GAVE_UP:
+        return C.TIMED_OUT
+    if httpx2.codes.is_redirect(status_code):
+        return C.REDIRECTED
+    return C.TARGET_ERROR if httpx2.codes.is_server_error(status_code) else C.ANSWER_UNREADABLE
+
+
+def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:
+    if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
+        return _terminal(C.REQUEST_INVALID, "the rendered request is not valid HTTP")
+    if not sent:
+        return _transient(C.CONNECT_FAILED, "no connection to the target; nothing was sent")
+    if isinstance(error, httpx2.TimeoutException):
+        return _unknown(C.TIMED_OUT, "no complete answer arrived in time; it may have taken effect")
+    return _unknown(C.CONNECTION_LOST, "the connection closed before the answer; it may have taken effect")
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Seconds of a Retry-After header, in either of its forms; None where it is unusable."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        moment = parsedate_to_datetime(retry_after)
+    except (ValueError, OverflowError):  # a year or an offset of twenty digits is the latter
+        return None
+    if moment.tzinfo is None:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _transient(
+    category: C, detail: str, status_code: int | None = None, retry_after_s: float | None = None
+) -> Failure:
+    return Failure(
+        category=category,
+        failure_class=FailureClass.TRANSIENT,
+        detail=detail,
+        status_code=status_code,
+        retry_after_s=retry_after_s,
+    )
+
+
+def _terminal(category: C, detail: str, status_code: int | None = None) -> Failure:
+    return Failure(
+        category=category, failure_class=FailureClass.TERMINAL, detail=detail, status_code=status_code
+    )
+
+
+def _unknown(
+    category: C, detail: str, status_code: int | None = None, retry_after_s: float | None = None
+) -> Failure:
+    return Failure(
+        category=category,
+        failure_class=FailureClass.UNKNOWN,
+        detail=detail,
+        status_code=status_code,
+        retry_after_s=retry_after_s,
+    )

@@ -1,0 +1,122 @@
+"""The transport under httpx2: vetted addresses, one deadline for the whole call, a note of what was sent."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from runtime.execution.adapters.egress import Egress
+
+CONNECT_S = 3.0
+
+
+@dataclass(kw_only=True)
+class Trip:
+    """One call on its way. `sent` is true as soon as one byte of the request may have left.
+
+    The first bytes are written inside `gate`; what that raises ends the call with nothing sent.
+    """
+
+    timeout_s: float
+    gate: Callable[[], AbstractContextManager[None]] = nullcontext
+    sent: bool = False
+    ends_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ends_at = time.monotonic() + self.timeout_s
+
+    def left_s(self, error: type[httpcore2.TimeoutException]) -> float:
+        """Seconds left of the call; raises `error` when there are none."""
+        left = self.ends_at - time.monotonic()
+        if left <= 0:
+            raise error("the call timed out")
+        return left
+
+
+class GuardedStream(httpcore2.NetworkStream):
+    """A connection whose every wait ends with the call: one slow byte at a time earns no more time."""
+
+    def __init__(self, stream: httpcore2.NetworkStream, trip: Trip) -> None:
+        self._stream = stream
+        self._trip = trip
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._trip.left_s(httpcore2.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if self._trip.sent:
+            self._stream.write(buffer, self._trip.left_s(httpcore2.WriteTimeout))
+            return
+        with self._trip.gate():
+            left_s = self._trip.left_s(httpcore2.WriteTimeout)
+            self._trip.sent = True
+            self._stream.write(buffer, left_s)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        left_s = min(CONNECT_S, self._trip.left_s(httpcore2.ConnectTimeout))
+        return GuardedStream(self._stream.start_tls(ssl_context, server_hostname, left_s), self._trip)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class GuardedNetwork(httpcore2.NetworkBackend):
+    """Connects to the addresses that the rule has vetted; name and certificate stay the host's own."""
+
+    def __init__(self, *, egress: Egress, trip: Trip) -> None:
+        self._egress = egress
+        self._trip = trip
+        self._plain = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        addresses = self._egress.addresses(host=host, port=port)
+        ends_at = time.monotonic() + CONNECT_S
+        failure: Exception = httpcore2.ConnectTimeout("no address responded in time")
+        for address in addresses:
+            left_s = min(ends_at - time.monotonic(), self._trip.left_s(httpcore2.ConnectTimeout))
+            if left_s <= 0:
+                break
+            try:
+                stream = self._plain.connect_tcp(address, port, left_s, socket_options=socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+            else:
+                return GuardedStream(stream, self._trip)
+        raise failure
+
+
+class GuardedTransport(httpx2.HTTPTransport):
+    """httpx2's own transport over a guarded network: no proxy, no kept connection, no retry of its own."""
+
+    def __init__(self, *, egress: Egress, trip: Trip) -> None:
+        super().__init__(verify=tls(), trust_env=False)
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=tls(),
+            max_connections=1,
+            max_keepalive_connections=0,
+            network_backend=GuardedNetwork(egress=egress, trip=trip),
+        )
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """The system's trust, built once: it takes longer than a call."""
+    return ssl.create_default_context()

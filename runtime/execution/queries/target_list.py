@@ -1,0 +1,74 @@
+"""Targets with their circuits and what waits for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from audit.models import LedgerEntry
+from runtime.contracts.states import LIVE_INTENTS
+from runtime.execution.models import Circuit
+from runtime.flows.models import Intent
+from runtime.registry.models import Target
+from runtime.registry.queries import recorded_targets, target_endpoints
+from runtime.registry.queries.target_endpoints import TargetEndpoint
+
+PAGE = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A target: `place` is where calls go; `waiting` counts live intents by their state.
+
+    `is_whole`: its row is what was configured last. Where it is not, nothing is called there, and `place` has
+    its address alone.
+    """
+
+    target: Target
+    place: TargetEndpoint
+    moved: bool
+    is_whole: bool
+    circuit: Circuit | None
+    waiting: Mapping[str, int]
+
+
+def list_targets(*, tenant: str) -> Sequence[Found]:
+    """Every target by name, at most PAGE."""
+    circuits = {row.target: row for row in Circuit.objects.of(tenant)}
+    waiting = _waiting(tenant)
+    configured = recorded_targets.list_configured(tenant=tenant)
+    found = []
+    for row in Target.objects.of(tenant).order_by("name")[:PAGE]:
+        is_whole = recorded_targets.compare_target(row, configured.get(row.name)) is None
+        place = target_endpoints.place_of(row) if is_whole else TargetEndpoint(base_url=row.base_url)
+        found.append(
+            Found(
+                target=row,
+                place=place,
+                is_whole=is_whole,
+                moved=place.base_url != row.base_url,
+                circuit=circuits.get(row.name),
+                waiting=waiting.get(row.name, {}),
+            )
+        )
+    return found
+
+
+def get_target(*, tenant: str, name: str) -> Target | None:
+    """The target of a name. PostgreSQL cannot even compare a text that has a NUL."""
+    return None if "\x00" in name else Target.objects.of(tenant).filter(name=name).first()
+
+
+def list_newest(*, tenant: str, names: Sequence[str]) -> Sequence[LedgerEntry]:
+    """The newest entries of the targets' own streams, newest first."""
+    streams = [f"target:{name}" for name in names]
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams)
+    return list(rows.order_by("-id")[:20])
+
+
+def _waiting(tenant: str) -> dict[str, dict[str, int]]:
+    rows = Intent.objects.of(tenant).filter(state__in=LIVE_INTENTS).values_list("target", "state")
+    counted: dict[str, dict[str, int]] = {}
+    for target, state, number in rows.annotate(number=Count("pk")).order_by("target", "state"):
+        counted.setdefault(target, {})[state] = number
+    return counted

@@ -1,0 +1,58 @@
+"""Calls that may have been made, or have taken effect, though no row shows it.
+
+In a restored database what ran in the lost time is missing, at every step of what was live. And a version
+before `sent_at` was noted took a 5xx or a redirect for a refusal, which may have come after the effect.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+
+from runtime.contracts.receipt import FailureClass
+from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
+from runtime.epochs.models import Epoch
+from runtime.flows.models import Attempt, Intent
+from runtime.kernel import answers
+
+_LEFT_OPEN: Final = tuple(
+    status for status in range(300, 600) if answers.class_of(status) is FailureClass.UNKNOWN
+)
+# A target that declares what it refuses was asked since the first byte of each call is noted.
+_TAKEN_AS_REFUSED = Q(
+    state=AttemptState.FAILED, purpose=Purpose.CALL, sent_at__isnull=True, status_code__in=_LEFT_OPEN
+)
+
+
+def may_have_happened(*, intent: Intent, key: str) -> bool:
+    """Whether the next call of an intent, under this key, has to be called in doubt before it is made."""
+    if intent.purpose != Purpose.CALL:
+        return False
+    calls = Attempt.objects.filter(intent=intent, target_key=key)
+    return _is_of_lost_time(intent, calls) or _was_taken_as_refused(intent, calls)
+
+
+def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:
+    """Intents that people are asked about as if their last call had been refused, which is unknown."""
+    last = Attempt.objects.filter(intent=OuterRef("intent"), number=OuterRef("intent__attempts"))
+    calls = Attempt.objects.filter(_TAKEN_AS_REFUSED, intent=OuterRef("pk"), number__gt=OuterRef("answered"))
+    rows = Intent.objects.filter(flow__tenant=tenant, flow__state=FlowState.ESCALATED)
+    rows = rows.filter(Exists(calls.filter(target_key=Subquery(last.values("target_key")))))
+    return list(rows.filter(state=IntentState.WITH_PERSON).values_list("pk", flat=True)[:limit])
+
+
+def _is_of_lost_time(intent: Intent, calls: QuerySet[Attempt]) -> bool:
+    since = Epoch.objects.filter(ended_at__gt=intent.created_at).order_by("-number")
+    restored_at = since.values_list("restored_at", flat=True).first()
+    if restored_at is None or 0 < intent.attempts == intent.answered:
+        # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.
+        return False
+    return not calls.filter(started_at__gte=restored_at).exists()
+
+
+def _was_taken_as_refused(intent: Intent, calls: QuerySet[Attempt]) -> bool:
+    if not intent.attempts:
+        return False
+    refused = calls.filter(_TAKEN_AS_REFUSED, number__gt=intent.answered).order_by("-number")
+    number = refused.values_list("number", flat=True).first()
+    return number is not None and not calls.filter(state=AttemptState.UNKNOWN, number__gt=number).exists()

@@ -1,0 +1,201 @@
+"""One attempt of one intent: claim, look once more, call, record."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar, assert_never
+from uuid import UUID
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
+from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
+from runtime.core import transactions
+from runtime.execution.services import calling, circuit, claim_deadlines, claiming, lost_calls, recording
+from runtime.execution.services.claiming import Claimed, Refused
+from runtime.execution.services.recording import Recorded, TooLate
+from runtime.flows.models import Outcome
+from runtime.kernel.execution import EscalateToPerson, Fail, RetryAt, Succeed
+from runtime.kernel.routes import CloseFailed, FallBack
+from runtime.stops.services import call_gate
+
+Written = TypeVar("Written")
+# Between them as long as a database takes to fail over, or to be copied; then the sweeper asks a person.
+RECORD_WAITS_S = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0, 5.0)
+# A try may itself wait for a lock: where this process is alone, the claim stays ours so long from each try.
+RECORD_TRY_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Status(StrEnum):
+    """How an attempt ended. ENDED: there was nothing to attempt, and the stored outcome is the answer.
+
+    Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
+    was done; COMPENSATED has undone the last of it. FELL_BACK has failed, and another step runs in its place.
+    """
+
+    NOT_DUE = "NOT_DUE"
+    HELD = "HELD"
+    EXPIRED = "EXPIRED"
+    BLOCKED = "BLOCKED"
+    SUCCEEDED = "SUCCEEDED"
+    RETRY_LATER = "RETRY_LATER"
+    WITH_PERSON = "WITH_PERSON"
+    FAILED = "FAILED"
+    ADVANCED = "ADVANCED"
+    TURNED_BACK = "TURNED_BACK"
+    COMPENSATED = "COMPENSATED"
+    FELL_BACK = "FELL_BACK"
+    REPORTED_LATE = "REPORTED_LATE"
+    ENDED = "ENDED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptResult:
+    """`called` tells whether the target was called; `detail` is a reason code, or empty.
+
+    `outcome` and `receipt` (canonical JSON) are the stored ones of an intent that had ended before.
+    """
+
+    status: Status
+    called: bool
+    detail: str = ""
+    outcome: OutcomeStatus | None = None
+    receipt: bytes | None = None
+
+
+def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
+    """Attempt an intent once. Safe to call at any time, from any number of workers.
+
+    `owner` names the calling thread, uniquely over all processes: it is the name on the lease.
+
+    Raises:
+        races.BusyError: when the rows were too contended to claim; nothing has happened then.
+    """
+    # Before the claim, so that what is left of the lease is never thought longer than it is.
+    asked_at_s = time.monotonic()
+    claim_deadlines.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
+    claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
+    if isinstance(claim, Refused) and claim.status == Status.ENDED:
+        return _stored_result(intent_id, state=claim.detail)
+    if isinstance(claim, Refused) and claim.status == claiming.UNRECORDED:
+        transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
+        return AttemptResult(status=Status.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
+    if isinstance(claim, Refused):
+        return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
+    try:
+        if _is_sick(claim, asked_at_s=asked_at_s):
+            return _hold_from_sick(claim)
+        result = _call(claim, asked_at_s=asked_at_s)
+    except call_gate.ClosedError as error:
+        why = error.why  # the stop may have been pressed since the claim was committed
+        _retry_database(claim, lambda: recording.hold(claim, why=why))
+        return AttemptResult(status=Status.HELD, called=False, detail=why)
+    return _record(claim, result)
+
+
+def _stored_result(intent_id: UUID, *, state: str) -> AttemptResult:
+    """The result of the execution that was, without another (DIR paper, 7.2); a cancelled intent has none."""
+    outcome = Outcome.objects.filter(intent_id=intent_id).first()
+    if outcome is None:
+        return AttemptResult(status=Status.ENDED, called=False, detail=state)
+    return AttemptResult(
+        status=Status.ENDED,
+        called=False,
+        detail=outcome.error_category,
+        outcome=OutcomeStatus(outcome.status),
+        receipt=None if outcome.receipt is None else bytes(outcome.receipt),
+    )
+
+
+def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
+    """Ask the target how it is. That has no effect, so whatever fails here, the call was not made.
+
+    Raises:
+        call_gate.ClosedError: the question, and with it the call, was held back, or the database failed.
+    """
+    transactions.give_back_connection()
+    lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
+    try:
+        return calling.is_sick(claim, lease_left_s=lease_left_s)
+    except call_gate.ClosedError:
+        raise
+    except (OperationalError, InterfaceError) as error:
+        raise call_gate.ClosedError(call_gate.DATABASE_BUSY) from error
+    except Exception:
+        _log.exception("executor of intent %s crashed when it asked for the target's health", claim.intent_id)
+        return True
+
+
+def _hold_from_sick(claim: Claimed) -> AttemptResult:
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    reason = _retry_database(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
+    if reason is None:
+        return AttemptResult(status=Status.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
+    return AttemptResult(status=Status.WITH_PERSON, called=False, detail=reason.value)
+
+
+def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
+    transactions.give_back_connection()
+    if claim.purpose is Purpose.CALL:
+        claim_deadlines.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
+    try:
+        lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
+        return calling.call(claim, lease_left_s=lease_left_s)
+    except call_gate.ClosedError:
+        raise
+    except Exception:
+        _log.exception("executor of intent %s crashed", claim.intent_id)
+        return Failure(
+            category=FailureCategory.EXECUTOR_CRASHED,
+            failure_class=FailureClass.UNKNOWN,
+            detail="the executor failed unexpectedly",
+        )
+
+
+def _record(claim: Claimed, result: CallResult) -> AttemptResult:
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
+
+
+def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:
+    """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
+    for wait_s in RECORD_WAITS_S:
+        claim_deadlines.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
+        try:
+            return transactions.retry_on_conflict(write)
+        except (transactions.BusyError, OperationalError, InterfaceError):
+            _log.warning("the result of intent %s could not be written; retrying", claim.intent_id)
+            if not connection.in_atomic_block:
+                connection.close()
+            time.sleep(wait_s)
+    return transactions.retry_on_conflict(write)
+
+
+def _to_result(recorded: Recorded | TooLate) -> AttemptResult:
+    if isinstance(recorded, TooLate):
+        return AttemptResult(status=Status.REPORTED_LATE, called=True)
+    goes_on = recorded.state is IntentState.PENDING
+    match recorded.action:
+        case Succeed():
+            ended = Status.SUCCEEDED if recorded.state is IntentState.DONE else Status.COMPENSATED
+            return AttemptResult(status=Status.ADVANCED if goes_on else ended, called=True)
+        case RetryAt():
+            return AttemptResult(status=Status.RETRY_LATER, called=True)
+        case FallBack(step=step):
+            return AttemptResult(status=Status.FELL_BACK, called=True, detail=step)
+        case EscalateToPerson(reason=reason):
+            return AttemptResult(status=Status.WITH_PERSON, called=True, detail=reason.value)
+        case CloseFailed(failure=failure):
+            return AttemptResult(status=Status.FAILED, called=True, detail=failure.category.value)
+        case Fail(failure=failure):
+            status = Status.TURNED_BACK if goes_on else Status.FAILED
+            return AttemptResult(status=status, called=True, detail=failure.category.value)
+        case _:
+            assert_never(recorded.action)

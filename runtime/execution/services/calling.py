@@ -1,0 +1,119 @@
+"""The call itself, outside every transaction."""
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from audit import canonical
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
+from runtime.contracts.states import Purpose
+from runtime.execution.adapters.executors import registry
+from runtime.execution.adapters.executors.call import Call
+from runtime.execution.services.claiming import Claimed
+from runtime.registry.queries.target_endpoints import NOWHERE
+from runtime.stops.services import call_gate
+
+DEFAULT_TIMEOUT_S = 10
+LONGEST_TIMEOUT_S = 20
+LEASE_MARGIN_S = 1.0
+NOT_FOUND = 404
+HEALTH_TIMEOUT_S = 3
+SUCCESS = 2
+
+
+def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
+    """Make the one call of a claim. No database connection may be in use.
+
+    Nothing is sent once the lease is nearly over: a worker that was held up would otherwise call after the
+    sweeper has asked a person, who may have decided by then.
+
+    Raises:
+        call_gate.ClosedError: a stop was pressed since the claim, or the claim is no longer ours. Nothing
+            was sent.
+    """
+    step = claim.step
+    limit_s = timeout_s(step.timeout_s, lease_left_s=lease_left_s)
+    if limit_s <= 0:
+        return Failure(
+            category=FailureCategory.LEASE_ENDED,
+            failure_class=FailureClass.TRANSIENT,
+            detail="the lease was about to expire before the call; nothing was sent",
+        )
+    execute = registry.EXECUTORS.get(step.executor)
+    if execute is None:
+        return _unknown_target(f"there is no executor named {step.executor}")
+    if step.executor in registry.REMOTE and claim.place is None:
+        return _unknown_target(f"there is no target named {step.target}")
+    place = claim.place or NOWHERE
+    call = Call(
+        base_url=place.base_url,
+        secret_env=place.secret_env,
+        method=step.method,
+        path=step.path,
+        body=canonical.encode(step.body),
+        key=step.key,
+        traceparent=claim.traceparent,
+        timeout_s=limit_s,
+        gate=lambda: gate(claim),
+        refuses=place.refuses,
+    )
+    if claim.purpose is Purpose.CALL:
+        return execute(call)
+    # A message of its own: under the call's key a target might answer what it answered then.
+    key = f"{step.key}-probe-{claim.number}"
+    return _answer_of(execute(replace(call, method="GET", path=step.probe or "/", body=b"", key=key)))
+
+
+def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
+    """Whether the target reports at its `health` path that it is unavailable; only before trial calls."""
+    limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
+    if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
+        return False
+    found = registry.EXECUTORS[claim.step.executor](
+        Call(
+            base_url=claim.place.base_url,
+            secret_env=claim.place.secret_env,
+            method="GET",
+            path=claim.place.health,
+            body=b"",
+            key=f"{claim.step.key}-health-{claim.number}",
+            traceparent=claim.traceparent,
+            timeout_s=limit_s,
+            gate=lambda: gate(claim),
+        )
+    )
+    return found.status_code is None or found.status_code // 100 != SUCCESS
+
+
+def gate(claim: Claimed) -> AbstractContextManager[None]:
+    """What the first bytes of the claim's call are sent inside."""
+    return call_gate.passing(
+        tenant=claim.tenant,
+        agent_pk=claim.agent_pk,
+        intent_id=claim.intent_id,
+        number=claim.number,
+        only_stops=not claim.has_window,
+    )
+
+
+def _answer_of(result: CallResult) -> CallResult:
+    """What a probe found: 404 means that the target has done nothing under the key."""
+    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
+    if is_settled and result.status_code == NOT_FOUND:
+        return Failure(
+            category=FailureCategory.NOT_HAPPENED,
+            failure_class=FailureClass.TERMINAL,
+            detail="the target has no call with this key; it did not take effect",
+            status_code=result.status_code,
+        )
+    return result
+
+
+def timeout_s(asked_s: int, *, lease_left_s: float) -> float:
+    """Seconds for the whole call: it ends before the lease, or the sweeper would find it in mid-flight."""
+    return min(asked_s or DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S, lease_left_s - LEASE_MARGIN_S)
+
+
+def _unknown_target(detail: str) -> Failure:
+    return Failure(
+        category=FailureCategory.TARGET_UNKNOWN, failure_class=FailureClass.TERMINAL, detail=detail
+    )

@@ -1,0 +1,326 @@
+"""The claim: one worker takes a due intent, after a check of everything that may have changed."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from audit import events
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import (
+    LIVE_INTENTS,
+    AgentStatus,
+    AttemptState,
+    Direction,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    Purpose,
+)
+from runtime.contracts.verdict import StepRequest
+from runtime.core import clock, mismatches, transactions
+from runtime.epochs.queries import current_epoch
+from runtime.epochs.services import boots, marks
+from runtime.execution.queries import unrecorded
+from runtime.execution.services import circuit, intent_plan, intent_transitions, repeating, saga
+from runtime.execution.services.circuit import Admitted
+from runtime.execution.services.intent_plan import CurrentCall
+from runtime.flows.models import Attempt, Intent, Verdict
+from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow
+from runtime.flows.queries.recorded_flow import OfFlow
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.proposals.services import precondition_check
+from runtime.registry.queries import target_endpoints
+from runtime.registry.queries.target_endpoints import TargetEndpoint
+from runtime.resources.services import reservations
+
+SYSTEM = "system"
+UNRECORDED = "UNRECORDED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """An intent that is ours until `lease_until`; all that the call needs, so that it reads nothing.
+
+    `step` is the call at its position: what does a step, or what undoes one. `is_trial`: it is the one call
+    that a half-open circuit lets through.
+    """
+
+    intent_id: UUID
+    tenant: str
+    agent_pk: int
+    owner: str
+    number: int
+    step: StepRequest
+    place: TargetEndpoint | None
+    traceparent: str
+    direction: Direction = Direction.FORWARD
+    purpose: Purpose = Purpose.CALL
+    on_unknown: OnUnknown = OnUnknown.PERSON
+    is_trial: bool = False
+
+    @property
+    def has_window(self) -> bool:
+        """Whether it must happen in time and is held by the agent's status: only a forward call."""
+        return self.direction is Direction.FORWARD and self.purpose is Purpose.CALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
+
+    UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
+    """
+
+    status: str
+    detail: str = ""
+
+
+def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
+    """Take an intent inside the caller's transaction, or end it, or leave it.
+
+    A forward call is checked once more: window, agent, the facts it depends on, the current rights. What
+    undoes a step, and what asks about one, is checked only for a stop: the flow is partially executed until
+    it has been made.
+    """
+    found = locks.lock_intent(intent_id=intent_id, with_agent=True)
+    if found is None:
+        return Refused(status="NOT_DUE", detail="UNKNOWN")
+    if boots.is_superseded():
+        return Refused(status="NOT_DUE", detail="SUPERSEDED")
+    if current_epoch.is_recovering() or marks.is_older():
+        return Refused(status="HELD", detail=current_epoch.RECOVERY)
+    flow, intent = found
+    journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
+    if intent.state not in LIVE_INTENTS:
+        return Refused(status="ENDED", detail=intent.state)
+    if intent.state != IntentState.PENDING or intent.next_at > journal.at:
+        return Refused(status="NOT_DUE", detail=intent.state)
+    recorded = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
+    current = intent_plan.current(intent)
+    refused = (
+        _refuse_put_back(journal, intent, recorded)
+        or _refuse_tampered(journal, intent, recorded)
+        or _refuse_unrecorded(intent, current)
+        or _look_at_window_and_agent(journal, intent)
+    )
+    if refused is not None:
+        return refused
+    if current is None:
+        return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
+    return _admit(journal, intent, recorded=recorded, current=current, owner=owner)
+
+
+def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+    """An intent that has ended, or is with a person, is never claimed, although its row is PENDING."""
+    state = recorded.state_at_rest(intent)
+    if state is None:
+        return None
+    journal.add(mismatches.of_values("intent.state", str(intent.pk), state.value, intent.state).event())
+    intent_transitions.take_out(intent, state=state)
+    journal.write()
+    return Refused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
+
+
+def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+    """Requests other than those that were accepted are never sent: a person is asked instead."""
+    found = recorded.compare_intent(intent)
+    if found is None:
+        return None
+    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    journal.add(found.event())
+    if (beside := recorded.compare_verdict(verdict)) is not None:
+        # What a person would be shown of it cannot be trusted either.
+        journal.add(beside.event())
+        return _end(journal, intent, status="BLOCKED", code=Reason.TAMPERED)
+    return _block(journal, intent, reason=Reason.TAMPERED)
+
+
+def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> Refused | None:
+    """Asked before the window is: what may have happened does not simply expire."""
+    if current is None or not unrecorded.may_have_happened(intent=intent, key=current.step.key):
+        return None
+    return Refused(status=UNRECORDED)
+
+
+def _block(journal: Journal, intent: Intent, *, reason: Reason) -> Refused:
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=reason))
+    intent_transitions.ask_person(journal, intent, reason=reason, failures=intent.failures)
+    journal.write()
+    return Refused(status="BLOCKED", detail=reason)
+
+
+def _admit(
+    journal: Journal, intent: Intent, *, recorded: OfFlow, current: CurrentCall, owner: str
+) -> Claimed | Refused:
+    """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
+    if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
+        # What it was to replace has taken effect after all: with this call there would be two.
+        return _block(journal, intent, reason=Reason.EFFECT_CONTRADICTED)
+    target = target_endpoints.get_target(tenant=intent.tenant, name=current.step.target)
+    if target is not None and (moved := recorded.compare_target(target)) is not None:
+        journal.add(moved.event())
+        return _block(journal, intent, reason=Reason.TAMPERED)
+    place = None if target is None else target_endpoints.place_of(target)
+    admitted = circuit.try_acquire(journal, intent, current=current, place=place)
+    if admitted is Admitted.WAIT:
+        journal.write()
+        return Refused(status="HELD", detail=circuit.CIRCUIT_OPEN)
+    if not repeating.is_allowed(intent, current=current, place=place):
+        circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
+        return _end(journal, intent, status="BLOCKED", code=Reason.IN_DOUBT)
+    obstacle = _blocking_reason(journal, intent, recorded) if _has_window(intent) else None
+    if obstacle is None:
+        claimed = _take(journal, intent, current=current, place=place, owner=owner)
+        return replace(claimed, is_trial=admitted is Admitted.TRIAL)
+    circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
+    if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
+        return _ask(journal, intent, withdrawn=obstacle)
+    code = obstacle.code if isinstance(obstacle, Withdrawn) else obstacle
+    return _end(journal, intent, status="BLOCKED", code=code)
+
+
+def _has_window(intent: Intent) -> bool:
+    return intent.direction == Direction.FORWARD and intent.purpose == Purpose.CALL
+
+
+def _look_at_window_and_agent(journal: Journal, intent: Intent) -> Refused | None:
+    has_window = _has_window(intent)
+    if has_window and journal.at >= intent.valid_until:
+        return _end(journal, intent, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED)
+    standing = due_intents.get_standing(agent_pk=journal.flow.agent_id)
+    held_by = standing.held_by if has_window else standing.stopped_by
+    if held_by is not None:
+        return Refused(status="HELD", detail=held_by)
+    if has_window and standing.status is AgentStatus.RETIRED:
+        return _end(journal, intent, status="BLOCKED", code=Reason.AGENT_RETIRED)
+    return None
+
+
+def _blocking_reason(journal: Journal, intent: Intent, recorded: OfFlow) -> str | Withdrawn | None:
+    """What no longer holds, as a reason code, or the rights that are gone.
+
+    What it claims of resources is pinned when all holds.
+    """
+    verdict = Verdict.objects.select_related("bundle").get(pk=intent.proposal_id)
+    mismatch = recorded.compare_verdict(verdict)
+    if mismatch is not None:
+        journal.add(mismatch.event())
+        return Reason.TAMPERED
+    seen = precondition_check.look(flow=journal.flow, intent=intent, row=verdict, at=journal.at)
+    if seen.withdrawn is not None and seen.withdrawn.is_final:
+        return seen.withdrawn
+    if seen.stale:
+        return seen.stale[0].code
+    if seen.withdrawn is not None:
+        return seen.withdrawn
+    pinned = reservations.pin(intent=intent, at=journal.at)
+    if pinned is None:
+        return Reason.RESOURCE_CONTENTION
+    journal.add(*pinned)
+    return None
+
+
+def _take(
+    journal: Journal, intent: Intent, *, current: CurrentCall, place: TargetEndpoint | None, owner: str
+) -> Claimed:
+    flow, number, step = journal.flow, intent.attempts + 1, current.step
+    direction, purpose = Direction(intent.direction), Purpose(intent.purpose)
+    lease_until = journal.at + timedelta(seconds=settings.DIR_LEASE_S)
+    changed = Intent.objects.filter(pk=intent.pk, state=IntentState.PENDING, attempts=intent.attempts).update(
+        state=IntentState.CLAIMED, attempts=number, lease_owner=owner, lease_until=lease_until
+    )
+    if changed != 1:
+        raise transactions.ConcurrentUpdateError
+    Attempt.objects.create(
+        intent=intent,
+        number=number,
+        step=step.step,
+        direction=direction,
+        purpose=purpose,
+        target_key=step.key,
+        lease_owner=owner,
+        state=AttemptState.STARTED,
+        started_at=journal.at,
+    )
+    if flow.state == FlowState.ACCEPTED:
+        journal.move(FlowState.EXECUTING)
+    elif flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
+        journal.move(FlowState.COMPENSATING, reason=intent.cause)
+    journal.add(
+        events.AttemptStarted(
+            intent_id=str(intent.pk),
+            number=number,
+            step=step.step,
+            target_key=step.key,
+            lease_until=lease_until,
+            direction=direction,
+            purpose=purpose,
+        )
+    )
+    journal.write()
+    return Claimed(
+        intent_id=intent.pk,
+        tenant=flow.tenant,
+        agent_pk=flow.agent_id,
+        owner=owner,
+        number=number,
+        step=step,
+        place=place,
+        traceparent=flow.traceparent,
+        direction=direction,
+        purpose=purpose,
+        on_unknown=repeating.on_unknown(current, place),
+    )
+
+
+def take_as_lost(journal: Journal, intent: Intent) -> None:
+    """Note a call that may have been made but was not recorded; nothing is called.
+
+    What it claims of resources is pinned as far as it can be, since it may have been used.
+    """
+    current = intent_plan.current(intent)
+    if current is None:
+        intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+        journal.write()
+        return
+    journal.add(*(reservations.pin(intent=intent, at=journal.at) or ()))
+    _take(journal, intent, current=current, place=None, owner=SYSTEM)
+
+
+def _end(
+    journal: Journal,
+    intent: Intent,
+    *,
+    status: str,
+    code: str,
+    outcome: OutcomeStatus = OutcomeStatus.FAILED,
+) -> Refused:
+    """No call is made: the walk turns back or ends. What may have taken effect goes to a person instead."""
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code))
+    if repeating.is_a_persons(intent):
+        intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+    elif intent.direction == Direction.COMPENSATE:
+        intent_transitions.ask_person(
+            journal, intent, reason=Reason.COMPENSATION_FAILED, failures=intent.failures
+        )
+    else:
+        saga.fail(journal, intent, status=outcome, code=code, error_category=code)
+    turned_back = intent.state == IntentState.PENDING
+    journal.write()
+    return Refused(status="TURNED_BACK" if turned_back else status, detail=str(code))
+
+
+def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
+    """A limit is tighter now, or can no longer be checked: a person decides whether it runs."""
+    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
+    reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
+    intent_transitions.ask_person(
+        journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn
+    )
+    journal.write()
+    return Refused(status="WITH_PERSON", detail=withdrawn.code)

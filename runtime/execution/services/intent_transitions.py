@@ -1,0 +1,290 @@
+"""How an intent ends, goes back, or goes to a person. Collects in the journal; the caller writes it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from audit import canonical, events
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
+from runtime.core import ports, transactions
+from runtime.execution.services import intent_plan, receipt_facts
+from runtime.flows.models import Attempt, Intent, Outcome, Proposal
+from runtime.flows.queries import intent_records, saga_progress
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import execution
+from runtime.kernel.execution import RetryAt
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.saga import Position
+
+
+def close(
+    journal: Journal,
+    intent: Intent,
+    *,
+    receipt: bytes,
+    receipt_commitment: str,
+    observed: Mapping[str, Any],
+    recorded_by: str,
+) -> None:
+    """The call took effect: intent DONE, outcome SUCCEEDED, flow CLOSED.
+
+    `observed` holds what the targets returned, for comparison with what was expected.
+    """
+    _record(
+        journal,
+        intent,
+        status=OutcomeStatus.SUCCEEDED,
+        receipt=receipt,
+        receipt_commitment=receipt_commitment,
+        observed=observed,
+        recorded_by=recorded_by,
+    )
+    journal.move(FlowState.CLOSED)
+    journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
+
+
+def abort(
+    journal: Journal,
+    intent: Intent,
+    *,
+    status: OutcomeStatus,
+    code: str,
+    error_category: str = "",
+    recorded_by: str = "system",
+) -> None:
+    """The effect will not come: outcome `status`, flow ABORTED for `code`."""
+    _record(journal, intent, status=status, error_category=error_category, recorded_by=recorded_by)
+    journal.move(FlowState.ABORTED, reason=str(code))
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
+
+
+def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
+    """A route of the kind closes the flow although the step has failed; the outcome records the failure."""
+    _record(
+        journal,
+        intent,
+        status=OutcomeStatus.FAILED,
+        error_category=error_category,
+        recorded_by="system",
+    )
+    journal.move(FlowState.CLOSED, reason=Reason.CLOSED_BY_ROUTE)
+    journal.tell(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
+
+
+def tell_late(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
+    """Tell the agent that a receipt came after the work had ended: what it knows of the effect was wrong."""
+    outcome = Outcome.objects.filter(intent=intent).first()
+    journal.tell(
+        FeedbackType.EXECUTION_OUTCOME,
+        {
+            "intent_id": str(intent.pk),
+            "status": OutcomeStatus.CANCELLED.value if outcome is None else outcome.status,
+            "effect": saga_progress.get_effect(proposals={intent.proposal_id}).value,
+            "error_category": None if outcome is None else outcome.error_category or None,
+            "receipt": canonical.decode(receipt),
+            "attempts": intent.attempts,
+            "deviations": [],
+        },
+    )
+
+
+def reschedule(intent: Intent, *, next_at: datetime, failures: int) -> None:
+    """Back among the waiting, not before `next_at`, for the same purpose."""
+    _change(intent, state=IntentState.PENDING, next_at=next_at, failures=failures)
+
+
+def schedule_retry(intent: Intent, *, again: RetryAt) -> None:
+    """Back among the waiting after an attempt."""
+    _change(
+        intent,
+        state=IntentState.PENDING,
+        next_at=again.at,
+        failures=again.failures,
+        purpose=again.purpose,
+    )
+
+
+def advance_to(
+    intent: Intent,
+    to: Position,
+    *,
+    at: datetime,
+    cause: str | None = None,
+    cause_category: str | None = None,
+) -> None:
+    """Among the waiting for another call of its walk, due at once; `cause` is why it turned back."""
+    _change(
+        intent,
+        state=IntentState.PENDING,
+        position=to.step,
+        direction=to.direction,
+        purpose=Purpose.CALL,
+        target=intent_plan.target_at(intent, to.step),
+        failures=0,
+        next_at=at,
+        cause=intent.cause if cause is None else str(cause)[:64],
+        cause_category=intent.cause_category if cause_category is None else str(cause_category)[:32],
+    )
+
+
+def extend(intent: Intent, *, next_at: datetime, valid_until: datetime, lifted: bytes) -> None:
+    """Back among the waiting by a person's word: failures forgotten, and a new end of the window."""
+    _change(
+        intent,
+        state=IntentState.PENDING,
+        next_at=next_at,
+        valid_until=valid_until,
+        failures=0,
+        purpose=Purpose.CALL,
+        lifted=lifted,
+        answered=intent.attempts,
+    )
+
+
+def take_out(intent: Intent, *, state: IntentState) -> None:
+    """Out of the waiting, where its row was put by hand: back to the state that its entries give it."""
+    _change(intent, state=state)
+
+
+def extend_window(intent: Intent, *, valid_until: datetime) -> None:
+    """A new end of the window, and nothing else."""
+    _change(intent, valid_until=valid_until)
+
+
+def ask_person(
+    journal: Journal, intent: Intent, *, reason: Reason, failures: int, withdrawn: Withdrawn | None = None
+) -> None:
+    """Open an operational escalation; no deadline resolves it and no escalation token is spent.
+
+    With `withdrawn` it is about what the active rules no longer grant, and the person is shown that.
+    """
+    in_doubt = reason is Reason.IN_DOUBT
+    state = IntentState.IN_DOUBT if in_doubt else IntentState.WITH_PERSON
+    _change(intent, state=state, failures=failures)
+    if in_doubt:
+        journal.add(events.IntentInDoubt(intent_id=str(intent.pk), number=intent.attempts))
+    journal.move(FlowState.ESCALATED, reason=reason)
+    proposal = Proposal.objects.select_related("verdict").get(pk=intent.proposal_id)
+    opened = ports.open_escalation(
+        flow=journal.flow,
+        proposal=proposal,
+        verdict=proposal.verdict,
+        intent=intent,
+        family="OPERATIONAL",
+        reason=reason.value,
+        withdrawn=withdrawn,
+        at=journal.at,
+    )
+    journal.add(opened.event)
+    journal.tell(
+        FeedbackType.ESCALATION_REQUIRED,
+        {
+            "escalation_id": str(opened.escalation_id),
+            "reason": reason.value,
+            "details": {
+                "intent_id": str(intent.pk),
+                "target": intent.target,
+                "attempts": intent.attempts,
+                "failures": failures,
+                **_place(intent),
+            },
+            "status": "AWAITING_HUMAN_INPUT",
+        },
+    )
+
+
+def _record(
+    journal: Journal,
+    intent: Intent,
+    *,
+    status: OutcomeStatus,
+    recorded_by: str,
+    error_category: str = "",
+    receipt: bytes | None = None,
+    receipt_commitment: str | None = None,
+    observed: Mapping[str, Any] | None = None,
+) -> None:
+    changes, missed = receipt_facts.collect_changes(journal, intent)
+    expected = _expected(intent)
+    # What did not come about was not observed to be other than expected.
+    found = (
+        () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)
+    )
+    listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
+    _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
+    outcome = Outcome.objects.create(
+        intent=intent,
+        status=status,
+        error_category=str(error_category)[:32],
+        receipt=receipt,
+        expected=canonical.encode(expected),
+        deviations=canonical.encode(listed),
+        writes=canonical.encode([change.model_dump(mode="json") for change in changes]),
+        attempts=intent.attempts,
+        duration_ms=_duration_ms(journal, intent),
+        recorded_by=recorded_by,
+        recorded_at=journal.at,
+    )
+    journal.add(
+        events.OutcomeRecorded(
+            intent_id=str(intent.pk),
+            status=status,
+            receipt_commitment=receipt_commitment,
+            deviations=len(listed),
+            outcome_digest=intent_records.outcome_digest(outcome),
+        )
+    )
+    journal.tell(
+        FeedbackType.EXECUTION_OUTCOME,
+        {
+            "intent_id": str(intent.pk),
+            "status": status.value,
+            "effect": _effect(intent, status).value,
+            "error_category": str(error_category) or None,
+            "receipt": None if receipt is None else canonical.decode(receipt),
+            "attempts": intent.attempts,
+            "deviations": listed,
+        },
+    )
+
+
+def _effect(intent: Intent, status: OutcomeStatus) -> Effect:
+    """The effect at the end: who gave up on a call may or may not know whether it took effect."""
+    if status is OutcomeStatus.SUCCEEDED:
+        return Effect.HAPPENED
+    return saga_progress.get_effect(proposals={intent.proposal_id})
+
+
+def _place(intent: Intent) -> dict[str, str]:
+    """Which of several steps a person is asked about, and in which direction."""
+    if intent.steps == 1:
+        return {}
+    return {"step": intent_plan.step_id(intent, intent.position), "direction": str(intent.direction)}
+
+
+def _expected(intent: Intent) -> list[Any]:
+    # Requests that cannot be read are themselves a reason to end.
+    rendered = intent_plan.read(intent)
+    return [] if rendered is None else list(rendered.expected)
+
+
+def _duration_ms(journal: Journal, intent: Intent) -> int:
+    """From the first attempt to this moment; 0 where nothing was ever tried."""
+    first = (
+        Attempt.objects.filter(intent=intent).order_by("number").values_list("started_at", flat=True).first()
+    )
+    return 0 if first is None else round((journal.at - first).total_seconds() * 1000)
+
+
+def _change(intent: Intent, **columns: Any) -> None:
+    """Compare-and-swap on the state that was read; a claim's lease ends with any change."""
+    before, attempts = intent.state, intent.attempts
+    for name, value in columns.items():
+        setattr(intent, name, value)
+    intent.lease_owner, intent.lease_until = "", None
+    changed = Intent.objects.filter(pk=intent.pk, state=before, attempts=attempts).update(
+        lease_owner="", lease_until=None, **columns
+    )
+    if changed != 1:
+        raise transactions.ConcurrentUpdateError

@@ -1,0 +1,325 @@
+"""The record of a call: one transaction, written only by the worker that still holds the claim."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from django.conf import settings
+
+from audit import events, ledger
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.reasons import Reason
+from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
+from runtime.contracts.states import (
+    LIVE_INTENTS,
+    AttemptState,
+    Direction,
+    Effect,
+    FlowState,
+    IntentState,
+    OutcomeStatus,
+    Purpose,
+)
+from runtime.core import clock, transactions
+from runtime.epochs.services import boots
+from runtime.execution.services import (
+    circuit,
+    claim_deadlines,
+    intent_transitions,
+    repeating,
+    routing,
+    saga,
+    settling,
+)
+from runtime.execution.services.claiming import SYSTEM, Claimed
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import calls_in_doubt
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import execution
+from runtime.kernel.execution import EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
+from runtime.kernel.routes import CloseFailed, FallBack, Routed
+from runtime.resources.services import reservations
+
+
+@dataclass(frozen=True)
+class TooLate:
+    """The claim had ended before the answer came: the answer is noted, and changes nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What followed an attempt, and the state that its intent has now."""
+
+    action: Routed
+    state: IntentState
+
+
+def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded | TooLate:
+    """Record what came of a call, inside the caller's transaction."""
+    journal, intent, attempt = _reopen(claim)
+    if not _is_ours(intent, attempt, claim):
+        return _note_late(journal, intent, attempt, result)
+    circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
+    action = _follow(journal, intent, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
+    journal.write()
+    return Recorded(action=action, state=IntentState(intent.state))
+
+
+def record_lost_attempt(
+    journal: Journal,
+    intent: Intent,
+    attempt: Attempt,
+    *,
+    jitter: float,
+    on_unknown: OnUnknown | None = None,
+) -> None:
+    """A worker has died between the claim and the record: it is unknown whether its call was made.
+
+    `on_unknown` is what follows where the kind does not decide it.
+    """
+    lost = Failure(
+        category=FailureCategory.LEASE_ENDED,
+        failure_class=FailureClass.UNKNOWN,
+        detail="the worker did not report before its lease expired; the call may have taken effect",
+    )
+    follows = on_unknown or repeating.on_unknown_of(intent)
+    _follow(journal, intent, attempt, lost, on_unknown=follows, jitter=jitter)
+
+
+def _follow(
+    journal: Journal,
+    intent: Intent,
+    attempt: Attempt,
+    result: CallResult,
+    *,
+    on_unknown: OnUnknown,
+    jitter: float,
+) -> Routed:
+    """End the attempt and do what follows from its result: every result passes here."""
+    key = attempt.target_key
+    tried = _tried(intent, result, key=key, on_unknown=on_unknown, at=journal.at)
+    follows = execution.decide(tried, at=journal.at, jitter=jitter)
+    if execution.is_settled_by_probe(tried, follows):
+        settling.settle(
+            journal=journal, intent=intent, effect=Effect.NOT_HAPPENED, by=settling.PROBE, key=key
+        )
+    decided = routing.decide(journal, intent, tried=tried, action=follows, jitter=jitter)
+    action = decided.action
+    kept = _finish(journal, attempt, result, again=action if isinstance(action, RetryAt) else None)
+    routing.tell(journal, intent, choice=decided.choice)
+    match action:
+        case Succeed(receipt=receipt):
+            saga.advance(
+                journal, intent, receipt=receipt.body, receipt_commitment=kept or "", recorded_by=SYSTEM
+            )
+        case RetryAt():
+            intent_transitions.schedule_retry(intent, again=action)
+        case EscalateToPerson(reason=reason, failures=failures):
+            intent_transitions.ask_person(journal, intent, reason=reason, failures=failures)
+        case FallBack(step=step):
+            saga.fall_back(journal, intent, to_step=step)
+        case CloseFailed(failure=failure):
+            saga.close_failed(journal, intent, error_category=failure.category)
+        case Fail(failure=failure):
+            saga.fail(
+                journal,
+                intent,
+                status=OutcomeStatus.FAILED,
+                code=Reason.TERMINAL_FAILURE,
+                error_category=failure.category,
+            )
+        case _:
+            assert_never(action)
+    return action
+
+
+def _tried(
+    intent: Intent, result: CallResult, *, key: str, on_unknown: OnUnknown, at: datetime
+) -> FinishedAttempt:
+    is_known_done = calls_in_doubt.is_done_unrecorded(intent=intent, key=key)
+    return FinishedAttempt(
+        result=result,
+        failures=intent.failures,
+        in_doubt=is_known_done or calls_in_doubt.is_call_in_doubt(intent=intent, key=key),
+        is_known_done=is_known_done,
+        over_at=_over_at(intent, key=key, at=at),
+        direction=Direction(intent.direction),
+        purpose=Purpose(intent.purpose),
+        on_unknown=on_unknown,
+    )
+
+
+def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
+    """When the call that a probe asks about is surely over: a call ends before its lease, whoever made it."""
+    if intent.purpose != Purpose.PROBE:
+        return None
+    since = calls_in_doubt.get_doubtful_since(intent=intent, key=key)
+    if since is None:
+        return None
+    over_at = since + timedelta(seconds=settings.DIR_LEASE_S)
+    if boots.this_boot() is None:
+        return over_at
+    # A server that is alone made the call itself, and knows it by a monotonic clock.
+    return max(over_at, at + timedelta(seconds=claim_deadlines.call_left_s(key)))
+
+
+def hold(claim: Claimed, *, why: str) -> None:
+    """Give a claim back uncalled: a stop was pressed between claim and call."""
+    journal, intent, attempt = _reopen(claim)
+    if not _is_ours(intent, attempt, claim):
+        return
+    _hold(journal, intent, attempt, claim=claim, why=why)
+    _go_back(journal, intent)
+
+
+def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
+    """Give a claim back uncalled, since its target is unavailable; returns why a person is asked, if any.
+
+    Only a window brings an end to that by itself. What has none counts it as a failure, and the fourth asks a
+    person: what asks about a call, or undoes a step, keeps others waiting.
+    """
+    journal, intent, attempt = _reopen(claim)
+    if not _is_ours(intent, attempt, claim):
+        return None
+    _hold(journal, intent, attempt, claim=claim, why=circuit.CIRCUIT_OPEN, is_sick=True)
+    if claim.has_window:
+        _go_back(journal, intent)
+        return None
+    failure = Failure(
+        category=FailureCategory.TARGET_BUSY,
+        failure_class=FailureClass.TRANSIENT,
+        detail="the target's health path reports that it is unavailable; nothing was sent",
+    )
+    tried = _tried(intent, failure, key=claim.step.key, on_unknown=claim.on_unknown, at=journal.at)
+    follows = execution.decide(tried, at=journal.at, jitter=jitter)
+    reason = None
+    if isinstance(follows, EscalateToPerson):
+        reason = follows.reason
+        intent_transitions.ask_person(journal, intent, reason=reason, failures=follows.failures)
+    elif isinstance(follows, RetryAt):
+        intent_transitions.schedule_retry(intent, again=follows)
+    journal.write()
+    return reason
+
+
+def _hold(
+    journal: Journal, intent: Intent, attempt: Attempt, *, claim: Claimed, why: str, is_sick: bool = False
+) -> None:
+    attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
+    attempt.save(update_fields=["state", "finished_at"])
+    circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=None, is_sick=is_sick)
+    journal.add(events.IntentHeld(intent_id=str(intent.pk), why=why))
+
+
+def _go_back(journal: Journal, intent: Intent) -> None:
+    """Among the waiting again, as if it had not been claimed."""
+    intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
+    called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
+    if not called:
+        journal.move(FlowState.ACCEPTED)
+    journal.write()
+
+
+def _reopen(claim: Claimed) -> tuple[Journal, Intent, Attempt]:
+    found = locks.lock_intent(intent_id=claim.intent_id)
+    if found is None:
+        raise LookupError("a claimed intent is never deleted")
+    flow, intent = found
+    attempt = Attempt.objects.get(intent=intent, number=claim.number)
+    return Journal(flow=flow, actor=SYSTEM, at=clock.now()), intent, attempt
+
+
+def _is_ours(intent: Intent, attempt: Attempt, claim: Claimed) -> bool:
+    return (
+        intent.state == IntentState.CLAIMED
+        and intent.lease_owner == claim.owner
+        and intent.attempts == claim.number
+        and attempt.state == AttemptState.STARTED
+    )
+
+
+def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallResult) -> TooLate:
+    # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
+    state, _ = _ending(result)
+    if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
+        kept, late = None, settling.NOTHING_NEW
+        if isinstance(result, Receipt):
+            # Kept outside the chain like any receipt: it is what the person who decides was looking for.
+            kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
+            by = settling.PROBE if attempt.purpose == Purpose.PROBE else settling.RECEIPT
+            late = settling.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
+        journal.add(
+            events.AttemptReportedLate(
+                intent_id=str(intent.pk),
+                number=attempt.number,
+                result=state,
+                receipt_commitment=kept,
+                contradicts=late.contradicts or None,
+            )
+        )
+        if late.contradicts:
+            _contradict(journal, intent)
+        if isinstance(result, Receipt) and late.is_new:
+            if intent.state not in LIVE_INTENTS:
+                intent_transitions.tell_late(journal, intent, receipt=result.body)
+            elif intent.direction == Direction.COMPENSATE:
+                saga.take_known(journal, intent, recorded_by=SYSTEM)
+        journal.write()
+    return TooLate()
+
+
+def _contradict(journal: Journal, intent: Intent) -> None:
+    """A person has stated that it did not happen, and it did: what was done in that belief is stopped.
+
+    The call is on the list of calls that wait for a person (`doubts.list_left`). What waits to run in its
+    place waits for a person as well, or the effect would be there twice.
+    """
+    journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
+    waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
+    for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
+        intent_transitions.ask_person(
+            journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures
+        )
+
+
+def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: RetryAt | None) -> str | None:
+    """End the attempt's row; the commitment of the receipt, where there is one."""
+    commitment = None
+    if isinstance(result, Receipt):
+        commitment = ledger.commit_payload(tenant=journal.flow.tenant, body=result.body)
+    state, failure = _ending(result)
+    attempt.state, attempt.finished_at = state, journal.at
+    attempt.status_code = result.status_code
+    attempt.error_category = failure.category if failure else ""
+    attempt.detail = failure.detail if failure else ""
+    changed = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTED).update(
+        state=attempt.state,
+        finished_at=attempt.finished_at,
+        status_code=attempt.status_code,
+        error_category=attempt.error_category,
+        detail=attempt.detail,
+    )
+    if changed != 1:
+        raise transactions.ConcurrentUpdateError
+    journal.add(
+        events.AttemptFinished(
+            intent_id=str(attempt.intent_id),
+            number=attempt.number,
+            result=state,
+            error_category=failure.category if failure else None,
+            status_code=result.status_code,
+            receipt_commitment=commitment,
+            next_at=None if again is None else again.at,
+            next_purpose=None if again is None else again.purpose,
+        )
+    )
+    return commitment
+
+
+def _ending(result: CallResult) -> tuple[AttemptState, Failure | None]:
+    if isinstance(result, Receipt):
+        return AttemptState.SUCCEEDED, None
+    if result.failure_class is FailureClass.UNKNOWN:
+        return AttemptState.UNKNOWN, result
+    return AttemptState.FAILED, result

@@ -1,0 +1,138 @@
+"""Targets: the systems that steps call, their circuits, and their pending calls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from runtime import execution
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import CircuitState, IntentState
+from runtime.core import clock
+from runtime.core.views import error_page, labels, query_params
+from runtime.execution.queries import target_list
+from runtime.flows.views import timeline
+from runtime.registry.queries import people
+from runtime.registry.queries.target_endpoints import TargetEndpoint
+
+PAGE = "/targets/"
+LONGEST = 500
+TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
+CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
+_WORDS: Mapping[str, str] = {
+    IntentState.PENDING: "waiting",
+    IntentState.CLAIMED: "being called",
+    IntentState.IN_DOUBT: "in doubt",
+    IntentState.WITH_PERSON: "with a person",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A target, ready to show; `since` is None if it never failed, `retry_at` if it can be called."""
+
+    name: str
+    base_url: str
+    moved: bool
+    secret_env: str
+    is_whole: bool
+    says: list[str]
+    circuit: labels.Badge
+    since: Any
+    retry_at: Any
+    failures: int
+    waiting: list[str]
+    may_close: bool
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """List all targets with their circuits, and recent events."""
+    tenant = tenant_of(request.user)
+    roles = roles_of(request.user)
+    rows = [
+        _shown(found, may_close=bool(roles & CLOSERS)) for found in target_list.list_targets(tenant=tenant)
+    ]
+    newest = target_list.list_newest(tenant=tenant, names=[row.name for row in rows])
+    context = {
+        "rows": rows,
+        "lines": timeline.lines(newest, names=people.names_of([entry.actor for entry in newest])),
+        "may_test": bool(roles & TESTERS),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_targets.html" if swapped else "runtime/targets.html", context)
+
+
+@require_POST
+@require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+def check(request: HttpRequest, name: str) -> HttpResponse:
+    """Test the connection to a target without sending a request, and show the result."""
+    if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:
+        raise Http404
+    found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
+    if found is None:
+        raise Http404
+    tell = messages.success if found.is_good else messages.error
+    can = "can be called" if found.is_good else "cannot be called"
+    tell(request, f"{name} {can}: {'; '.join(found.findings)}. No request was sent.")
+    return redirect(PAGE)
+
+
+@require_POST
+@require(Role.SENIOR, Role.ADMIN)
+def close(request: HttpRequest, name: str) -> HttpResponse:
+    """Close a target's circuit manually: calls resume immediately."""
+    if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:
+        raise Http404
+    reason = query_params.words(request, "reason", longest=LONGEST)
+    if reason is None:
+        return error_page.no_reason(request, longest=LONGEST, back=PAGE)
+    answer = execution.close_circuit(
+        tenant=tenant_of(request.user), name=name, actor=actor_of(request.user), reason=reason
+    )
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=PAGE)
+    if answer:
+        messages.success(request, f"The circuit of {name} is closed. Pending calls are made now.")
+    else:
+        messages.info(request, f"The circuit of {name} was already closed.")
+    return redirect(PAGE)
+
+
+def _says(place: TargetEndpoint) -> list[str]:
+    """Return the declared behavior of a target that affects its calls."""
+    keys = (
+        "honours idempotency keys: a repeated call takes effect once"
+        if place.honours_keys
+        else "does not honour idempotency keys: a repeated call may take effect twice"
+    )
+    refuses = f"{', '.join(map(str, sorted(place.refuses)))} means the call had no effect"
+    health = f"health check at {place.health}"
+    return [keys, *([refuses] if place.refuses else []), *([health] if place.health else [])]
+
+
+def _shown(found: target_list.Found, *, may_close: bool) -> Shown:
+    row = found.circuit
+    state = CircuitState.CLOSED if row is None else CircuitState(row.state)
+    retry_at = None if row is None else row.retry_at
+    return Shown(
+        name=found.target.name,
+        base_url=found.place.base_url,
+        moved=found.moved,
+        secret_env=found.place.secret_env,
+        is_whole=found.is_whole,
+        says=_says(found.place) if found.is_whole else [],
+        circuit=labels.badge(labels.CIRCUITS, state),
+        since=None if row is None else row.changed_at,
+        # After it, the next call is a trial; do not show a time in the past.
+        retry_at=retry_at if retry_at is not None and retry_at > clock.now() else None,
+        failures=0 if row is None else row.failures,
+        waiting=[f"{number} {_WORDS[state]}" for state, number in found.waiting.items()],
+        may_close=may_close and state is not CircuitState.CLOSED,
+    )

@@ -1,0 +1,137 @@
+"""Figures of the overview. Each is bounded by a time window or by an index."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count
+from django.db.models.functions import TruncMinute
+
+from audit import canonical
+from audit.models import LedgerEntry
+from runtime.contracts import states
+from runtime.contracts.verdict import FindingOutcome
+from runtime.flows.models import Flow, Verdict
+
+BUCKETS = 24
+WINDOW = timedelta(hours=2)
+REASON_SAMPLE = 1000
+LOOKED_BACK = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Verdicts that fell into one stretch of time."""
+
+    begins_at: datetime
+    accepted: int
+    escalated: int
+    rejected: int
+
+    @property
+    def total(self) -> int:
+        """All verdicts of the stretch."""
+        return self.accepted + self.escalated + self.rejected
+
+
+def list_throughput(
+    *, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | None = None
+) -> list[Bucket]:
+    """Verdicts of the last two hours in stretches of five minutes that begin on the clock, oldest first.
+
+    Of one agent or of one flow, where it is named.
+    """
+    step = WINDOW / BUCKETS
+    end = datetime.fromtimestamp(
+        (now.timestamp() // step.total_seconds() + 1) * step.total_seconds(), now.tzinfo
+    )
+    start = end - WINDOW
+    wanted: dict[str, Any] = {"proposal__agent__agent_id": agent_id} if agent_id else {}
+    wanted |= {} if dfid is None else {"proposal__flow_id": dfid}
+    rows = (
+        Verdict.objects.filter(proposal_id__gte=first_id_of(start), judged_at__gte=start, judged_at__lt=end)
+        .filter(proposal__flow__tenant=tenant, **wanted)
+        .annotate(minute=TruncMinute("judged_at"))
+        .values_list("minute", "decision")
+        .annotate(n=Count("proposal_id"))
+        .order_by()
+    )
+    counts: Counter[tuple[int, str]] = Counter()
+    for minute, decision, count in rows:
+        counts[int((minute - start) / step), decision] += count
+    return [
+        Bucket(
+            begins_at=start + index * step,
+            accepted=counts[index, states.Decision.ACCEPT],
+            escalated=counts[index, states.Decision.ESCALATE],
+            rejected=counts[index, states.Decision.REJECT],
+        )
+        for index in range(BUCKETS)
+    ]
+
+
+def first_id_of(moment: datetime) -> UUID:
+    """The least UUIDv7 of a moment: the primary key then answers for the time, without another index."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)
+
+
+def count_reject_reasons(*, tenant: str, now: datetime) -> list[tuple[str, int]]:
+    """Reason codes of the newest rejections of the last day, most frequent first."""
+    rows = Verdict.objects.filter(
+        proposal_id__gte=first_id_of(now - timedelta(days=1)),
+        proposal__flow__tenant=tenant,
+        decision=states.Decision.REJECT,
+    ).order_by("-proposal_id")
+    codes: Counter[str] = Counter()
+    for body in rows.values_list("body", flat=True)[:REASON_SAMPLE]:
+        codes.update(codes_of(bytes(body)))
+    return codes.most_common(6)
+
+
+def codes_of(body: bytes) -> set[str]:
+    """The distinct codes of a stored verdict's findings that reject."""
+    found = canonical.decode(body)["findings"]
+    return {item["code"] for item in found if item["outcome"] == FindingOutcome.FAIL}
+
+
+def flow_counts(*, tenant: str) -> dict[str, int]:
+    """Open flows by state."""
+    rows = Flow.objects.of(tenant).exclude(state__in=states.ENDED)
+    return dict(rows.values_list("state").annotate(n=Count("dfid")).order_by("state"))
+
+
+def list_latest_entries(
+    *, tenant: str, before: int | None, stream: str, kind: str, size: int
+) -> Sequence[LedgerEntry]:
+    """Newest entries first, by their row number, of one stream or kind where it is named.
+
+    Entries of one stream have rising row numbers and sequence numbers: its own index answers for it.
+    """
+    rows = LedgerEntry.objects.filter(tenant=tenant)
+    if kind:
+        rows = rows.filter(kind=kind)
+    if not stream:
+        rows = rows if before is None else rows.filter(id__lt=before)
+        return list(rows.order_by("-id")[:size])
+    rows = rows.filter(stream=stream)
+    if before is not None:
+        rows = rows.filter(seq__lt=_seq_at(tenant=tenant, stream=stream, before=before))
+    return list(rows.order_by("-seq")[:size])
+
+
+def _seq_at(*, tenant: str, stream: str, before: int) -> int:
+    """The sequence number of a row; 0, which nothing is below, where the stream has no such row."""
+    row = LedgerEntry.objects.filter(pk=before, tenant=tenant, stream=stream)
+    return row.values_list("seq", flat=True).first() or 0
+
+
+def list_latest_besides(*, tenant: str, besides: Sequence[str], size: int) -> Sequence[LedgerEntry]:
+    """Newest entries first without some kinds, of the last LOOKED_BACK rows: which bounds the cost."""
+    newest = LedgerEntry.objects.filter(tenant=tenant).order_by("-id").values_list("id", flat=True).first()
+    if newest is None:
+        return []
+    rows = LedgerEntry.objects.filter(tenant=tenant, id__gt=newest - LOOKED_BACK)
+    return list(rows.exclude(kind__in=besides).order_by("-id")[:size])

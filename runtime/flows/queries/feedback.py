@@ -1,0 +1,61 @@
+"""What an agent reads about its own flows."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.api_schemas import FeedbackEvent
+from runtime.core import clock
+from runtime.flows.models import Feedback, Flow
+from runtime.kernel import budget_rules, timestamps
+from runtime.registry.models import Agent
+from runtime.registry.queries import granted_kinds
+
+MAX_EVENTS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Events past a cursor, in order, and the cursor after them."""
+
+    events: tuple[FeedbackEvent, ...]
+    next: int
+
+
+def get_flow(*, agent: Agent, dfid: UUID) -> Flow | None:
+    """The agent's own flow; None for an unknown one and for another agent's."""
+    return Flow.objects.of(agent.tenant).filter(dfid=dfid, agent=agent).first()
+
+
+def page(*, flow: Flow, after: int) -> Page:
+    """At most MAX_EVENTS events of a flow past `after`."""
+    events = tuple(map(read, Feedback.objects.filter(flow=flow, seq__gt=after).order_by("seq")[:MAX_EVENTS]))
+    return Page(events=events, next=events[-1].seq if events else after)
+
+
+def latest(*, flow: Flow, count: int) -> tuple[FeedbackEvent, ...]:
+    """The last `count` events of a flow, oldest first."""
+    rows = Feedback.objects.filter(flow=flow).order_by("-seq")[:count]
+    return tuple(reversed([read(row) for row in rows]))
+
+
+def read(row: Feedback) -> FeedbackEvent:
+    """A stored event as the agent reads it."""
+    return FeedbackEvent(
+        seq=row.seq, event_type=row.event_type, at=row.at, data=canonical.decode(bytes(row.body))
+    )
+
+
+def escalation_tokens(agent: Agent) -> int:
+    """Whole escalation tokens that the agent's bucket holds now."""
+    manifest = granted_kinds.manifest_of(agent)
+    if manifest is None:
+        return 0
+    return budget_rules.whole_tokens(
+        budget_rules.refill(
+            millitokens=agent.escalation_millitokens,
+            filled_at_ms=None if agent.bucket_at is None else timestamps.to_ms(agent.bucket_at),
+            now_ms=timestamps.to_ms(clock.now()),
+            per_hour=manifest.escalations_per_hour,
+        )
+    )

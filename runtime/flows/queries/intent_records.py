@@ -1,0 +1,273 @@
+"""What a flow's entries record of the columns of its intents and their calls that change on the way.
+
+Those columns decide which call is made, until when, and against which limits. So each is followed through the
+entries, and the row is compared with what comes out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit import canonical
+from audit.chain import time_text
+from audit.events import Kind
+from audit.verification import row_checks
+from runtime.contracts.policy_kind import RouteAction
+from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
+from runtime.flows.models import Attempt, Intent, Outcome
+
+# What an intent becomes by the outcome that is recorded of it.
+ENDED_BY = {
+    OutcomeStatus.SUCCEEDED: IntentState.DONE,
+    OutcomeStatus.FAILED: IntentState.FAILED,
+    OutcomeStatus.EXPIRED: IntentState.EXPIRED,
+    OutcomeStatus.CANCELLED: IntentState.CANCELLED,
+    OutcomeStatus.COMPENSATED: IntentState.FAILED,
+}
+# Entries of older versions do not record everything: what none records is not compared.
+NOT_STATED = None
+_NO_STEP = -1
+_CAUSE_CHARS, _CATEGORY_CHARS = 64, 32
+_OPEN = "OPEN"
+_OPEN_STATES = (AttemptState.STARTED, AttemptState.HELD)
+_UNSETTLED = {"effect": "", "settled_by": "", "contradicts": ""}
+_NOTHING_LIFTED = canonical.digest(b"[]")
+
+
+@dataclass(kw_only=True, slots=True)
+class IntentRecord:
+    """One intent as its entries describe it: `columns` by name, each in the form that `stored` gives it.
+
+    `calls` holds the columns of its attempts by their numbers, as `stored_call` gives them; `finished` the
+    positions that are done, and undone, each with its direction. `at_rest` is the state of an intent that no
+    worker may take: it has ended, or is with a person; None while it waits for a call or is in one. `outcome`
+    is what the entry about its outcome records, empty while there is none.
+    """
+
+    request_digest: str
+    steps: Sequence[str]
+    columns: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    finished: set[tuple[int, str]] = field(default_factory=set)
+    at_rest: IntentState | None = None
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing follows for it, whatever becomes of its flow."""
+        return self.at_rest in ENDED_BY.values()
+
+
+def follow(records: MutableMapping[str, IntentRecord], kind: str, said: Mapping[str, Any]) -> None:
+    """Take the next entry of a flow; `records` holds its intents by their ids."""
+    if kind == Kind.INTENT_CREATED:
+        # The first entry about an intent counts: another one that came later is no second chance.
+        records.setdefault(said["intent_id"], _created(said))
+    elif kind == Kind.FLOW_MOVED:
+        for moved in records.values():
+            _move_flow(moved, said)
+    elif kind in _TAKES and said["intent_id"] in records:
+        _TAKES[Kind(kind)](records[said["intent_id"]], said)
+
+
+def stored(row: Intent) -> dict[str, Any]:
+    """The compared columns of a row: a digest for bytes, text for a time."""
+    return {
+        "valid_until": time_text(row.valid_until),
+        "lifted": row_checks.digest_of(row.lifted),
+        "position": row.position,
+        "direction": row.direction,
+        "purpose": row.purpose,
+        "answered": row.answered,
+        "attempts": row.attempts,
+        "cause": row.cause,
+        "cause_category": row.cause_category,
+    }
+
+
+def stored_call(row: Attempt) -> dict[str, Any]:
+    """The compared columns of an attempt's row; no entry records whether one that has not ended is held."""
+    return {
+        "step": row.step,
+        "direction": row.direction,
+        "purpose": row.purpose,
+        "target_key": row.target_key,
+        "state": _OPEN if row.state in _OPEN_STATES else row.state,
+        "effect": row.effect,
+        "settled_by": row.settled_by,
+        "contradicts": row.contradicts,
+    }
+
+
+def list_unlike_calls(record: IntentRecord, rows: Iterable[Attempt]) -> Iterator[tuple[int, str, Any, Any]]:
+    """Each column of the attempts' rows that is not as recorded: number, name, recorded value, the row's.
+
+    A row that is gone has no columns: its number comes with an empty name. A row that no entry is about is
+    left out, since it frees nothing that was in doubt.
+    """
+    held = {row.number: stored_call(row) for row in rows}
+    for number, columns in record.calls.items():
+        if number not in held:
+            yield number, "", "recorded", ""
+            continue
+        for name, recorded in columns.items():
+            if recorded is not NOT_STATED and held[number][name] != recorded:
+                yield number, name, recorded, held[number][name]
+
+
+def place_of(record: IntentRecord, step: str) -> int:
+    """The position of a step by its name; -1 for a name that the intent does not have."""
+    # Where the requests could not be read, an entry has the number of the step.
+    number = int(step) if step.isdecimal() else _NO_STEP
+    return record.steps.index(step) if step in record.steps else number
+
+
+def outcome_digest(row: Outcome) -> str:
+    """The digest of what an outcome holds beside its status and its receipt."""
+    return canonical.digest(
+        canonical.encode(
+            {
+                "error_category": row.error_category,
+                "expected": row_checks.digest_of(row.expected),
+                "deviations": row_checks.digest_of(row.deviations),
+                "writes": row_checks.digest_of(row.writes),
+                "attempts": row.attempts,
+                "duration_ms": row.duration_ms,
+                "recorded_by": row.recorded_by,
+            }
+        )
+    )
+
+
+def list_unlike(record: IntentRecord, row: Intent) -> Iterator[tuple[str, Any, Any]]:
+    """Each column of a row that is not as recorded: its name, the recorded value, and the row's."""
+    held = stored(row)
+    for name, recorded in record.columns.items():
+        if recorded is not NOT_STATED and held[name] != recorded:
+            yield name, recorded, held[name]
+
+
+def _created(said: Mapping[str, Any]) -> IntentRecord:
+    return IntentRecord(
+        request_digest=said["request_digest"],
+        steps=tuple(said["step_ids"]),
+        columns={
+            "valid_until": said["valid_until"],
+            "lifted": _NOTHING_LIFTED,
+            "position": 0,
+            "direction": Direction.FORWARD.value,
+            "purpose": Purpose.CALL.value,
+            "answered": 0,
+            "attempts": 0,
+            "cause": "",
+            "cause_category": "",
+        },
+    )
+
+
+def _move_flow(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    """A flow that is escalated has a person asked about what it does; whatever follows ends that."""
+    if record.has_ended:
+        return
+    if said["to_state"] != FlowState.ESCALATED:
+        record.at_rest = None
+    elif record.at_rest is None:
+        record.at_rest = IntentState.WITH_PERSON
+
+
+def _doubt(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = IntentState.IN_DOUBT
+
+
+def _take_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = IntentState.CANCELLED
+
+
+def _end(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.at_rest = ENDED_BY[OutcomeStatus(said["status"])]
+    record.outcome = said
+
+
+def _resume(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    columns = record.columns
+    columns["valid_until"] = said.get("valid_until", NOT_STATED)
+    if said.get("lifted_digest") is not None or said.get("lifted"):
+        columns["lifted"] = said.get("lifted_digest", NOT_STATED)
+    columns["purpose"] = Purpose.CALL.value
+    columns["answered"] = columns["attempts"]
+
+
+def _start(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    record.columns["attempts"] = max(record.columns["attempts"], said["number"])
+    record.calls[said["number"]] = {
+        "step": said["step"],
+        "direction": said.get("direction", NOT_STATED),
+        "purpose": said.get("purpose", NOT_STATED),
+        "target_key": said["target_key"],
+        "state": _OPEN,
+        **_UNSETTLED,
+    }
+
+
+def _finish(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if said.get("next_at") is not None:
+        record.columns["purpose"] = said.get("next_purpose", NOT_STATED)
+    call = record.calls.setdefault(said["number"], {})
+    call["state"] = said["result"]
+    # What was found out of older calls was not entered for each.
+    call.update(_UNSETTLED if "next_purpose" in said else dict.fromkeys(_UNSETTLED, NOT_STATED))
+
+
+def _settle(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    settled = {"effect": said["effect"], "settled_by": said["by"], "contradicts": said["contradicts"] or ""}
+    for number in said["numbers"]:
+        record.calls.setdefault(number, {}).update(settled)
+
+
+def _take_route(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if said["action"] == RouteAction.FALL_BACK:
+        _move(record, said["to_step"], Direction.FORWARD)
+
+
+def _advance(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    if "valid_until" not in said:
+        # A person who marks a step as done extends the window, which older entries do not record.
+        record.columns["valid_until"] = NOT_STATED
+    elif said["valid_until"] is not None:
+        record.columns["valid_until"] = said["valid_until"]
+    record.finished.add((place_of(record, said["step"]), said["direction"]))
+    if said.get("next_step") is not None:
+        _move(record, said["next_step"], said["direction"])
+
+
+def _turn_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+    """What is done is named in the order of the steps, and the last of it is undone first."""
+    _move(record, said["done"][-1], Direction.COMPENSATE)
+    record.columns["cause"] = said["cause"][:_CAUSE_CHARS]
+    category = said.get("category", NOT_STATED)
+    record.columns["cause_category"] = category if category is NOT_STATED else category[:_CATEGORY_CHARS]
+
+
+def _move(record: IntentRecord, step: str, direction: str) -> None:
+    record.columns |= {
+        "position": place_of(record, step),
+        "direction": str(direction),
+        "purpose": Purpose.CALL.value,
+    }
+
+
+_TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
+    Kind.INTENT_RESUMED: _resume,
+    Kind.INTENT_IN_DOUBT: _doubt,
+    Kind.INTENT_CANCELLED: _take_back,
+    Kind.INTENT_SUPERSEDED: _take_back,
+    Kind.OUTCOME_RECORDED: _end,
+    Kind.ATTEMPT_STARTED: _start,
+    Kind.ATTEMPT_FINISHED: _finish,
+    Kind.ATTEMPT_SETTLED: _settle,
+    Kind.SAGA_ADVANCED: _advance,
+    Kind.SAGA_DIRTIED: _turn_back,
+    Kind.ROUTE_TAKEN: _take_route,
+}
+ENDS = (Kind.INTENT_CANCELLED, Kind.INTENT_SUPERSEDED, Kind.OUTCOME_RECORDED)
+KINDS = frozenset({Kind.INTENT_CREATED, Kind.FLOW_MOVED, *_TAKES})

@@ -1,0 +1,129 @@
+"""The progress of an intent with several steps, from its rows."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import QuerySet
+from pydantic import ValidationError
+
+from runtime.contracts.outcome import Rendered
+from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
+from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
+from runtime.kernel import saga
+from runtime.kernel.saga import Position, Progress
+from runtime.registry.models import Agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepShown:
+    """One step as people see it. `is_current`: the walk has come to it, or goes back over it.
+
+    `recorded_at` and `recorded_by` are those of what was last recorded of it, if anything was.
+    """
+
+    step: str
+    target: str
+    state: StepState
+    is_current: bool
+    has_undo: bool
+    recorded_at: datetime | None
+    recorded_by: str
+
+
+def position_of(intent: Intent) -> Position:
+    """The progress of the intent."""
+    return Position(step=intent.position, direction=Direction(intent.direction))
+
+
+def progress_of(intent: Intent) -> Progress:
+    """What is done and undone, from the rows of finished steps."""
+    if intent.steps == 1:
+        return Progress()
+    rows = list(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
+    return Progress(
+        done=frozenset(at for at, direction in rows if direction == Direction.FORWARD),
+        undone=frozenset(at for at, direction in rows if direction == Direction.COMPENSATE),
+    )
+
+
+def get_effect(*, proposals: Collection[UUID]) -> Effect:
+    """The effects that these proposals have had, although they did not succeed.
+
+    A step that is in doubt may have been done, and a compensation in doubt may not have undone it: UNKNOWN.
+    """
+    finished = StepReceipt.objects.filter(intent__proposal__in=proposals)
+    unknown = Attempt.objects.filter(
+        intent__proposal__in=proposals, state=AttemptState.UNKNOWN, purpose=Purpose.CALL
+    )
+    known: dict[str, set[tuple[UUID, str]]] = {way: set() for way in Direction.values()}
+    in_doubt: dict[str, set[tuple[UUID, str]]] = {way: set() for way in Direction.values()}
+    for intent_id, step, direction in finished.values_list("intent", "step", "direction"):
+        known[direction].add((intent_id, step))
+    calls = unknown.exclude(effect=Effect.NOT_HAPPENED)
+    for intent_id, step, direction, effect in calls.values_list("intent", "step", "direction", "effect"):
+        (known if effect == Effect.HAPPENED else in_doubt)[direction].add((intent_id, step))
+    undone = known[Direction.COMPENSATE]
+    done = known[Direction.FORWARD] - undone
+    if done - in_doubt[Direction.COMPENSATE]:
+        return Effect.HAPPENED
+    return Effect.UNKNOWN if done or in_doubt[Direction.FORWARD] - undone else Effect.NOT_HAPPENED
+
+
+def may_stand(*, proposals: Collection[UUID]) -> bool:
+    """Whether these proposals have, or may have, taken effect, although their flow is aborted."""
+    return get_effect(proposals=proposals) is not Effect.NOT_HAPPENED
+
+
+def is_dirty(flow: Flow) -> bool:
+    """Whether some of its steps have taken effect that are to be undone."""
+    return _dirty().filter(flow=flow).exists()
+
+
+def has_dirty_flows(*, agent: Agent) -> bool:
+    """Whether a flow of the agent is partially executed and still being compensated."""
+    return _dirty().filter(flow__agent=agent).exists()
+
+
+def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
+    """The flows that keep an agent locked until their state has converged, oldest first."""
+    rows = _dirty().filter(flow__agent=agent).order_by("created_at")
+    return list(rows.values_list("flow_id", flat=True)[:limit])
+
+
+def _dirty() -> QuerySet[Intent]:
+    return Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+
+
+def list_steps(intent: Intent) -> tuple[StepShown, ...]:
+    """The steps of an intent with several, in order; none for a single one, whose attempts tell all."""
+    if intent.steps == 1:
+        return ()
+    try:
+        rendered = Rendered.from_bytes(bytes(intent.requests))
+    except ValidationError:
+        return ()
+    is_live = intent.state in LIVE_INTENTS
+    states = saga.states(
+        position_of(intent),
+        steps=intent.steps,
+        progress=progress_of(intent),
+        fallbacks=rendered.fallbacks,
+        is_live=is_live,
+    )
+    last = {
+        row.position: row for row in StepReceipt.objects.filter(intent=intent).order_by("recorded_at", "pk")
+    }
+    return tuple(
+        StepShown(
+            step=step.step,
+            target=step.target or step.executor,
+            state=state,
+            is_current=is_live and at == intent.position,
+            has_undo=step.compensation is not None,
+            recorded_at=last[at].recorded_at if at in last else None,
+            recorded_by=last[at].recorded_by if at in last else "",
+        )
+        for at, (step, state) in enumerate(zip(rendered.steps, states, strict=True))
+    )

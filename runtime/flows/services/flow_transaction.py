@@ -1,0 +1,135 @@
+"""What one transaction adds to one flow: moves, entries and feedback, written once, last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from audit import canonical, events, ledger
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import ENDED, FeedbackType, FlowState
+from runtime.core import transactions
+from runtime.flows.models import Feedback, Flow
+from runtime.flows.queries import calls_in_doubt, children
+from runtime.flows.services import flow_cancellation
+from runtime.kernel import lifecycle
+from runtime.resources.services import reservations
+
+
+@dataclass(kw_only=True)
+class Journal:
+    """Collects while the use case runs; `write()` is the transaction's last act.
+
+    `flow` must be locked by the caller. `at` is never earlier than the flow's last update.
+    """
+
+    flow: Flow
+    actor: str
+    at: datetime
+    entries: list[events.Event] = field(default_factory=list)
+    feedback: list[Feedback] = field(default_factory=list)
+    beside: dict[str, list[events.Event]] = field(default_factory=dict)
+    version_read: int = field(init=False)
+    had_ended: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.version_read = self.flow.version
+        self.had_ended = self.flow.state in ENDED
+        self.at = max(self.at, self.flow.updated_at)
+
+    def add(self, *added: events.Event) -> None:
+        """Append entries, in order."""
+        self.entries.extend(added)
+
+    def add_to(self, stream: str, *added: events.Event) -> None:
+        """Append entries to a stream that is not a flow's; its head is locked last of all."""
+        self.beside.setdefault(stream, []).extend(added)
+
+    def move(self, to: FlowState, *, reason: str = "") -> None:
+        """Move the flow, by the table. A move that the table forbids is a bug, so it raises."""
+        before = FlowState(self.flow.state)
+        if not lifecycle.allows(before, to):
+            raise ValueError(f"a flow may not move from {before} to {to}")
+        self.flow.state = to
+        self.flow.reason = reason
+        self.add(events.FlowMoved(from_state=before, to_state=to, reason=reason))
+        if to in ENDED:
+            self.flow.ended_at = self.at
+
+    def tell(self, event_type: FeedbackType, body: Mapping[str, Any]) -> None:
+        """Tell the agent something, in the order of its flow."""
+        self.flow.feedback_seq += 1
+        self.feedback.append(
+            Feedback(
+                flow=self.flow,
+                seq=self.flow.feedback_seq,
+                event_type=event_type,
+                at=self.at,
+                body=canonical.encode(dict(body)),
+            )
+        )
+
+    def write(self) -> None:
+        """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
+        if self.flow.state in ENDED and not self.had_ended:
+            if not self.actor.startswith("user:") and calls_in_doubt.needs_person(flow=self.flow):
+                raise ValueError("a flow with a call in doubt can only be ended by a person")
+            # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
+            self._stop_children(self.flow)
+            self.add(*reservations.settle(flow=self.flow, at=self.at))
+        Feedback.objects.bulk_create(self.feedback)
+        head = ledger.append(
+            tenant=self.flow.tenant,
+            stream=str(self.flow.dfid),
+            head=ledger.Head(
+                seq=self.flow.head_seq, hash=bytes(self.flow.head_hash), at=self.flow.updated_at
+            ),
+            actor=self.actor,
+            at=self.at,
+            events=self.entries,
+        )
+        self.flow.head_seq, self.flow.head_hash = head.seq, head.hash
+        self.flow.version = self.version_read + 1
+        self.flow.updated_at = self.at
+        changed = Flow.objects.filter(dfid=self.flow.dfid, version=self.version_read).update(
+            state=self.flow.state,
+            reason=self.flow.reason,
+            version=self.flow.version,
+            policy_kind=self.flow.policy_kind,
+            attempts_used=self.flow.attempts_used,
+            feedback_seq=self.flow.feedback_seq,
+            head_seq=self.flow.head_seq,
+            head_hash=self.flow.head_hash,
+            updated_at=self.flow.updated_at,
+            ended_at=self.flow.ended_at,
+        )
+        if changed != 1:
+            raise transactions.ConcurrentUpdateError
+        for stream, entries in sorted(self.beside.items()):
+            ledger.append_to(
+                tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
+            )
+
+    def _stop_children(self, parent: Flow) -> None:
+        """Abort the open descendants, which `locks.lock_flow` has locked with their ancestor.
+
+        One whose intent is under way is left to its outcome, or to its people: aborting it would claim that
+        nothing happened. What is below it is stopped.
+        """
+        if not parent.children_opened:
+            return
+        for child in children.open_below([parent.pk]):
+            branch = Journal(flow=child, actor=self.actor, at=self.at)
+            entries = flow_cancellation.cancel_pending_work(
+                flow=child, reason=Reason.PARENT_ENDED, at=branch.at
+            )
+            if entries is None:
+                self._stop_children(child)
+                continue
+            branch.add(*entries)
+            branch.move(FlowState.ABORTED, reason=Reason.PARENT_ENDED)
+            branch.tell(
+                FeedbackType.FLOW_ABORTED,
+                {"reason": Reason.PARENT_ENDED.value, "parent_dfid": str(child.parent_id)},
+            )
+            branch.write()

@@ -1,0 +1,240 @@
+"""Ledger entries as a timeline: lane, title and one line of text per kind of entry."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Any
+
+from audit.events import Kind
+from audit.models import LedgerEntry
+from audit.presenters import present
+from runtime.contracts import states
+from runtime.core.views import labels, query_params
+from runtime.kernel import effects
+
+WAIT = timedelta(seconds=5)
+WAIT_OF_PERSON = timedelta(seconds=1)
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
+
+
+class Lane(IntEnum):
+    """Who acts: one column each, in the order a decision takes."""
+
+    CONTEXT = 1
+    REASONING = 2
+    PROPOSAL = 3
+    VALIDATION = 4
+    ESCALATION = 5
+    DECISION = 6
+    EXECUTION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWords:
+    """A lane's name, icon and tone."""
+
+    lane: Lane
+    name: str
+    icon: str
+    tone: str
+
+
+LANES: Mapping[Lane, LaneWords] = {
+    Lane.CONTEXT: LaneWords(Lane.CONTEXT, "Context", "layers", "info"),
+    Lane.REASONING: LaneWords(Lane.REASONING, "Reasoning", "thought", "violet"),
+    Lane.PROPOSAL: LaneWords(Lane.PROPOSAL, "Proposal", "send", "accent"),
+    Lane.VALIDATION: LaneWords(Lane.VALIDATION, "Validation", "shield", "ok"),
+    Lane.ESCALATION: LaneWords(Lane.ESCALATION, "Escalation", "refer", "warn"),
+    Lane.DECISION: LaneWords(Lane.DECISION, "Decision", "user", "rose"),
+    Lane.EXECUTION: LaneWords(Lane.EXECUTION, "Execution", "bolt", "idle"),
+}
+_BY_NAME: Mapping[str, LaneWords] = {words.name: words for words in LANES.values()}
+_LANE_OF_STATE: Mapping[str, Lane] = {
+    states.FlowState.VALIDATING: Lane.VALIDATION,
+    states.FlowState.ACTIVE: Lane.VALIDATION,
+    states.FlowState.ACCEPTED: Lane.VALIDATION,
+    states.FlowState.ESCALATED: Lane.ESCALATION,
+    states.FlowState.EXECUTING: Lane.EXECUTION,
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Lane.EXECUTION,
+    states.FlowState.COMPENSATING: Lane.EXECUTION,
+    states.FlowState.CLOSED: Lane.EXECUTION,
+    states.FlowState.ABORTED: Lane.DECISION,
+}
+_TONES: Mapping[str, str] = {
+    "REJECT": "danger",
+    "FAILED": "danger",
+    "ABORTED": "danger",
+    "UNKNOWN": "danger",
+    "ACCEPT": "ok",
+    "SUCCEEDED": "ok",
+    "CLOSED": "ok",
+    "ESCALATE": "warn",
+    "ESCALATED": "warn",
+    "HELD": "warn",
+    "PARTIAL_SUCCESS_DIRTY": "danger",
+    "COMPENSATING": "warn",
+    "COMPENSATED": "warn",
+}
+_BAD = frozenset(
+    {
+        Kind.INTENT_BLOCKED,
+        Kind.INTENT_IN_DOUBT,
+        Kind.SAGA_DIRTIED,
+        Kind.ESCALATION_REFUSED,
+        Kind.ESCALATION_EXPIRED,
+        Kind.REQUEST_REFUSED,
+        Kind.SYSTEM_STOPPED,
+        Kind.AGENT_STOPPED,
+        Kind.ROW_MISMATCHED,
+    }
+)
+
+_WHILE_WITH_PERSON = frozenset({Kind.ESCALATION_REVISED, Kind.ESCALATION_EXPIRED, Kind.ESCALATION_WITHDRAWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry, ready to show."""
+
+    seq: int
+    id: int
+    kind: str
+    stream: str
+    lane: LaneWords
+    icon: str
+    tone: str
+    title: str
+    summary: str
+    actor: str
+    by_person: bool
+    at: datetime
+    offset: str
+    wait: str
+    wait_for: str
+    hash: str
+    claim: bool
+    said: str
+    minor: bool
+    link: str
+    link_word: str
+    flow_url: str
+
+
+def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
+    """Return the lane of an entry. A state change belongs to the stage that caused it."""
+    if kind == Kind.FLOW_MOVED:
+        return LANES[_lane_of_move(str(payload.get("from_state")), str(payload.get("to_state")))]
+    if kind == Kind.BUDGET_SPENT:
+        return LANES[Lane.ESCALATION]
+    return _BY_NAME.get(present(kind).lane, LANES[Lane.CONTEXT])
+
+
+def _lane_of_move(from_state: str, to_state: str) -> Lane:
+    """Return the lane of a state change. An abort not made by a person belongs to the earlier state."""
+    if to_state == states.FlowState.ABORTED and from_state != states.FlowState.ESCALATED:
+        return _LANE_OF_STATE.get(from_state, Lane.CONTEXT)
+    return _LANE_OF_STATE.get(to_state, Lane.CONTEXT)
+
+
+def tone_of(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return a tone if the entry is good or bad news; otherwise empty, to use the lane's tone."""
+    if kind in _BAD:
+        return "danger"
+    said = (str(payload.get(name)) for name in ("verdict", "status", "result", "to_state"))
+    return next((_TONES[word] for word in said if word in _TONES), "")
+
+
+def lines(
+    entries: Sequence[LedgerEntry],
+    *,
+    names: Mapping[str, str],
+    begun_at: datetime | None = None,
+    previous_at: datetime | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> list[Line]:
+    """Return the entries in the order given; with `begun_at`, with offsets from it and waits between them.
+
+    `texts` maps commitments to their texts: the summaries of steps, which are unverified.
+    """
+    made = []
+    for entry in entries:
+        payload = entry.payload
+        gap = entry.at - previous_at if begun_at and previous_at else timedelta()
+        least = WAIT_OF_PERSON if entry.actor.startswith("user:") else WAIT
+        words, said = lane_of(entry.kind, payload), present(entry.kind)
+        made.append(
+            Line(
+                seq=entry.seq,
+                id=entry.pk,
+                kind=entry.kind,
+                stream=entry.stream,
+                lane=words,
+                icon=said.icon,
+                tone=tone_of(entry.kind, payload) or words.tone,
+                title=said.title,
+                summary=_short(effects.visible(said.sentence(payload)), entry.actor, names),
+                minor=entry.kind == Kind.FLOW_MOVED,
+                actor=labels.actor_words(entry.actor, names),
+                by_person=entry.actor.startswith("user:"),
+                at=entry.at,
+                offset=f"+{labels.span(entry.at - begun_at)}" if begun_at else "",
+                wait=labels.span(gap) if gap >= least else "",
+                wait_for=_waited_for(entry) if gap >= least else "",
+                hash=bytes(entry.hash).hex(),
+                claim=entry.kind == Kind.STEP_REPORTED,
+                said=labels.visible_lines((texts or {}).get(commitment_of(entry), "")),
+                link=(link := _link(entry.kind, payload, entry.stream))[0],
+                link_word=link[1],
+                flow_url=f"/flows/{entry.stream}/" if _is_flow(entry.stream) else "",
+            )
+        )
+        previous_at = entry.at
+    return made
+
+
+def commitment_of(entry: LedgerEntry) -> str:
+    """Return the commitment to the summary of a step; empty if the entry has none."""
+    is_step = entry.kind == Kind.STEP_REPORTED
+    return str(entry.payload.get("summary_commitment") or "") if is_step else ""
+
+
+def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:
+    """Shorten timestamps to the time of day, since each line has its date; show actors by name."""
+    if actor.startswith("user:") and sentence.startswith(f"{actor} "):
+        sentence = labels.actor_words(actor, names) + sentence[len(actor) :]
+    return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
+
+
+def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]:
+    """Return the link of an entry and its label; empty if it has none."""
+    match kind:
+        case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
+            return f"/escalations/{payload.get('escalation_id')}/", "Open the escalation"
+        case Kind.REVIEW_FLAGGED | Kind.REVIEW_CLOSED:
+            return f"/reviews/{payload.get('review_id')}/", "Open the review"
+        case Kind.CHILD_OPENED:
+            return f"/flows/{payload.get('child_dfid')}/", "Open the child flow"
+        case Kind.CONTEXT_COMPILED if _is_flow(stream):
+            return f"/flows/{stream}/contexts/{payload.get('context_ref')}/", "Context the agent received"
+        case _:
+            return "", ""
+
+
+def _is_flow(stream: str) -> bool:
+    """Streams of flows are named by a DFID; all others have a prefix or are `system`."""
+    return query_params.uuid(stream) is not None
+
+
+def _waited_for(entry: LedgerEntry) -> str:
+    """Return who was waited for: the actor of the entry; a person, while one has the escalation."""
+    if entry.kind in _WHILE_WITH_PERSON and entry.actor == "system":
+        return "a person"
+    match entry.actor.partition(":")[0]:
+        case "user":
+            return "a person"
+        case "agent":
+            return "the agent"
+        case _:
+            return "the runtime"

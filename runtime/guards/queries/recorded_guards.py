@@ -1,0 +1,29 @@
+"""Soft guards and what they found, compared with the ledger entries about them."""
+
+from audit import queries
+from audit.events import Kind
+from runtime.core import mismatches
+from runtime.guards.models import Guard, Review
+
+
+def compare_guard(row: Guard) -> mismatches.Mismatch | None:
+    """Whether a soft guard is the one that was configured last, in one query."""
+    said = queries.list_payloads_of_kind(tenant=row.tenant, kind=Kind.GUARD_CONFIGURED)
+    recorded = [payload["digest"] for _, payload in said if payload["guard_id"] == row.guard_id]
+    return mismatches.compare(
+        "guard.body", row.guard_id, recorded[-1] if recorded else mismatches.NOT_RECORDED, row.body
+    )
+
+
+def compare_findings(row: Review) -> mismatches.Mismatch | None:
+    """Whether what a guard found is what was committed to, in two queries."""
+    kinds = (Kind.REVIEW_FLAGGED,)
+    told = queries.list_payloads(tenant=row.tenant, stream=str(row.flow_id), kinds=kinds)
+    commitments = [said["findings_commitment"] for _, said in told if said["review_id"] == str(row.pk)]
+    return mismatches.compare_committed(
+        "review.findings",
+        str(row.pk),
+        tenant=row.tenant,
+        commitment=commitments[0] if commitments else None,
+        body=row.findings,
+    )

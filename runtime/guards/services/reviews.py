@@ -1,0 +1,133 @@
+"""Reviews: a flag that a guard raised, its emergency stop, and what a person finds afterwards."""
+
+import logging
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from audit import canonical, events, ledger
+from runtime.contracts.guard import EmergencyStop, Guard, GuardResult, ReviewResult, ReviewState, bps
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus, AttemptState, IntentState
+from runtime.core import clock, transactions
+from runtime.flows.models import Flow, Intent
+from runtime.flows.services import locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.guards.models import GuardRun, Review
+from runtime.registry.services import agents
+
+MAX_NOTE_CHARS = 500
+
+_log = logging.getLogger(__name__)
+
+
+def flag(*, flow: Flow, run_id: int, guard: Guard, result: GuardResult, at: datetime) -> Review:
+    """Open a review, inside the caller's transaction, which holds the flow's lock. It blocks nothing.
+
+    An emergency-stop guard that is sure enough suspends the agent in the same transaction: the claim checks
+    the agent's status under the flow's lock, so an intent that is not yet claimed is held. One that is
+    claimed is not touched, and the review records that.
+    """
+    run = GuardRun.objects.select_related("guard", "proposal__agent").get(pk=run_id)
+    agent = run.proposal.agent
+    actor = f"guard:{guard.id}"
+    journal = Journal(flow=flow, actor=actor, at=at)
+    stop, suspended = EmergencyStop.NOT_ASKED, False
+    if guard.emergency_stop and bps(result.confidence) >= bps(guard.stop_confidence):
+        stop = _met(flow)
+        answer = agents.set_status(
+            tenant=flow.tenant,
+            agent_id=agent.agent_id,
+            status=AgentStatus.SUSPENDED,
+            reason=f"emergency stop of the guard {guard.id}",
+            actor=actor,
+        )
+        suspended = not isinstance(answer, Problem)  # a retired agent stays as it is
+    findings = canonical.encode([finding.model_dump(mode="json") for finding in result.findings])
+    review = Review.objects.create(
+        tenant=flow.tenant,
+        flow=flow,
+        agent=agent,
+        proposal=run.proposal,
+        guard=run.guard,
+        run=run,
+        confidence_bps=bps(result.confidence),
+        findings=findings,
+        emergency_stop=stop,
+        agent_suspended=suspended,
+        flagged_at=journal.at,
+    )
+    journal.add(
+        events.ReviewFlagged(
+            review_id=str(review.pk),
+            proposal_id=str(run.proposal_id),
+            guard_id=guard.id,
+            guard_digest=run.guard_digest,
+            confidence=result.confidence,
+            codes=tuple(finding.code for finding in result.findings),
+            findings_commitment=ledger.commit_payload(tenant=flow.tenant, body=findings),
+            emergency_stop=stop,
+            agent_suspended=suspended,
+        )
+    )
+    journal.write()
+    transaction.on_commit(lambda: _alert(review, guard, result))
+    return review
+
+
+def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, actor: str) -> Review | Problem:
+    """Record what a person found; nothing is executed by it. 404 for none, 409 where it is already closed."""
+
+    def work() -> Review | Problem:
+        dfid = Review.objects.of(tenant).filter(pk=review_id).values_list("flow_id", flat=True).first()
+        flow = None if dfid is None else locks.lock_one(dfid=dfid, tenant=tenant)
+        if flow is None:
+            return Problem(status=404, code="NOT_FOUND", detail="No review has this id.")
+        review = Review.objects.select_for_update(of=("self",)).select_related("guard").get(pk=review_id)
+        if review.state != ReviewState.OPEN:
+            return Problem(
+                status=409,
+                code="REVIEW_CLOSED",
+                detail=f"This review was already closed as {review.result}. Review it again.",
+            )
+        journal = Journal(flow=flow, actor=actor, at=clock.now())
+        review.state, review.result, review.note = ReviewState.REVIEWED, result, note[:MAX_NOTE_CHARS]
+        review.reviewed_by, review.reviewed_at = actor, journal.at
+        review.save(update_fields=["state", "result", "note", "reviewed_by", "reviewed_at"])
+        journal.add(
+            events.ReviewClosed(
+                review_id=str(review.pk), guard_id=review.guard.guard_id, result=result, note=review.note
+            )
+        )
+        journal.write()
+        return review
+
+    return transactions.retry_on_conflict(work)
+
+
+def _met(flow: Flow) -> EmergencyStop:
+    """The state of the flow's newest intent; a claim takes the flow's lock too, so it cannot change now."""
+    intent = Intent.objects.filter(flow=flow).order_by("-intent_id").first()
+    if intent is None:
+        return EmergencyStop.NO_INTENT
+    if intent.state == IntentState.PENDING:
+        # Waiting for its next try: an earlier call has been made.
+        was_called = intent.attempt_rows.exclude(state=AttemptState.HELD).exists()
+        return EmergencyStop.UNDER_WAY if was_called else EmergencyStop.HELD
+    if intent.state in (IntentState.CLAIMED, IntentState.IN_DOUBT, IntentState.WITH_PERSON):
+        return EmergencyStop.UNDER_WAY
+    return EmergencyStop.ENDED
+
+
+def _alert(review: Review, guard: Guard, result: GuardResult) -> None:
+    stopped = "; its agent is suspended" if review.agent_suspended else ""
+    _log.warning(
+        "guard %s flags proposal %s of flow %s for review %s, confidence %s%s",
+        guard.id,
+        review.proposal_id,
+        review.flow_id,
+        review.pk,
+        result.confidence,
+        stopped,
+    )

@@ -1,0 +1,234 @@
+"""Reviews of what soft guards flag: everyone reads, operators and seniors close them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit import canonical
+from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.verification.verify import UNREADABLE
+from runtime.contracts.guard import FindingCode, ReviewResult, ReviewState, text
+from runtime.contracts.guard import Guard as GuardContract
+from runtime.contracts.problem import Problem
+from runtime.core import clock, mismatches, paging
+from runtime.core.views import error_page, labels, query_params
+from runtime.flows.queries import recorded_flow
+from runtime.guards.models import Guard, Review
+from runtime.guards.queries import recorded_guards, review_list
+from runtime.guards.services import guard_config, reviews
+from runtime.guards.views import review_presenters
+from runtime.kernel import effects
+from runtime.kernel.guards import confidence
+from runtime.proposals.views import proposal_presenters
+from runtime.registry.queries import people
+
+PAGE = "/reviews/"
+LONGEST = reviews.MAX_NOTE_CHARS
+REVIEWERS = frozenset({Role.OPERATOR, Role.SENIOR})
+SURE_BPS, LIKELY_BPS = 9000, 7000
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """List open reviews, highest confidence first; closed ones with `?show=closed`; and guard accuracy."""
+    tenant, now = tenant_of(request.user), clock.now()
+    closed = request.GET.get("show") == "closed"
+    listed = review_list.list_reviewed if closed else review_list.list_open
+    page = listed(tenant=tenant, after=query_params.uuid(request.GET.get("after", "")))
+    context = {
+        "rows": [_row(review) for review in page.rows],
+        "pager": paging.pager(
+            page=page,
+            query=request.GET,
+            key="after",
+            last=str(page.rows[-1].pk) if page.rows else "",
+            order="newest first" if closed else "highest confidence first",
+        ),
+        "shown_closed": closed,
+        "open": review_list.count_open(tenant=tenant),
+        "guards": [_rating(rating) for rating in review_list.rate_guards(tenant=tenant, now=now)],
+        "rated_days": review_list.RATED_DAYS,
+        "may_switch": Role.ADMIN in roles_of(request.user),
+        "list_url": request.get_full_path(),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_reviews.html" if swapped else "runtime/reviews.html", context)
+
+
+@require_safe
+@signed_in
+def count(request: HttpRequest) -> HttpResponse:
+    """Return the number of open reviews, for live updates of the navigation."""
+    context = {"open": review_list.count_open(tenant=tenant_of(request.user))}
+    return render(request, "runtime/_review_count.html", context)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
+    """Show the agent's explanation beside its proposal, and the guard's findings."""
+    review = _review_or_404(request, review_id)
+    return render(request, "runtime/review.html", _detail(request, review))
+
+
+@require_POST
+@require(Role.OPERATOR, Role.SENIOR)
+def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
+    """Record whether the guard was right. This executes nothing."""
+    review = _review_or_404(request, review_id)
+    note, result = query_params.words(request, "note", longest=LONGEST), request.POST.get("result", "")
+    if note is None or result not in ReviewResult.values():
+        wrong = f"Choose whether the guard was right, and say why in at most {LONGEST} characters."
+        context = _detail(request, review) | {
+            "wrong": wrong,
+            "note": query_params.text(request.POST.get("note", ""), longest=LONGEST),
+        }
+        return render(request, "runtime/review.html", context, status=400)
+    answer = reviews.close(
+        tenant=review.tenant,
+        review_id=review_id,
+        result=ReviewResult(result),
+        note=note,
+        actor=actor_of(request.user),
+    )
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=f"{PAGE}{review_id}/")
+    messages.success(
+        request, f"Recorded: {review_presenters.RESULTS[result].word.lower()}. Nothing was executed."
+    )
+    return redirect(PAGE)
+
+
+@require_POST
+@require(Role.ADMIN)
+def switch_on(request: HttpRequest, guard_id: str) -> HttpResponse:
+    """Switch a guard on."""
+    return _switch(request, guard_id, enabled=True)
+
+
+@require_POST
+@require(Role.ADMIN)
+def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
+    """Switch a guard off."""
+    return _switch(request, guard_id, enabled=False)
+
+
+def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
+    reason = query_params.words(request, "reason", longest=LONGEST)
+    if reason is None:
+        return error_page.no_reason(request, longest=LONGEST, back=PAGE)
+    answer = guard_config.switch(
+        tenant=tenant_of(request.user),
+        guard_id=guard_id,
+        enabled=enabled,
+        reason=reason,
+        actor=actor_of(request.user),
+    )
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=PAGE)
+    messages.success(request, f"{guard_id} is now {'on' if enabled else 'off'}.")
+    return redirect(PAGE)
+
+
+def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
+    review = review_list.get_review(tenant=tenant_of(request.user), review_id=review_id)
+    if review is None:
+        raise Http404
+    return review
+
+
+def _row(review: Review) -> dict[str, Any]:
+    found = _findings(review)
+    return {
+        "review": review,
+        "url": f"{PAGE}{review.pk}/",
+        "confidence": text(review.confidence_bps),
+        "tone": _tone(review.confidence_bps),
+        "words": found[0]["message"] if found else "The findings cannot be read",
+        "more": max(0, len(found) - 1),
+        "kind": review.proposal.policy_kind,
+        "result": review_presenters.RESULTS.get(review.result),
+        "stopped": review.agent_suspended,
+    }
+
+
+def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
+    known = recorded_flow.of_flow(tenant=review.tenant, dfid=review.flow_id)
+    mismatches.require(
+        known.compare_proposal(review.proposal),
+        known.compare_verdict(review.proposal.verdict),
+        recorded_guards.compare_findings(review),
+    )
+    proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
+    intent = review_list.get_intent(review=review)
+    return _row(review) | {
+        "is_open": review.state == ReviewState.OPEN,
+        "state": labels.badge(review_presenters.REVIEW_STATES, review.state),
+        "findings": _findings(review),
+        "proposal": proposal_presenters.shown(proposal, names),
+        "effect": canonical.decode(bytes(proposal.verdict.body))["effect"],
+        "stop_words": review_presenters.STOPS[review.emergency_stop],
+        "intent_state": "" if intent is None else intent.state,
+        "reviewed_by": labels.actor_words(review.reviewed_by, names),
+        "may_review": bool(roles_of(request.user) & REVIEWERS),
+        "longest": LONGEST,
+    }
+
+
+def _findings(review: Review) -> list[dict[str, str]]:
+    """Return the guard's findings; empty if the stored ones cannot be read."""
+    try:
+        return _read_findings(review)
+    except UNREADABLE:
+        return []
+
+
+def _read_findings(review: Review) -> list[dict[str, str]]:
+    return [
+        {
+            "code": item["code"],
+            "title": review_presenters.FINDINGS[item["code"]],
+            "message": effects.visible(item["message"]),
+            "confidence": item["confidence"],
+            "why": _why(item["code"]),
+        }
+        for item in canonical.decode(bytes(review.findings))
+    ]
+
+
+def _why(code: str) -> str:
+    weight = confidence.WEIGHTS.get(FindingCode(code))
+    return "" if weight is None else weight.why
+
+
+def _tone(basis_points: int) -> str:
+    return "danger" if basis_points >= SURE_BPS else "warn" if basis_points >= LIKELY_BPS else "idle"
+
+
+def _rating(rating: review_list.Rating) -> dict[str, Any]:
+    guard = rating.guard
+    wrong = recorded_guards.compare_guard(guard)
+    contract = GuardContract.from_bytes(bytes(guard.body)) if wrong is None else None
+    judged = rating.confirmed + rating.false_alarms
+    return {
+        "rating": rating,
+        "guard": guard,
+        "does": review_presenters.GUARD_KINDS.get(guard.kind, guard.kind),
+        "is_whole": contract is not None,
+        "target": contract.target or "" if contract else "",
+        "kinds": ", ".join(contract.policy_kinds) or "every kind" if contract else "",
+        "stops_at": contract.stop_confidence if contract and contract.emergency_stop else "",
+        "switched_by": _switched_by(guard),
+        "judged": judged,
+        "right": f"{rating.confirmed * 100 // judged} %" if judged else "",
+        "width": rating.confirmed * 100 // judged if judged else 0,
+    }
+
+
+def _switched_by(guard: Guard) -> str:
+    return labels.actor_words(guard.switched_by, people.names_of([guard.switched_by]))

@@ -1,0 +1,115 @@
+"""One case before the gate: proposal, facts, rules and the moment, with the names that expressions see."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from runtime.contracts.facts import Facts
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.policy_kind import Contract, PolicyKind
+from runtime.contracts.proposal import Proposal
+from runtime.kernel import budget_rules, schemas, timestamps
+from runtime.kernel.rules import declared, evaluate, figures, language
+
+
+class GateVersion(StrEnum):
+    """Which gate judged. What was judged once is judged again by the same, so a new one keeps the old."""
+
+    V1_0 = "1.0.0"
+    # Bounds that the kind does not declare are refused; waiting for the rate limit costs no attempt; over
+    # params and constraints that do not fit, no expression of the kind is evaluated; values too large
+    # for their schema are refused unread.
+    V1_1 = "1.1.0"
+
+    def has(self, feature: "GateVersion") -> bool:
+        """Whether this gate does what `feature` was the first to do."""
+        known = list(GateVersion)
+        return known.index(self) >= known.index(feature)
+
+
+FIRST, NEWEST = GateVersion.V1_0, GateVersion.V1_1
+
+
+def is_first(version: Any) -> bool:
+    """For `Field(exclude_if=...)`: what the first gate judged is stored without its version."""
+    return bool(version == FIRST)
+
+
+class PolicyBundle(Contract):
+    """What is in force: the agent's active manifest and the active version of the kind, or nothing."""
+
+    manifest: Manifest | None
+    kind: PolicyKind | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What a check may look at. `now_ms` is the judged moment in Unix milliseconds."""
+
+    proposal: Proposal
+    facts: Facts
+    rules: PolicyBundle
+    now_ms: int
+    gate: GateVersion = NEWEST
+
+    @property
+    def kind(self) -> PolicyKind:
+        """The policy kind; checks after `schema` may rely on it, since without one the walk has ended."""
+        if self.rules.kind is None:
+            raise LookupError("the walk goes on without a policy kind")
+        return self.rules.kind
+
+    @property
+    def manifest(self) -> Manifest:
+        """The active manifest; checks after `authority` may rely on it."""
+        if self.rules.manifest is None:
+            raise LookupError("the walk goes on without a manifest")
+        return self.rules.manifest
+
+    @cached_property
+    def misfits(self) -> tuple[tuple[str, schemas.SchemaViolation], ...]:
+        """What does not fit the schemas of the kind, each with the part of the proposal that it is in."""
+        json_schema, bounds = self.kind.constraints_schema, self.proposal.execution_constraints
+        if self.gate.has(GateVersion.V1_1):
+            params = schemas.violations(self.kind.params_schema, self.proposal.params)
+            unfit = {*schemas.violations(json_schema, bounds), *declared.undeclared(json_schema, bounds)}
+            constraints = tuple(sorted(unfit)[: schemas.MAX_VIOLATIONS])
+        else:
+            params = schemas.violations_of_any_size(self.kind.params_schema, self.proposal.params)
+            constraints = schemas.violations_of_any_size(json_schema, bounds)
+        parts = (("/params", params), ("/execution_constraints", constraints))
+        return tuple((part, violation) for part, found in parts for violation in found)
+
+    @cached_property
+    def names(self) -> language.Names:
+        """The names of `names.JUDGED`, with their values."""
+        flow, agent = self.facts.flow, self.facts.agent
+        values: dict[str, Any] = {
+            "params": self.proposal.params,
+            "constraints": self.proposal.execution_constraints,
+            "context": {"facts": evaluate.nest(self.facts.world)},
+            "manifest": self.manifest.model_dump(mode="json"),
+            "flow": {
+                "dfid": self.proposal.dfid,
+                "state": flow.state,
+                "attempts_used": flow.attempts_used,
+                "age_s": max(0, self.now_ms - flow.opened_at_ms) // 1000,
+                "trigger": flow.trigger,
+            },
+            "agent": agent.model_dump(mode="json"),
+            "history": self.facts.history or {},
+            "budget": {
+                "escalation_tokens": self.facts.escalation_tokens,
+                **budget_rules.left(self.facts.compute),
+            },
+            "time": timestamps.named(self.now_ms),
+        }
+        known = language.Names(values)
+        known["figures"] = {item.param: item.greater for item in figures.work_out(self.rules.kind, known)}
+        return known
+
+    @cached_property
+    def worked_out(self) -> tuple[figures.Figured, ...]:
+        """The parameters that the runtime works out for itself."""
+        return figures.work_out(self.rules.kind, self.names)

@@ -1,0 +1,225 @@
+"""The sweeper: finds what a crash, a lost message or silence left behind; a lost doorbell costs seconds.
+
+Ids are chosen without a lock; each item is then locked, checked again and repaired in a transaction of its
+own, so that one bad row stops no other.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from django.conf import settings
+
+from runtime.contexts.services import usage
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
+from runtime.core import clock, ports, transactions
+from runtime.epochs.services import boots, epochs
+from runtime.execution.queries import unrecorded
+from runtime.execution.services import claim_deadlines, lost_calls, recording
+from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries import due_intents
+from runtime.flows.services import leases, locks
+from runtime.flows.services.flow_transaction import Journal
+from runtime.guards.queries import due_runs
+from runtime.maintenance.services import restores, watchdog
+from runtime.registry.queries import group_members
+from runtime.registry.services import membership_history, signins
+from runtime.resources.queries import resource_facts
+
+BATCH = 100
+# A due intent is rung at once and then every few seconds: a full queue must not be filled again each second.
+# Two seconds of each ten, since a sweep may come late; ten times as many as other items, since a lost queue
+# must be refilled before the windows end.
+_FRESH_S = 2
+_REPEAT_S = 10
+_RING_BATCH = 1000
+_ACTOR = "system"
+
+Item = TypeVar("Item")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """How many items of each sort were repaired, and how many could not be."""
+
+    orphans: int = 0
+    rung: int = 0
+    escalations: int = 0
+    idle_flows: int = 0
+    overdue_flows: int = 0
+    leases: int = 0
+    guards: int = 0
+    silences: int = 0
+    memberships: int = 0
+    signins: int = 0
+    failed: int = 0
+
+
+def sweep() -> SweepResult:
+    """One round over everything; bounded, and safe beside workers and other sweepers."""
+    unmarked = _look_at_mark()
+    at = clock.now()
+    orphans, failed = _for_each(_list_orphans(at), _rescue)
+    misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
+    _, undoubted = _for_each(misread, lost_calls.put_in_doubt)
+    idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
+    idle_flows, idle_failed = _for_each(idle, _abort_idle)
+    overdue = resource_facts.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
+    overdue_flows, overdue_failed = _for_each(overdue, usage.stop_overdue)
+    leased, leases_failed = _for_each(resource_facts.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
+    silences, silences_failed = _reconcile_silences(at)
+    escalations, expiry_failed = _expire_escalations()
+    signed, unsigned = _for_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
+    noticed, unnoticed = _for_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
+    return SweepResult(
+        orphans=orphans,
+        rung=_ring_due(at),
+        guards=_ring_guards(at),
+        escalations=escalations,
+        idle_flows=idle_flows,
+        overdue_flows=overdue_flows,
+        leases=leased,
+        silences=silences,
+        memberships=noticed,
+        signins=signed,
+        failed=unmarked
+        + failed
+        + undoubted
+        + idle_failed
+        + overdue_failed
+        + leases_failed
+        + silences_failed
+        + expiry_failed
+        + unnoticed
+        + unsigned,
+    )
+
+
+def _look_at_mark() -> int:
+    """Compare the ledger with its mark; after a restore, all live intents become in doubt."""
+    try:
+        if epochs.compare_with_mark():
+            _, failed = _for_each(restores.list_undecided(limit=BATCH), restores.put_in_doubt)
+            return failed
+    except Exception:
+        _log.exception("the sweeper could not compare the ledger with its mark")
+        return 1
+    return 0
+
+
+def expire_all_leases() -> int:
+    """Rescue every claimed intent: only for a start under the exclusive lock, when no worker can be alive."""
+    rescued = 0
+    while orphans := due_intents.list_orphans(at=None, limit=BATCH):
+        mended, _ = _for_each(orphans, lambda intent_id: _rescue(intent_id, even_leased=True))
+        if not mended:
+            break
+        rescued += mended
+    return rescued
+
+
+def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
+    """A worker has died between the claim and the record: it is unknown whether the call was made."""
+    found = locks.lock_intent(intent_id=intent_id)
+    if found is None:
+        return False
+    flow, intent = found
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    if intent.state != IntentState.CLAIMED or (_is_leased(intent, at=journal.at) and not even_leased):
+        return False
+    attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    recording.record_lost_attempt(journal, intent, attempt, jitter=jitter)
+    journal.write()
+    return True
+
+
+def _list_orphans(at: datetime) -> list[UUID]:
+    if boots.this_boot() is None:
+        return due_intents.list_orphans(at=at, limit=BATCH)
+    claimed = due_intents.list_claimed(limit=BATCH)
+    return [intent_id for intent_id, owner in claimed if not claim_deadlines.is_held(intent_id, owner=owner)]
+
+
+def _is_leased(intent: Intent, *, at: datetime) -> bool:
+    """Whether the worker may still report.
+
+    A server that is alone knows the leases of its own threads by a monotonic clock; what it does
+    not know was claimed before it began. Several processes compare the row's time with the database's clock.
+    """
+    if boots.this_boot() is not None:
+        return claim_deadlines.is_held(intent.pk, owner=intent.lease_owner)
+    return intent.lease_until is not None and intent.lease_until >= at
+
+
+def _abort_idle(dfid: UUID) -> bool:
+    flow = locks.lock_flow(dfid=dfid)
+    if flow is None:
+        return False
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    idle_since = journal.at - timedelta(seconds=settings.DIR_FLOW_TTL_S)
+    if flow.state not in OPEN_TO_PROPOSALS or flow.updated_at > idle_since:
+        return False
+    if due_intents.has_stirring_children(flow=flow, since=idle_since):
+        return False
+    journal.move(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})
+    journal.write()
+    return True
+
+
+def _ring_due(at: datetime) -> int:
+    due = [
+        item.intent_id
+        for item in due_intents.list_due(at=at, limit=_RING_BATCH)
+        if _is_its_turn(at, item.next_at)
+    ]
+    if due:
+        ports.ring(due)
+    return len(due)
+
+
+def _ring_guards(at: datetime) -> int:
+    due = [pk for pk, next_at in due_runs.list_due(at=at, limit=_RING_BATCH) if _is_its_turn(at, next_at)]
+    if due:
+        ports.ring_guards(due)
+    return len(due)
+
+
+def _is_its_turn(at: datetime, next_at: datetime) -> bool:
+    return int((at - next_at).total_seconds()) % _REPEAT_S < _FRESH_S
+
+
+def _reconcile_silences(at: datetime) -> tuple[int, int]:
+    try:
+        due = watchdog.find_silent_agents(at=at)
+    except Exception:
+        _log.exception("the sweeper could not look for silent agents")
+        return 0, 1
+    return _for_each(due, watchdog.reconcile)
+
+
+def _expire_escalations() -> tuple[int, int]:
+    try:
+        return ports.expire_escalations(), 0
+    except Exception:
+        _log.exception("the sweeper could not expire escalations")
+        return 0, 1
+
+
+def _for_each(items: Iterable[Item], mend: Callable[[Item], bool]) -> tuple[int, int]:
+    """Repair each item in its own transaction; returns how many were repaired, and how many raised."""
+    mended = failed = 0
+    for item in items:
+        try:
+            mended += transactions.retry_on_conflict(lambda item=item: mend(item))  # type: ignore[misc]
+        except Exception:
+            _log.exception("the sweeper could not repair %s", item)
+            failed += 1
+    return mended, failed

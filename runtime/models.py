@@ -1,0 +1,68 @@
+"""The models of every domain, so that Django finds them under the app label `runtime`."""
+
+from runtime.contexts.models import AgentEvent, Inbox, Snapshot, Timer
+from runtime.core.models import Answer
+from runtime.epochs.models import Boot, Epoch
+from runtime.execution.models import Circuit
+from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
+from runtime.guards.models import Guard, GuardRun, Review
+from runtime.maintenance.models import WatchRound
+from runtime.registry.models import (
+    Agent,
+    Bundle,
+    FailedSignin,
+    Key,
+    Manifest,
+    Membership,
+    OwnerChange,
+    Pack,
+    PolicyKind,
+    Session,
+    Stop,
+    Target,
+)
+from runtime.resources.models import ComputeBudget, Reservation, Resource, UsageReport
+from runtime.state.models import Artifact, Fact, FactVersion, MemoryItem
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "Answer",
+    "Artifact",
+    "Attempt",
+    "Boot",
+    "Bundle",
+    "Circuit",
+    "ComputeBudget",
+    "Epoch",
+    "Fact",
+    "FactVersion",
+    "FailedSignin",
+    "Feedback",
+    "Flow",
+    "Guard",
+    "GuardRun",
+    "Inbox",
+    "Intent",
+    "Key",
+    "Manifest",
+    "Membership",
+    "MemoryItem",
+    "Outcome",
+    "OwnerChange",
+    "Pack",
+    "PolicyKind",
+    "Proposal",
+    "Reservation",
+    "Resource",
+    "Review",
+    "Session",
+    "Snapshot",
+    "StepReceipt",
+    "Stop",
+    "Target",
+    "Timer",
+    "UsageReport",
+    "Verdict",
+    "WatchRound",
+]

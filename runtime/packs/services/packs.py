@@ -1,0 +1,341 @@
+"""Loading packs: the file is checked whole, then its rows and entries are written in one transaction.
+
+Kinds and manifests are immutable under their version; loading the same bytes again changes nothing.
+Facts that exist, and an agent's status and budget, are never touched: they have changed since.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.conf import settings
+
+from audit import canonical, events, ledger
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.pack import PackAgent
+from runtime.contracts.policy_kind import Contract
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.states import AgentRole
+from runtime.core import clock, transactions
+from runtime.guards.services import guard_config
+from runtime.registry.models import Agent, Manifest, Pack, PolicyKind
+from runtime.registry.queries import kind_versions, manifest_versions, target_endpoints
+from runtime.registry.services import (
+    document_checks,
+    document_reading,
+    groups,
+    kinds,
+    manifests,
+    registration,
+    targets,
+)
+from runtime.registry.services.document_reading import DocumentProblem, Read
+from runtime.resources.models import Resource
+from runtime.resources.services import resources
+from runtime.state.models import Fact, FactVersion
+
+_SYSTEM = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a load did. `warnings` are sentences for the person who loads; `changed` is False for a repeat."""
+
+    pack: str
+    version: str
+    changed: bool
+    registered: tuple[str, ...] = ()
+    activated: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Nothing was loaded: everything that is wrong, each with file, line and field."""
+
+    problems: tuple[str, ...]
+
+
+@dataclass(kw_only=True)
+class _Loading:
+    """One load inside its transaction; entries are written last, stream by stream in the order of names."""
+
+    read: Read
+    tenant: str
+    actor: str
+    at: datetime
+    registered: list[str] = field(default_factory=list)
+    activated: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    entries: dict[str, list[events.Event]] = field(default_factory=lambda: defaultdict(list))
+
+    def write_entries(self) -> None:
+        for stream in sorted(self.entries):
+            ledger.append_to(
+                tenant=self.tenant, stream=stream, actor=self.actor, at=self.at, events=self.entries[stream]
+            )
+
+
+def load(
+    *, text: str, source: str, activate: bool, actor: str, tenant: str | None = None
+) -> Loaded | Refused:
+    """Load a pack file's `text`; `source` is the name that problems are reported under.
+
+    With `activate`, its kinds and manifests become active, except those that were active before and
+    were superseded: a repeated load must not undo what a person has activated since.
+
+    Raises:
+        races.BusyError: after three lost races; nothing was loaded.
+    """
+    read = document_reading.read(text=text, name=source)
+    if not isinstance(read, Read):
+        return Refused(problems=read)
+    of_tenant = tenant or settings.DIR_TENANT
+    linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
+    return transactions.retry_on_conflict(
+        lambda: _load(read, linted, activate=activate, actor=actor, tenant=of_tenant)
+    )
+
+
+def _load(
+    read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
+) -> Loaded | Refused:
+    problems = (
+        *_problems(read, linted, tenant, activate=activate),
+        *_changed_versions(read, tenant),
+        *_in_use(read, tenant),
+    )
+    if problems:
+        return Refused(problems=tuple(read.source.words(problem) for problem in problems))
+    loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
+    _store_targets(loading)
+    _store_facts(loading)
+    _store_resources(loading)
+    _store_guards(loading)
+    kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
+    agents = [
+        _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
+    ]
+    loading.warnings.extend(document_checks.not_enforced(read.pack))
+    if activate:
+        loading.warnings.extend(document_checks.warnings(read.pack))
+        for row in kind_rows:
+            _activate_kind(loading, row)
+        for agent, manifest in agents:
+            _activate_manifest(loading, agent, manifest)
+    _store_pack(loading)
+    loading.write_entries()
+    return Loaded(
+        pack=read.pack.pack,
+        version=read.pack.version,
+        changed=bool(loading.entries),
+        registered=tuple(loading.registered),
+        activated=tuple(loading.activated),
+        warnings=tuple(loading.warnings),
+    )
+
+
+def _problems(
+    read: Read, linted: tuple[document_checks.Linted, ...], tenant: str, *, activate: bool
+) -> Iterator[DocumentProblem]:
+    targets = target_endpoints.list_honouring(tenant=tenant)
+    known = set(PolicyKind.objects.of(tenant).values_list("kind", flat=True))
+    yield from document_checks.problems(read.pack, targets=targets, kinds=known, linted=linted)
+    brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
+    for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
+        yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
+    yield from _role_problems(read, tenant)
+
+
+def _role_problems(read: Read, tenant: str) -> Iterator[DocumentProblem]:
+    """What roles do not allow, whether the pack brings the agent, the kind or both."""
+    held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
+    granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
+    yield from document_checks.role_problems(
+        read.pack,
+        roles_of={name: AgentRole(role) for name, role in held.items()},
+        kinds=manifest_versions.list_known_kinds(tenant=tenant, names=granted),
+    )
+    for at, kind in enumerate(read.pack.policy_kinds):
+        monitors = manifest_versions.list_monitors_of(tenant=tenant, kind=kind.kind)
+        for problem in document_checks.monitor_problems(kind, monitors):
+            yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
+
+
+def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
+    """Kinds and manifests whose version is registered with other content."""
+    stored = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
+    for at, kind in enumerate(read.pack.policy_kinds):
+        row = stored.get((kind.kind, kind.version))
+        if row is not None and not _is_same(kind, KindContract.from_bytes(bytes(row.body))):
+            said = (
+                f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
+            )
+            yield DocumentProblem(("policy_kinds", at, "version"), said)
+    versions = {
+        (row.agent.agent_id, row.version): row
+        for row in Manifest.objects.filter(agent__tenant=tenant).select_related("agent")
+    }
+    for at, agent in enumerate(read.pack.agents):
+        version = agent.manifest.version
+        held = versions.get((agent.agent_id, version))
+        if held is not None and not _is_same(agent.manifest, ManifestContract.from_bytes(bytes(held.body))):
+            said = f"manifest {version} is registered with other content; give the change a new version"
+            yield DocumentProblem(("agents", at, "manifest", "version"), said)
+
+
+def _in_use(read: Read, tenant: str) -> Iterator[DocumentProblem]:
+    """Resources of which more is in use than the pack would leave."""
+    rows = {row.name: row for row in Resource.objects.of(tenant)}
+    for at, resource in enumerate(read.pack.resources):
+        row = rows.get(resource.name)
+        if row is not None and resource.capacity < row.reserved + row.committed:
+            yield DocumentProblem(("resources", at, "capacity"), resources.in_use_words(row))
+
+
+def _is_same(new: Contract, stored: Contract) -> bool:
+    # The stored document is read first: a field appended since gets its default on both sides.
+    return new.to_bytes() == stored.to_bytes()
+
+
+def _store_targets(loading: _Loading) -> None:
+    for name, target in sorted(loading.read.pack.targets.items()):
+        added = targets.store(tenant=loading.tenant, name=name, given=target, at=loading.at)
+        if added:
+            loading.entries[_SYSTEM] += added
+
+
+def _store_facts(loading: _Loading) -> None:
+    """The first version of each fact that does not exist yet."""
+    given = {
+        f"{namespace}.{name}": canonical.encode(value)
+        for namespace, members in sorted(loading.read.pack.facts.items())
+        for name, value in sorted(members.items())
+    }
+    held = set(Fact.objects.of(loading.tenant).filter(path__in=given).values_list("path", flat=True))
+    for path, body in given.items():
+        if path in held:
+            continue
+        values = {
+            "tenant": loading.tenant,
+            "path": path,
+            "version": 1,
+            "value": body,
+            "digest": canonical.digest(body),
+            "writer": loading.actor,
+            "written_at": loading.at,
+        }
+        Fact.objects.create(**values)
+        FactVersion.objects.create(**values)
+        loading.entries[_SYSTEM].append(
+            events.FactWritten(path=path, version=1, digest=canonical.digest(body), writer=loading.actor)
+        )
+
+
+def _store_resources(loading: _Loading) -> None:
+    for given in sorted(loading.read.pack.resources, key=lambda one: one.name):
+        added, warning = resources.store(
+            tenant=loading.tenant, given=given, actor=loading.actor, at=loading.at
+        )
+        if added:
+            loading.entries[_SYSTEM].extend(added)
+        loading.warnings.extend([warning] if warning else [])
+
+
+def _store_guards(loading: _Loading) -> None:
+    for given in sorted(loading.read.pack.guards, key=lambda one: one.id):
+        added = guard_config.configure(tenant=loading.tenant, given=given, at=loading.at)
+        if added:
+            loading.entries[_SYSTEM].extend(added)
+
+
+def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:
+    held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
+    if held is not None:
+        return held
+    row, registered = kinds.register(tenant=loading.tenant, contract=kind, actor=loading.actor, at=loading.at)
+    loading.registered.append(f"{kind.kind} {kind.version}")
+    loading.entries[_SYSTEM].append(registered)
+    return row
+
+
+def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
+    """The agent, locked, with its manifest of this version; both made where they do not exist."""
+    agent = Agent.objects.of(loading.tenant).select_for_update().filter(agent_id=given.agent_id).first()
+    if agent is None:
+        profile = registration.Profile(owner=given.owner, mission=given.mission, review_on=None)
+        agent, registered = registration.create(
+            tenant=loading.tenant, agent_id=given.agent_id, role=given.role, profile=profile, at=loading.at
+        )
+        loading.registered.append(f"agent {given.agent_id}")
+        loading.entries[f"agent:{given.agent_id}"].append(registered)
+    elif (agent.role, agent.owner, agent.mission) != (given.role.value, given.owner, given.mission):
+        loading.warnings.append(
+            f"{given.agent_id} is registered with another role, owner or mission: left as it is"
+        )
+    if agent.owner == given.owner:
+        _make_owner(loading, given.owner)
+    return agent, _store_manifest(loading, agent, given.manifest)
+
+
+def _make_owner(loading: _Loading, name: str) -> None:
+    """An unknown owner becomes an empty group, so that people can be added to it."""
+    added = groups.make_owner(name=name)
+    if added is not None:
+        loading.registered.append(f"group {name}, without members")
+        loading.entries[_SYSTEM].append(added)
+
+
+def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract) -> Manifest:
+    held = agent.manifests.filter(version=manifest.version).first()
+    if held is not None:
+        return held
+    row, registered = manifests.register(agent=agent, contract=manifest, actor=loading.actor, at=loading.at)
+    loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
+    loading.entries[f"agent:{agent.agent_id}"].append(registered)
+    return row
+
+
+def _activate_kind(loading: _Loading, row: PolicyKind) -> None:
+    name = f"{row.kind} {row.version}"
+    if row.activated_at is not None and not row.active:
+        loading.warnings.append(_superseded(name))
+    elif row.discarded_at is not None:
+        loading.warnings.append(_discarded(name))
+    elif not row.active:
+        activated = kinds.put_in_force(row=row, actor=loading.actor, at=loading.at)
+        loading.activated.append(name)
+        loading.entries[_SYSTEM].append(activated)
+
+
+def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
+    if agent.active_manifest_id == row.pk:
+        return
+    name = f"manifest {agent.agent_id} {row.version}"
+    if row.activated_at is not None:
+        loading.warnings.append(_superseded(name))
+        return
+    if row.discarded_at is not None:
+        loading.warnings.append(_discarded(name))
+        return
+    activated = manifests.put_in_force(agent=agent, row=row, actor=loading.actor, at=loading.at)
+    loading.activated.append(name)
+    loading.entries[f"agent:{agent.agent_id}"].append(activated)
+
+
+def _superseded(name: str) -> str:
+    return f"{name} was active before and has been superseded: left as it is; give it a new version"
+
+
+def _discarded(name: str) -> str:
+    return f"{name} was discarded: left as it is; give it a new version"
+
+
+def _store_pack(loading: _Loading) -> None:
+    pack, digest = loading.read.pack, loading.read.digest
+    row = {"tenant": loading.tenant, "name": pack.pack, "version": pack.version, "digest": digest}
+    if Pack.objects.filter(**row).exists():
+        return
+    Pack.objects.create(**row, loaded_at=loading.at, loaded_by=loading.actor)
+    loading.entries[_SYSTEM].append(events.PackLoaded(pack=pack.pack, version=pack.version, digest=digest))

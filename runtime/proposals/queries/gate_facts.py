@@ -1,0 +1,283 @@
+"""The one bridge into the gate: everything `judge` may know, read in the transaction that will write.
+
+Few round trips on purpose: world, history and snapshot are one query each, and most cases need two.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+from django.db.models import Count, Q
+
+from audit import canonical
+from runtime.contexts.models import Snapshot
+from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
+from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.contracts.states import AgentRole, AgentStatus, Decision
+from runtime.core.mismatches import Mismatch
+from runtime.flows.models import Flow, Proposal
+from runtime.kernel import budget_rules, timestamps
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources
+from runtime.registry.models import Agent, PolicyKind
+from runtime.registry.queries import recorded_versions, stored_documents
+from runtime.resources.queries import compute_left, resource_facts
+from runtime.state.models import Fact
+
+# In place of the facts that expressions name: all of them.
+EVERYTHING = "*"
+
+
+def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
+    """The active manifest and policy kind for a proposal; a missing part is None."""
+    return compare_rules(agent=agent, kind_name=kind_name)[0]
+
+
+def compare_rules(*, agent: Agent, kind_name: str) -> tuple[PolicyBundle, tuple[Mismatch, ...]]:
+    """The active rules, and which part of them differs from what the ledger recorded as activated.
+
+    Such a part is None, as if it were missing: bytes that nobody has activated grant nothing.
+    """
+    row = PolicyKind.objects.of(agent.tenant).filter(kind=kind_name, active=True).first()
+    manifest = agent.active_manifest
+    wrong_kind = None if row is None else recorded_versions.compare_kind(row)
+    wrong_manifest = None if manifest is None else recorded_versions.compare_manifest(agent, manifest)
+    rules = PolicyBundle(
+        manifest=None
+        if manifest is None or wrong_manifest
+        else stored_documents.manifest_of(bytes(manifest.body)),
+        kind=None if row is None or wrong_kind else stored_documents.kind_of(bytes(row.body)),
+    )
+    return rules, tuple(wrong for wrong in (wrong_manifest, wrong_kind) if wrong is not None)
+
+
+def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, str], str]:
+    """The digest of the active rules by agent (pk) and kind name, in one query for all of them."""
+    asked = list(cases)
+    rows = PolicyKind.objects.filter(active=True, kind__in={kind for _, kind in asked})
+    bodies = {
+        (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
+    }
+    return {
+        (agent.pk, kind): _bundle_digest(_trusted_manifest(agent), bodies.get((agent.tenant, kind)))
+        for agent, kind in asked
+    }
+
+
+def _trusted_manifest(agent: Agent) -> bytes | None:
+    row = agent.active_manifest
+    return None if row is None or recorded_versions.compare_manifest(agent, row) else bytes(row.body)
+
+
+def get_facts(
+    *,
+    flow: Flow,
+    agent: Agent,
+    rules: PolicyBundle,
+    params: dict[str, Any],
+    conditions: tuple[str, ...],
+    snapshot: SnapshotFacts | None,
+    session_valid: bool,
+    lifts: tuple[Lift, ...],
+    at: datetime,
+) -> Facts:
+    """The facts of one case at `at`. The caller holds the locks of flow and agent."""
+    kind, world, unsafe = rules.kind, dict[str, Any](), ""
+    if kind is not None:
+        world = get_world(tenant=flow.tenant, kind=kind, params=params, conditions=conditions)
+        unsafe = safety.why_unsafe(kind) or safety.why_too_slow(kind, world=world, conditions=conditions)
+    return Facts(
+        agent=AgentFacts(
+            agent_id=agent.agent_id,
+            role=AgentRole(agent.role),
+            status=AgentStatus(agent.status),
+            owner=agent.owner,
+        ),
+        session_valid=session_valid,
+        flow=FlowFacts(
+            state=flow.state,
+            attempts_used=flow.attempts_used,
+            attempts_allowed=flow.attempts_allowed,
+            opened_at_ms=timestamps.to_ms(flow.opened_at),
+            trigger=canonical.decode(bytes(flow.trigger)),
+        ),
+        world=world,
+        snapshot=snapshot,
+        history=_history(agent, rules, conditions, at),
+        escalation_tokens=budget_rules.whole_tokens(escalation_millitokens(agent=agent, rules=rules, at=at)),
+        lifts=lifts,
+        compute=compute_left.get_compute(flow),
+        resources=get_resources(flow=flow, rules=rules),
+        unsafe=unsafe or None,
+    )
+
+
+def get_facts_of_now(
+    *, flow: Flow, agent: Agent, rules: PolicyBundle, params: dict[str, Any], at: datetime
+) -> Facts:
+    """The facts of a proposal that was judged before: nobody sends it now, so no session is in question."""
+    return get_facts(
+        flow=flow,
+        agent=agent,
+        rules=rules,
+        params=params,
+        conditions=(),
+        snapshot=None,
+        session_valid=True,
+        lifts=(),
+        at=at,
+    )
+
+
+def get_rate_wait_s(*, agent: Agent, rules: PolicyBundle, at: datetime) -> int:
+    """In how many whole seconds the agent may propose again, whose stored proposal of `at` came too soon.
+
+    That one counts too: of its newest, as many as the limit allows, the oldest must have left the minute.
+    """
+    allowed = 1 if rules.manifest is None else rules.manifest.proposals_per_minute or 1
+    own = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}")
+    newest = own.order_by("-received_at").values_list("received_at", flat=True)
+    last = newest[allowed - 1 : allowed].first() or at
+    return max(1, ceil((last + timedelta(minutes=1) - at).total_seconds()))
+
+
+def get_resources(*, flow: Flow, rules: PolicyBundle) -> tuple[ResourceFacts, ...] | None:
+    """The resources that the kind claims, by name, without what this flow itself holds of them.
+
+    None where it claims none.
+    """
+    if rules.kind is None or not rules.kind.claims:
+        return None
+    return resource_facts.list_facts(flow=flow, names={claim.resource for claim in rules.kind.claims})
+
+
+def escalation_millitokens(*, agent: Agent, rules: PolicyBundle, at: datetime) -> int:
+    """What the agent's escalation bucket holds at `at`, in thousandths of a token."""
+    return budget_rules.refill(
+        millitokens=agent.escalation_millitokens,
+        filled_at_ms=None if agent.bucket_at is None else timestamps.to_ms(agent.bucket_at),
+        now_ms=timestamps.to_ms(at),
+        per_hour=0 if rules.manifest is None else rules.manifest.escalations_per_hour,
+    )
+
+
+def get_snapshot(*, flow: Flow, context_ref: str | None) -> SnapshotFacts | None:
+    """A snapshot that was issued to this flow; None for any other reference."""
+    if not context_ref:
+        return None
+    row = Snapshot.objects.filter(flow=flow, context_ref=context_ref).first()
+    if row is None:
+        return None
+    return SnapshotFacts(
+        facts=flat(canonical.decode(bytes(row.body))["facts"]), expires_at_ms=timestamps.to_ms(row.expires_at)
+    )
+
+
+def get_world(
+    *, tenant: str, kind: PolicyKindContract, params: dict[str, Any], conditions: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
+    if safety.why_unsafe(kind):
+        return {}  # which facts it reads is not worked out: nothing will read them
+    selectors = _reads_of(kind.to_bytes())
+    if conditions:
+        selectors |= _named_facts(conditions)
+    rows = Fact.objects.of(tenant)
+    if EVERYTHING not in selectors:
+        namespaces = [item for item in selectors if item.endswith(".")]
+        wanted = Q(path__in=selectors.difference(namespaces).union(evaluate.required_facts(kind, params)))
+        for namespace in namespaces:
+            wanted |= Q(path__startswith=namespace)
+        rows = rows.filter(wanted)
+    return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
+
+
+def paths_read(kind: PolicyKindContract, params: dict[str, Any]) -> frozenset[str]:
+    """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
+    required = () if safety.why_unsafe(kind) else evaluate.required_facts(kind, params)
+    return _reads_of(kind.to_bytes()).union(required)
+
+
+def is_namespace(selector: str) -> bool:
+    """Whether an item of `paths_read` covers more than one path."""
+    return selector == EVERYTHING or selector.endswith(".")
+
+
+def reads_history(kind: PolicyKindContract) -> bool:
+    """Whether an expression of the kind names the counts over the agent's past."""
+    return any("history" in text for text in sources.list_evaluated(kind))
+
+
+def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Facts by path from facts by namespace and name."""
+    return {
+        f"{namespace}.{name}": value for namespace, names in nested.items() for name, value in names.items()
+    }
+
+
+@lru_cache(maxsize=1024)
+def _bundle_digest(manifest: bytes | None, kind: bytes | None) -> str:
+    rules = PolicyBundle(
+        manifest=None if manifest is None else stored_documents.manifest_of(manifest),
+        kind=None if kind is None else stored_documents.kind_of(kind),
+    )
+    return rules.digest
+
+
+@lru_cache(maxsize=1024)
+def _reads_of(body: bytes) -> frozenset[str]:
+    return _named_facts(sources.list_evaluated(stored_documents.kind_of(body)))
+
+
+def _named_facts(texts: Iterable[str]) -> frozenset[str]:
+    """What CEL sources read of `context.facts`: exact paths, namespaces (`price.`), or EVERYTHING.
+
+    What is not plainly written is read as more, never as less: a fact left out would look like none at all.
+    """
+    found = set()
+    for source in texts:
+        words = cel_tokens.tokenize(source)
+        for at, word in enumerate(words):
+            if word.text == "context" and words[at - 1].text != ".":
+                found.add(_selector(words, at + 1))
+    return frozenset(found)
+
+
+def _selector(words: tuple[cel_tokens.Token, ...], at: int) -> str:
+    names: list[str] = []
+    while (step := list_bounds.step_after(words, at)) is not None and step.name is not None:
+        names.append(step.name)
+        at = step.end
+    match names:
+        case ["facts", namespace]:
+            return f"{namespace}."
+        case ["facts", namespace, name, *_]:
+            return f"{namespace}.{name}"
+        case _:
+            return EVERYTHING
+
+
+def _history(
+    agent: Agent, rules: PolicyBundle, conditions: tuple[str, ...], at: datetime
+) -> dict[str, int] | None:
+    """Counts over the agent's past, only where something reads them: they cost a scan of a day."""
+    manifest, kind = rules.manifest, rules.kind
+    if kind is None or manifest is None:
+        return None
+    read = reads_history(kind) or any("history" in text for text in conditions)
+    if manifest.proposals_per_minute is None and not read:
+        return None
+    own = Q(author=f"agent:{agent.agent_id}")
+    minute, hour = at - timedelta(minutes=1), at - timedelta(hours=1)
+    rows = Proposal.objects.filter(agent=agent, received_at__gt=at - timedelta(hours=24))
+    counted: dict[str, int] = rows.aggregate(
+        proposals_1m=Count("pk", filter=own & Q(received_at__gt=minute)),
+        proposals_1h=Count("pk", filter=own & Q(received_at__gt=hour)),
+        accepted_1h=Count("pk", filter=Q(verdict__decision=Decision.ACCEPT, received_at__gt=hour)),
+        accepted_24h=Count("pk", filter=Q(verdict__decision=Decision.ACCEPT)),
+        rejected_24h=Count("pk", filter=own & Q(verdict__decision=Decision.REJECT)),
+        escalated_24h=Count("pk", filter=own & Q(verdict__decision=Decision.ESCALATE)),
+    )
+    return counted

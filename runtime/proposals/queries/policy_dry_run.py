@@ -1,0 +1,259 @@
+"""Dry run: the verdicts of stored proposals under other rules. Reads and judges; writes nothing.
+
+The input is the one that the gate saw, with one part of the rules swapped. Facts that only the new rules read
+are taken from the versions of their time; where the past does not hold what they read, the answer is that it
+cannot be re-evaluated.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.facts import Facts
+from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.states import Decision
+from runtime.contracts.verdict import Finding
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.flows.models import Flow, Proposal, Verdict
+from runtime.kernel import versions
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.gate_input import NEWEST, GateVersion, PolicyBundle
+from runtime.kernel.rules import safety
+from runtime.proposals.queries import gate_facts
+from runtime.registry.models import Agent
+from runtime.state.models import Fact, FactVersion
+
+MOST = 200
+# One look-up each into the versions of a fact: rules that newly read a whole namespace end here.
+MOST_LOOKUPS = 2_000
+
+Swap = Callable[[PolicyBundle], PolicyBundle]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A proposal whose verdict would differ, with the reasons then and now."""
+
+    proposal_id: UUID
+    dfid: UUID
+    agent_id: str
+    at: datetime
+    was: Decision
+    now: Decision
+    was_reasons: tuple[Finding, ...]
+    now_reasons: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of `looked_at` stored proposals. `other_reasons`: the same verdict for other reasons.
+
+    `untold` counts, by reason, those for which not enough data was stored.
+    """
+
+    looked_at: int
+    changes: tuple[Change, ...]
+    other_reasons: int
+    untold: tuple[tuple[str, int], ...]
+
+    @property
+    def moves(self) -> tuple[tuple[Decision, Decision, int], ...]:
+        """How many went from which verdict to which, the most first."""
+        counted = Counter((change.was, change.now) for change in self.changes)
+        return tuple((was, now, count) for (was, now), count in counted.most_common())
+
+
+def list_of_kind(*, tenant: str, kind: str, limit: int = MOST) -> list[Verdict]:
+    """Verdicts on agents' newest proposals of a kind, newest first, from its newest flows."""
+    if "\x00" in kind:
+        return []
+    flows = Flow.objects.of(tenant).filter(policy_kind=kind).order_by("-dfid").values_list("pk", flat=True)
+    return _list(flow__in=list(flows[:limit]), policy_kind=kind, limit=limit)
+
+
+def list_of_agent(*, agent: Agent, limit: int = MOST) -> list[Verdict]:
+    """Verdicts on an agent's own newest proposals, newest first."""
+    return _list(agent=agent, limit=limit)
+
+
+def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> Report:
+    """Judge each again on its stored input under `swap(the rules of then)`.
+
+    A version that the proposal had agreed with the rules of then counts as agreed with the new ones.
+    """
+    past, changes, other = _Past(), list[Change](), 0
+    untold, count = Counter[str](), 0
+    for row in rows:
+        count += 1
+        found = _judge(past, row, swap)
+        if isinstance(found, str):
+            untold[found] += 1
+            continue
+        stored = VerdictContract.from_bytes(bytes(row.body))
+        if found.decision is not stored.decision:
+            changes.append(_change(row, stored, found))
+        elif _codes(found) != _codes(stored):
+            other += 1
+    return Report(count, tuple(changes), other, tuple(untold.most_common()))
+
+
+def proposal_of(row: Verdict) -> JudgedProposal:
+    """The proposal of a stored verdict, as the gate saw it."""
+    return pipeline.Judgement.from_bytes(bytes(row.input)).proposal
+
+
+def judge_one(*, row: Verdict, swap: Swap) -> VerdictContract | str:
+    """The whole verdict that one stored proposal would have got; or why it cannot be re-evaluated."""
+    return _judge(_Past(), row, swap)
+
+
+def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictContract | str:
+    asked = pipeline.Judgement.from_bytes(bytes(row.input))
+    then = PolicyBundle.from_bytes(bytes(row.bundle.body))
+    new = swap(then)
+    known = past.completed(asked, then=then, new=new, at=row.judged_at)
+    if isinstance(known, str):
+        return known
+    if new.kind is not None and known.unsafe is None:
+        slow = safety.why_too_slow(new.kind, world=known.world, conditions=asked.proposal.conditions)
+        known = known.model_copy(update={"unsafe": slow or None})
+    gate = _gate(asked, new)
+    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms, gate)
+
+
+def _gate(asked: pipeline.Judgement, new: PolicyBundle) -> GateVersion:
+    """The gate of then; today's where the proposal does not fit the new kind.
+
+    Both refuse it, but only today's evaluates nothing over values that no schema bounds.
+    """
+    kind, proposal = new.kind, asked.proposal
+    if kind is None or safety.why_unsafe(kind):
+        return asked.gate_version
+    fits = safety.fits(kind, params=proposal.params, constraints=proposal.execution_constraints)
+    return asked.gate_version if fits else NEWEST
+
+
+def _list(*, limit: int, **wanted: object) -> list[Verdict]:
+    rows = Verdict.objects.filter(
+        # A person's decision rests on what was shown to that person: it tells nothing about a rule.
+        proposal__author__startswith="agent:",
+        **{f"proposal__{name}": value for name, value in wanted.items()},
+    )
+    related = rows.select_related("proposal__agent", "bundle")
+    return list(related.order_by("-proposal__received_at", "-proposal_id")[:limit])
+
+
+def _agreed(asked: JudgedProposal, then: PolicyBundle) -> JudgedProposal:
+    version = asked.policy_version
+    if version is None or then.kind is None:
+        return asked
+    if not versions.compatible(asked=version, active=then.kind.version):
+        return asked
+    return asked.model_copy(update={"policy_version": None})
+
+
+def _codes(verdict: VerdictContract) -> Sequence[tuple[str, str, str]]:
+    # Each once: how many places of a misfit are named is up to the gate, not to the rules.
+    return sorted({(item.check, item.code, item.subject) for item in verdict.reasons})
+
+
+def _change(row: Verdict, stored: VerdictContract, found: VerdictContract) -> Change:
+    return Change(
+        proposal_id=row.proposal.proposal_id,
+        dfid=row.proposal.flow_id,
+        agent_id=row.proposal.agent.agent_id,
+        at=row.judged_at,
+        was=stored.decision,
+        now=found.decision,
+        was_reasons=stored.reasons,
+        now_reasons=found.reasons,
+    )
+
+
+def _counted(asked: pipeline.Judgement, new: PolicyBundle, at: datetime) -> Facts:
+    """The facts of then, with the last minute's proposals where a rate limit is new: they are all stored."""
+    known = asked.facts
+    if new.manifest is None or new.manifest.proposals_per_minute is None or known.history is not None:
+        return known
+    rows = Proposal.objects.filter(
+        agent__tenant=asked.proposal.tenant,
+        agent__agent_id=known.agent.agent_id,
+        author=asked.proposal.author,
+        received_at__gt=at - timedelta(minutes=1),
+        received_at__lt=at,
+    )
+    return known.model_copy(update={"history": {"proposals_1m": rows.count()}})
+
+
+@dataclass(slots=True)
+class _Past:
+    """What new rules read besides what the gate was given, as it was at the time."""
+
+    lookups: int = 0
+    namespaces: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def completed(
+        self, asked: pipeline.Judgement, *, then: PolicyBundle, new: PolicyBundle, at: datetime
+    ) -> Facts | str:
+        """The facts of then with what is missing; or why it cannot be re-evaluated."""
+        known = asked.facts
+        if new.kind is not None and (unsafe := safety.why_unsafe(new.kind)):
+            return known.model_copy(update={"unsafe": unsafe})
+        if known.unsafe is not None:
+            # Nothing was loaded for a kind that was not evaluated: all that the new one reads is looked up.
+            asked = asked.model_copy(update={"facts": known.model_copy(update={"unsafe": None})})
+            then, known = then.model_copy(update={"kind": None}), asked.facts
+        if new.kind is None or new.kind == then.kind:
+            return _counted(asked, new, at)
+        held = {item.name for item in known.resources or ()}
+        for claim in new.kind.claims:
+            if claim.resource not in held:
+                return f"the free amount of {claim.resource} was not stored"
+        if known.history is None and gate_facts.reads_history(new.kind):
+            return "the counts over the agent's history were not stored"
+        added = self._missing(asked, then=then, new=new, at=at)
+        if isinstance(added, str):
+            return added
+        # What the context lacked counts as unmoved: under the new rules it would have been part of it.
+        seen = known.snapshot and known.snapshot.model_copy(
+            update={"facts": {**added, **known.snapshot.facts}}
+        )
+        return known.model_copy(update={"world": {**known.world, **added}, "snapshot": seen})
+
+    def _missing(
+        self, asked: pipeline.Judgement, *, then: PolicyBundle, new: PolicyBundle, at: datetime
+    ) -> dict[str, object] | str:
+        tenant = asked.proposal.tenant
+        had = set[str]() if then.kind is None else gate_facts.paths_read(then.kind, asked.proposal.params)
+        wanted = set[str]()
+        for selector in (
+            () if new.kind is None else gate_facts.paths_read(new.kind, asked.proposal.params) - had
+        ):
+            if gate_facts.is_namespace(selector):
+                wanted.update(self._named(tenant, selector))
+            else:
+                wanted.add(selector)
+        found = dict[str, object]()
+        for path in sorted(wanted - asked.facts.world.keys()):
+            if self.lookups == MOST_LOOKUPS:
+                return "the draft reads too many facts that were not stored with the proposal"
+            self.lookups += 1
+            versions_of = FactVersion.objects.of(tenant).filter(path=path, written_at__lte=at)
+            value = versions_of.order_by("-version").values_list("value", flat=True).first()
+            if value is not None:
+                found[path] = canonical.decode(bytes(value))
+        return found
+
+    def _named(self, tenant: str, selector: str) -> list[str]:
+        """The paths that exist today under a namespace; facts are never taken away."""
+        key = (tenant, selector)
+        if key not in self.namespaces:
+            rows = Fact.objects.of(tenant)
+            if selector != gate_facts.EVERYTHING:
+                rows = rows.filter(path__startswith=selector)
+            paths = rows.order_by("path").values_list("path", flat=True)
+            self.namespaces[key] = list(paths[: MOST_LOOKUPS + 1])
+        return self.namespaces[key]

@@ -1,0 +1,221 @@
+"""What follows from a verdict, collected in the flow's journal: an intent, a person, or feedback."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from audit import canonical, events, ledger
+from runtime.contracts.outcome import Rendered
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.reasons import Reason
+from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
+from runtime.contracts.verdict import Finding
+from runtime.core import ports
+from runtime.flows.models import Flow, Intent
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import budget_rules, timestamps
+from runtime.proposals.queries import gate_facts
+from runtime.proposals.services.judging import Judged
+from runtime.registry.models import Agent
+from runtime.resources.services import reservations
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictResult:
+    """What the answer names: ids, and how long to wait."""
+
+    intent_id: str | None = None
+    escalation_id: str | None = None
+    evidence_hash: str | None = None
+    retry_after_s: int | None = None
+
+
+def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
+    """Write the intent (the outbox row) and ring after the commit; a kind without steps closes at once."""
+    flow = journal.flow
+    _tell_verdict(journal, judged)
+    claims = judged.verdict.claims
+    journal.add(*reservations.reserve(flow=flow, proposal=judged.proposal, claims=claims, at=journal.at))
+    journal.move(FlowState.ACCEPTED)
+    if not judged.verdict.steps:
+        journal.move(FlowState.CLOSED)
+        journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
+        return VerdictResult()
+    requests = _rendered(judged)
+    intent = Intent.objects.create(
+        intent_id=UUID(judged.intent_id),
+        tenant=flow.tenant,
+        flow=flow,
+        proposal=judged.proposal,
+        requests=requests,
+        steps=len(judged.verdict.steps),
+        target=judged.verdict.steps[0].target,
+        valid_until=judged.proposal.valid_until,
+        next_at=journal.at,
+        created_at=journal.at,
+    )
+    journal.add(
+        events.IntentCreated(
+            intent_id=judged.intent_id,
+            proposal_id=str(judged.proposal.proposal_id),
+            step_ids=tuple(step.step for step in judged.verdict.steps),
+            request_digest=canonical.digest(requests),
+            valid_until=intent.valid_until,
+        )
+    )
+    transaction.on_commit(lambda: ports.ring([intent.pk]))
+    return VerdictResult(intent_id=judged.intent_id)
+
+
+def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
+    """Spend the attempt that it costs; the last one, and an empty escalation bucket, abort the flow (9.3).
+
+    Waiting for the rate limit costs none, and the agent learns for how long.
+    """
+    flow = journal.flow
+    flow.attempts_used = flow.attempts_allowed - judged.verdict.attempts_left
+    wait_s = None
+    if any(finding.code == Reason.RATE_LIMITED for finding in judged.verdict.reasons):
+        wait_s = gate_facts.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
+    _tell_verdict(journal, judged, retry_after_s=wait_s)
+    if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
+        _make_passive(journal, agent)
+        _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
+    elif any(finding.code == Reason.BUDGET_EXCEEDED for finding in judged.verdict.reasons):
+        _abort(journal, Reason.BUDGET_EXCEEDED)
+    elif judged.verdict.exhausted:
+        _abort(journal, Reason.REASONING_EXHAUSTION)
+    else:
+        journal.move(FlowState.ACTIVE)
+    return VerdictResult(retry_after_s=wait_s)
+
+
+def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
+    """Spend an escalation token and open an escalation in the same transaction."""
+    left = _spend_token(journal, judged, agent)
+    reason = judged.verdict.reasons[0]
+    journal.move(FlowState.ESCALATED, reason=reason.code)
+    opened = ports.open_escalation(
+        flow=journal.flow,
+        proposal=judged.proposal,
+        verdict=judged.row,
+        intent=None,
+        family="DECISION",
+        reason=reason.code,
+        at=journal.at,
+    )
+    journal.add(opened.event, events.BudgetSpent(agent_id=agent.agent_id, tokens_left_milli=left))
+    journal.tell(
+        FeedbackType.ESCALATION_REQUIRED,
+        {
+            "escalation_id": str(opened.escalation_id),
+            "reason": reason.code,
+            "details": details_of(reason),
+            "status": "AWAITING_HUMAN_INPUT",
+        },
+    )
+    return VerdictResult(escalation_id=str(opened.escalation_id), evidence_hash=opened.evidence_hash)
+
+
+def answer(*, judged: Judged, flow: Flow, follow: VerdictResult) -> dict[str, Any]:
+    """The verdict as the agent reads it."""
+    body: dict[str, Any] = {
+        "dfid": str(flow.dfid),
+        "proposal_id": str(judged.proposal.proposal_id),
+        "verdict": judged.verdict.decision.value,
+        "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
+        "state": str(flow.state),
+        "attempts_left": judged.verdict.attempts_left,
+        "valid_until": timestamps.iso(timestamps.to_ms(judged.proposal.valid_until)),
+    }
+    for name in ("intent_id", "escalation_id", "evidence_hash", "retry_after_s"):
+        value = getattr(follow, name)
+        if value is not None:
+            body[name] = value
+    return body
+
+
+def reason_of(finding: Finding) -> dict[str, Any]:
+    """A finding as a reason on the wire; numbers go back to numbers where they are numbers."""
+    body: dict[str, Any] = {"code": finding.code, "check": finding.check, "message": finding.message}
+    if finding.proposed_value is not None:
+        body["proposed_value"] = _number(finding.proposed_value)
+    if finding.limit is not None:
+        body["limit"] = _number(finding.limit)
+    return body
+
+
+def details_of(finding: Finding) -> dict[str, Any]:
+    """The two numbers of a finding as the paper's escalation event has them (DIR paper, 9.4)."""
+    return {name: reason_of(finding).get(name) for name in ("proposed_value", "limit")}
+
+
+def _number(text: str) -> Any:
+    try:
+        value = canonical.decode(text.encode())
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else text
+
+
+def _rendered(judged: Judged) -> bytes:
+    """What the intent holds from now on: no later version of its kind changes it."""
+    kind = judged.rules.kind
+    return Rendered(
+        steps=judged.verdict.steps,
+        expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
+        on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
+        followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
+    ).to_bytes()
+
+
+def _tell_verdict(journal: Journal, judged: Judged, *, retry_after_s: int | None = None) -> None:
+    body: dict[str, Any] = {
+        "proposal_id": str(judged.proposal.proposal_id),
+        "verdict": judged.verdict.decision.value,
+        "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
+        "attempts_left": judged.verdict.attempts_left,
+    }
+    if retry_after_s is not None:
+        body["retry_after_s"] = retry_after_s
+    journal.tell(FeedbackType.VALIDATION_FEEDBACK, body)
+
+
+def _abort(journal: Journal, reason: Reason) -> None:
+    journal.move(FlowState.ABORTED, reason=reason)
+    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": reason.value})
+
+
+def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
+    """Take one token. The agent's row is locked since before the verdict, so no one else has taken it."""
+    held = gate_facts.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
+    agent.escalation_millitokens = held - budget_rules.MILLI
+    # Never earlier than it was: a clock set back would fill the same minutes twice.
+    agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)
+    agent.save(update_fields=["escalation_millitokens", "bucket_at"])
+    return agent.escalation_millitokens
+
+
+def _make_passive(journal: Journal, agent: Agent) -> None:
+    """An agent that asks for more people than its budget holds may only read until an admin restores it.
+
+    It is ACTIVE: the gate asks the bucket of no other.
+    """
+    agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
+    agent.save(update_fields=["status", "status_reason"])
+    ledger.append_to(
+        tenant=agent.tenant,
+        stream=f"agent:{agent.agent_id}",
+        actor="system",
+        at=journal.at,
+        events=[
+            events.AgentStatusChanged(
+                agent_id=agent.agent_id,
+                from_status=AgentStatus.ACTIVE,
+                to_status=AgentStatus.PASSIVE,
+                reason=Reason.ESCALATION_BUDGET_EXHAUSTED,
+            )
+        ],
+    )

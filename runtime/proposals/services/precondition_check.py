@@ -1,0 +1,110 @@
+"""Reads what the second look needs and takes it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from audit import canonical
+from runtime.contracts.facts import Facts
+from runtime.contracts.verdict import Finding, FindingOutcome
+from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.flows.models import Flow, Intent, Verdict
+from runtime.kernel import timestamps
+from runtime.kernel.gate import recheck
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.gate.recheck import Withdrawn
+from runtime.kernel.rules import safety
+from runtime.proposals.queries import gate_facts
+from runtime.state.models import Fact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What prevents a call now: facts that have changed, and rules that people have changed.
+
+    `withdrawn` is None where the active rules are those of the verdict, or still grant all of it.
+    """
+
+    stale: tuple[Finding, ...]
+    withdrawn: Withdrawn | None
+
+
+def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
+    """Look again at an intent at `at`. Writes nothing.
+
+    The caller holds the lock of the flow's agent, so that no manifest comes into force between the look and
+    its commit, and `flow.agent` is the locked row. `row` is the intent's verdict with its bundle, which the
+    caller has compared with the ledger.
+    """
+    judgement = Judgement.from_bytes(bytes(row.input))
+    rules = PolicyBundle.from_bytes(bytes(row.bundle.body))
+    if rules.kind is None:
+        raise LookupError("an intent stands on a verdict without a policy kind")
+    # A person who resumed the intent has extended its window: the row's own end counts, not the claim's.
+    proposal = judgement.proposal.model_copy(update={"valid_until_ms": timestamps.to_ms(intent.valid_until)})
+    unsafe = safety.why_not_asked(
+        rules.kind, params=proposal.params, constraints=proposal.execution_constraints
+    )
+    if not safety.are_conditions_safe(proposal.conditions, rules.kind):
+        unsafe = unsafe or f"a condition of the decision: {safety.NOT_ASKED}"
+    world = gate_facts.get_world(
+        tenant=flow.tenant, kind=rules.kind, params=proposal.params, conditions=proposal.conditions
+    )
+    unsafe = unsafe or safety.why_too_slow(rules.kind, world=world, conditions=proposal.conditions)
+    facts = _with_own_writes(judgement.facts, intent, world=world)
+    stale = recheck.recheck(
+        judgement.model_copy(update={"proposal": proposal, "facts": facts}),
+        rules,
+        world=world,
+        now_ms=timestamps.to_ms(at),
+        unsafe=unsafe,
+    )
+    return Look(stale=stale, withdrawn=_withdrawn(flow, intent, row, judgement, at))
+
+
+def lifted_by_people(intent: Intent) -> tuple[Finding, ...]:
+    """The findings that people have lifted since the verdict, by resuming the intent against them."""
+    return tuple(Finding.model_validate_json(canonical.encode(item)) for item in _stored(intent))
+
+
+def lifted_bytes(lifted: Iterable[Finding]) -> bytes:
+    """Findings as the intent keeps them."""
+    return canonical.encode([item.model_dump(mode="json") for item in lifted])
+
+
+def _stored(intent: Intent) -> Any:
+    return canonical.decode(bytes(intent.lifted))
+
+
+def _withdrawn(
+    flow: Flow, intent: Intent, row: Verdict, judgement: Judgement, at: datetime
+) -> Withdrawn | None:
+    asked, agent, then = judgement.proposal, flow.agent, canonical.digest(bytes(row.bundle.body))
+    case = (agent, asked.policy_kind)
+    # The bytes that were read identify the rules, not the key of the row that they came from.
+    if gate_facts.list_bundle_digests([case])[(agent.pk, asked.policy_kind)] == then:
+        return None
+    in_force = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
+    known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)
+    answer = VerdictContract.from_bytes(bytes(row.body))
+    lifted = [item for item in answer.findings if item.outcome is FindingOutcome.LIFTED]
+    found = recheck.withdrawn(
+        judgement,
+        in_force,
+        known=known,
+        lifted=[*lifted, *lifted_by_people(intent)],
+        now_ms=timestamps.to_ms(at),
+    )
+    return found if found.findings else None
+
+
+def _with_own_writes(facts: Facts, intent: Intent, *, world: Mapping[str, Any]) -> Facts:
+    """What an earlier step of the intent has written itself is no news to a later one."""
+    if facts.snapshot is None or not intent.position:
+        return facts
+    own = Fact.objects.of(intent.tenant).filter(path__in=list(world), writer=f"intent:{intent.pk}")
+    written = {path: world[path] for path in own.values_list("path", flat=True)}
+    seen = facts.snapshot.model_copy(update={"facts": {**facts.snapshot.facts, **written}})
+    return facts.model_copy(update={"snapshot": seen})

@@ -1,0 +1,229 @@
+"""Proposals, verdicts and intents as the timeline shows them beside its entries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from audit import canonical
+from runtime.contracts.outcome import FactChange
+from runtime.contracts.states import OutcomeStatus
+from runtime.contracts.verdict import FindingOutcome
+from runtime.core.views import labels
+from runtime.core.views.labels import Badge
+from runtime.flows.models import Intent, Outcome, Proposal
+from runtime.kernel import effects, predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason of a verdict, with the two values it compared."""
+
+    code: str
+    check: str
+    outcome: str
+    subject: str
+    words: str
+    value: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A proposal with its verdict."""
+
+    id: str
+    author: str
+    by_person: bool
+    kind: str
+    version: str
+    received_at: datetime
+    valid_until: datetime
+    params: list[tuple[str, str]]
+    confidence: str
+    explain: str
+    expected: list[tuple[str, str]]
+    verdict: Badge | None
+    findings: list[Finding]
+    body: str
+
+
+def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
+    """Return the proposal from its stored bytes; its `explain` stays unverified."""
+    body = canonical.decode(bytes(proposal.body))
+    verdict = getattr(proposal, "verdict", None)
+    said = canonical.decode(bytes(verdict.body)) if verdict else {}
+    confidence = body.get("confidence")
+    return Shown(
+        id=str(proposal.proposal_id),
+        author=labels.actor_words(proposal.author, names),
+        by_person=proposal.author.startswith("user:"),
+        kind=proposal.policy_kind,
+        version=proposal.policy_version,
+        received_at=proposal.received_at,
+        valid_until=proposal.valid_until,
+        params=pairs(body.get("params")),
+        confidence="" if confidence is None else f"{confidence:g}",
+        explain=labels.visible_lines(proposal.explain),
+        expected=expected(proposal),
+        verdict=labels.badge(labels.VERDICTS, verdict.decision) if verdict else None,
+        findings=findings(said),
+        body=labels.pretty(body),
+    )
+
+
+def pairs(value: Any) -> list[tuple[str, str]]:
+    """Return a JSON object as names and values, invisible characters escaped."""
+    if not isinstance(value, dict):
+        return []
+    return [
+        (effects.visible(str(name)), effects.visible(labels.plain_value(item)))
+        for name, item in value.items()
+    ]
+
+
+def expected(proposal: Proposal) -> list[tuple[str, str]]:
+    """Return what the agent expects to change. Unverified: the runtime compares the kind's prediction."""
+    said = canonical.decode(bytes(proposal.body)).get("expected_effects")
+    if not isinstance(said, list):
+        return pairs(said)
+    named = [item for item in said if isinstance(item, dict) and item.keys() == {"fact", "value"}]
+    if len(named) == len(said):
+        return [pair for item in named for pair in pairs({str(item["fact"]): item["value"]})]
+    return pairs({str(number): item for number, item in enumerate(said, 1)})
+
+
+def findings(verdict: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings of a stored verdict or bundle that did not pass."""
+    return [
+        Finding(
+            code=item["code"],
+            check=item["check"],
+            outcome=item["outcome"],
+            subject=item["subject"],
+            words=effects.visible(item["message"]) or labels.meaning(item["code"]),
+            value=labels.number(item["proposed_value"] or ""),
+            limit=labels.number(item["limit"] or ""),
+        )
+        for item in verdict.get("findings") or ()
+        if item["outcome"] != FindingOutcome.PASS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A fact that a step took from its receipt; `before` is empty if there was none."""
+
+    fact: str
+    version: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A predicted fact beside the written one; the values are empty if nothing was written."""
+
+    fact: str
+    current: str
+    proposed: str
+    before: str
+    after: str
+    badge: Badge
+
+
+STANDINGS: Mapping[predicted.Standing, Badge] = {
+    predicted.Standing.AS_PREDICTED: Badge("ok", "check", "As predicted"),
+    predicted.Standing.SAME_CHANGE: Badge(
+        "info",
+        "check",
+        "Same change, different start",
+        "It changed by the predicted amount, from a different value",
+    ),
+    predicted.Standing.DEVIATES: Badge("warn", "high", "Deviates"),
+    predicted.Standing.NOT_OBSERVED: Badge("idle", "ask", "Not observed", "No step wrote this fact"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IntentShown:
+    """An intent, its outcome and the receipt; deviations as sentences."""
+
+    id: str
+    state: str
+    attempts: int
+    failures: int
+    outcome: Badge | None
+    receipt: str
+    effects: list[Effect]
+    writes: list[Written]
+    deviations: list[str]
+    recorded_at: datetime | None
+    took: str
+
+
+def intent_shown(intent: Intent) -> IntentShown:
+    """Return the intent with its outcome, if it has one."""
+    outcome = getattr(intent, "outcome", None)
+    receipt = ""
+    if outcome and outcome.receipt is not None:
+        receipt = labels.pretty(canonical.decode(bytes(outcome.receipt)))
+    return IntentShown(
+        id=str(intent.intent_id),
+        state=intent.state,
+        attempts=intent.attempts,
+        failures=intent.failures,
+        outcome=labels.badge(labels.OUTCOMES, outcome.status) if outcome else None,
+        receipt=receipt,
+        effects=effects_of(outcome) if outcome and outcome.status == OutcomeStatus.SUCCEEDED else [],
+        writes=_written(canonical.decode(bytes(outcome.writes))) if outcome else [],
+        deviations=_deviated(canonical.decode(bytes(outcome.deviations))) if outcome else [],
+        recorded_at=outcome.recorded_at if outcome else None,
+        took=labels.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
+    )
+
+
+def effects_of(outcome: Outcome) -> list[Effect]:
+    """Return the changes predicted at acceptance beside those the steps wrote from receipts."""
+    written = [FactChange.model_validate(item) for item in canonical.decode(bytes(outcome.writes))]
+    compared = predicted.compare(expected=canonical.decode(bytes(outcome.expected)), written=written)
+    return [
+        Effect(
+            fact=effects.visible(item.fact),
+            current=_figure(item.current),
+            proposed=_figure(item.proposed),
+            before="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.before),
+            after="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.after),
+            badge=STANDINGS[item.standing],
+        )
+        for item in compared
+    ]
+
+
+def _written(changes: list[dict[str, Any]]) -> list[Written]:
+    return [
+        Written(
+            fact=change["fact"],
+            version=change["version"],
+            before="" if change["version"] == 1 else labels.number(_value(change["before"])),
+            after=labels.number(_value(change["after"])),
+        )
+        for change in changes
+    ]
+
+
+def _deviated(deviations: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"{item['fact']}: not written, {item['why']}"
+        if item.get("why")
+        else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
+        for item in deviations
+    ]
+
+
+def _figure(value: Any) -> str:
+    return effects.visible(labels.number(labels.plain_value(value)))
+
+
+def _value(value: Any) -> str:
+    return effects.visible(labels.plain_value(value))

@@ -1,1 +1,0 @@
-"""Read-only queries of the console's pages: bounded, keyset-paged, tenant-scoped."""

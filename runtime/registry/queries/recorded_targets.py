@@ -1,0 +1,50 @@
+"""Targets compared with the last ledger entry about each."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from audit import canonical, queries
+from audit.events import Kind
+from runtime.core import mismatches
+from runtime.registry.models import Target
+
+
+def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:
+    """Each column of a target: its name, what the entry records, and what the row holds."""
+    yield "base_url", said["base_url"], row.base_url
+    yield "signed", said["signed"], bool(row.secret_env)
+    if said.get("secret_env") is not None:
+        yield "secret_env", said["secret_env"], row.secret_env
+    yield "refuses", canonical.encode(said.get("refuses", ())), _bytes(row.refuses)
+    yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
+    yield "health", said.get("health") or "", row.health
+
+
+def compare_target(row: Target, said: Mapping[str, Any] | None) -> mismatches.Mismatch | None:
+    """Whether a target's row matches its last entry; `said` is None where there is no entry."""
+    if said is None:
+        return mismatches.Mismatch(
+            row="target",
+            row_id=row.name,
+            recorded=mismatches.NOT_RECORDED,
+            found=canonical.digest(row.base_url.encode()),
+        )
+    for name, recorded, stored in configured_columns(said, row):
+        if recorded != stored:
+            return mismatches.of_values(f"target.{name}", row.name, recorded, stored)
+    return None
+
+
+def compare_configured(row: Target) -> mismatches.Mismatch | None:
+    """Whether a target is what was configured last, in one query; of a claim see `of_flow`."""
+    return compare_target(row, list_configured(tenant=row.tenant).get(row.name))
+
+
+def list_configured(*, tenant: str) -> Mapping[str, Mapping[str, Any]]:
+    """By name what the last entry about each target records."""
+    said = queries.list_payloads_of_kind(tenant=tenant, kind=Kind.TARGET_CONFIGURED)
+    return {payload["name"]: payload for _, payload in said}
+
+
+def _bytes(cell: object) -> object:
+    return bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell

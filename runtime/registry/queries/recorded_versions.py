@@ -1,0 +1,92 @@
+"""Versions of manifests and policy kinds, compared with the ledger entries about them."""
+
+from typing import Any
+
+from audit import queries
+from audit.events import Kind
+from audit.verification import row_checks
+from runtime.core import mismatches
+from runtime.registry.models import Agent, Manifest, PolicyKind
+
+_MOST_CONFIRMED = 10_000
+
+
+def compare_manifest(
+    agent: Agent, row: Manifest, *, by: Kind = Kind.MANIFEST_ACTIVATED
+) -> mismatches.Mismatch | None:
+    """Whether a manifest is the one that was activated. Asks the ledger once per process and version.
+
+    A draft has an entry of another kind: `by` MANIFEST_REGISTERED.
+    """
+    return _compare_version("manifest.body", _place_of_manifest(agent, row, by), "agent_id", row.body)
+
+
+def compare_kind(row: PolicyKind, *, by: Kind = Kind.KIND_ACTIVATED) -> mismatches.Mismatch | None:
+    """Whether a policy kind is the one that was activated. Asks the ledger once per process and version.
+
+    A draft has an entry of another kind: `by` KIND_REGISTERED.
+    """
+    return _compare_version("policykind.body", _place_of_kind(row, by), "policy_kind", row.body)
+
+
+def compare_drafted_manifest(agent: Agent, row: Manifest) -> mismatches.Mismatch | None:
+    """Whether a manifest is what its author saved, and by whom: asked before it is activated."""
+    drafted = Kind.MANIFEST_REGISTERED
+    place = _place_of_manifest(agent, row, drafted)
+    author = _compare_author("manifest.created_by", place, "agent_id", row.created_by)
+    return compare_manifest(agent, row, by=drafted) or author
+
+
+def compare_drafted_kind(row: PolicyKind) -> mismatches.Mismatch | None:
+    """Whether a kind is what its author saved, and by whom: asked before it is activated."""
+    drafted = Kind.KIND_REGISTERED
+    author = _compare_author(
+        "policykind.created_by", _place_of_kind(row, drafted), "policy_kind", row.created_by
+    )
+    return compare_kind(row, by=drafted) or author
+
+
+def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return agent.tenant, f"agent:{agent.agent_id}", kind, agent.agent_id, row.version
+
+
+def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, str]:
+    return row.tenant, "system", kind, row.kind, row.version
+
+
+def _compare_author(
+    column: str, place: tuple[str, str, Kind, str, str], named: str, author: str
+) -> mismatches.Mismatch | None:
+    tenant, stream, kind, name, version = place
+    acts = queries.list_acts(tenant=tenant, stream=stream, kinds=(kind,))
+    authors = [actor for actor, said in acts if said[named] == name and said["version"] == version]
+    if authors[:1] == [author]:
+        return None
+    return mismatches.of_values(column, f"{name} {version}", authors[0] if authors else "", author)
+
+
+# Entries never change, so what was confirmed once stays confirmed; what was not is asked for again.
+_confirmed: set[tuple[Any, ...]] = set()
+
+
+def _compare_version(
+    row: str, place: tuple[str, str, Kind, str, str], named: str, body: object
+) -> mismatches.Mismatch | None:
+    found = row_checks.digest_of(body)
+    if (*place, found) in _confirmed:
+        return None
+    tenant, stream, kind, name, version = place
+    recorded = [
+        said["digest"]
+        for _, said in queries.list_payloads(tenant=tenant, stream=stream, kinds=(kind,))
+        if said[named] == name and said["version"] == version
+    ]
+    mismatch = mismatches.compare_digests(
+        row, f"{name} {version}", recorded[0] if recorded else mismatches.NOT_RECORDED, found
+    )
+    if mismatch is not None:
+        return mismatch
+    if len(_confirmed) >= _MOST_CONFIRMED:
+        _confirmed.clear()
+    _confirmed.add((*place, found))
+    return None

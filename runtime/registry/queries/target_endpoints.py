@@ -1,0 +1,57 @@
+"""Where a target is and what it declares: its row, at the address that this deployment gives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from audit import canonical
+from runtime.registry.models import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetEndpoint:
+    """A target as a call needs it; see `runtime.contracts.pack.Target`. Empty texts: it has none."""
+
+    base_url: str
+    secret_env: str = ""
+    refuses: frozenset[int] = frozenset()
+    honours_keys: bool = False
+    health: str = ""
+
+
+NOWHERE = TargetEndpoint(base_url="")
+
+
+def get_target(*, tenant: str, name: str) -> Target | None:
+    """The row of a target; None where there is none of this name."""
+    return Target.objects.of(tenant).filter(name=name).first()
+
+
+def get_place(*, tenant: str, name: str) -> TargetEndpoint | None:
+    """The place of a target; None where there is none of this name."""
+    row = get_target(tenant=tenant, name=name)
+    return None if row is None else place_of(row)
+
+
+def place_of(row: Target) -> TargetEndpoint:
+    """The place that a target's row and the environment give together."""
+    return TargetEndpoint(
+        # A deployment may move a target without touching the pack.
+        base_url=settings.DIR_TARGET_URLS.get(row.name, row.base_url),
+        secret_env=row.secret_env,
+        refuses=frozenset(refuses_of(row)),
+        honours_keys=row.honours_keys,
+        health=row.health,
+    )
+
+
+def refuses_of(row: Target) -> tuple[int, ...]:
+    """The statuses by which a target reports that it has not done the call, in order."""
+    return tuple(canonical.decode(bytes(row.refuses)))
+
+
+def list_honouring(*, tenant: str, using: str = "default") -> Mapping[str, bool]:
+    """Every target, and whether it honours keys."""
+    rows = Target.objects.using(using).filter(tenant=tenant)
+    return dict(rows.values_list("name", "honours_keys"))

@@ -1,0 +1,210 @@
+"""Keys and session tokens: `<kind>_<id>.<secret>`, of which only SHA-256(secret) is stored."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from audit import canonical, events, ledger
+from runtime.contracts import api_schemas
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus
+from runtime.core import clock, transactions
+from runtime.epochs.queries.current_epoch import RECOVERY
+from runtime.epochs.services import epochs
+from runtime.kernel import silence
+from runtime.registry.models import Agent, Key, Session
+from runtime.registry.queries import credential_lookup, granted_kinds
+
+AGENT, FEED, SESSION = "agk", "fdk", "ses"
+TOUCH_AFTER = timedelta(minutes=1)  # a key's "last used" is exact to a minute, so that reads do not write
+_FORM = re.compile(r"(agk|fdk|ses)_([0-9a-f]{16})\.([A-Za-z0-9_-]{43})", re.ASCII)
+_FEED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssuedKey:
+    """A new key. `text` is shown once and can never be read again."""
+
+    key_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credential:
+    """A credential as it was sent, taken apart."""
+
+    kind: str
+    public_id: str
+    secret: str = field(repr=False)
+
+
+def read(text: str) -> Credential | None:
+    """The parts of a credential; None where the text has not the form of one."""
+    found = _FORM.fullmatch(text)
+    return Credential(kind=found[1], public_id=f"{found[1]}_{found[2]}", secret=found[3]) if found else None
+
+
+def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Problem:
+    """A new key of an agent; a Problem where the agent is unknown or retired."""
+
+    def work() -> IssuedKey | Problem:
+        if epochs.refuse_while_recovering() is not None:
+            return _no_key()
+        agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
+        if agent is None:
+            return Problem(
+                status=404, code="NOT_FOUND", detail=f"No agent has the id {agent_id}. Load its pack first."
+            )
+        if agent.status == AgentStatus.RETIRED:
+            return Problem(
+                status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and cannot get a new key."
+            )
+        key, issued = _new_key(AGENT, tenant)
+        key.agent = agent
+        key.save()
+        _record(key, actor, _issued(key, subject=f"agent:{agent_id}"))
+        return issued
+
+    return transactions.retry_on_conflict(work)
+
+
+def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> IssuedKey | Problem:
+    """A new key that may write the facts whose paths start with `prefix` (such as `price.`)."""
+    if not _FEED_NAME.fullmatch(feed):
+        return Problem(
+            status=422,
+            code="INVALID_REQUEST",
+            detail="A feed's name is up to 64 letters, digits, - and _.",
+        )
+    if (
+        not re.fullmatch(api_schemas.FACT_PREFIX, prefix, re.ASCII)
+        or len(prefix) > api_schemas.MAX_FACT_PATH_CHARS
+    ):
+        return Problem(
+            status=422,
+            code="INVALID_REQUEST",
+            detail="A prefix is a namespace with its dot, such as `price.`, or longer.",
+        )
+
+    def work() -> IssuedKey | Problem:
+        if epochs.refuse_while_recovering() is not None:
+            return _no_key()
+        key, issued = _new_key(FEED, tenant)
+        key.feed, key.fact_prefix = feed, prefix
+        key.save()
+        _record(key, actor, _issued(key, subject=f"feed:{feed}"))
+        return issued
+
+    return transactions.retry_on_conflict(work)
+
+
+def revoke_key(*, key_id: str, actor: str) -> Key | Problem:
+    """Revoke a key; its sessions die with it at once. Revoking twice changes nothing."""
+
+    def work() -> Key | Problem:
+        key = Key.objects.select_for_update().filter(key_id=key_id).first()
+        if key is None:
+            return Problem(status=404, code="NOT_FOUND", detail=f"No key has the id {key_id}.")
+        if key.revoked_at is None:
+            key.revoked_at = clock.now()
+            key.save(update_fields=["revoked_at"])
+            _record(key, actor, events.KeyRevoked(key_id=key_id))
+        return key
+
+    return transactions.retry_on_conflict(work)
+
+
+def agent_key(text: str) -> Key | None:
+    """The agent key of this text; None for anything else. A retired agent's key is still known."""
+    return _key(text, AGENT)
+
+
+def feed_key(text: str) -> Key | None:
+    """The feed key of this text; None for anything else."""
+    return _key(text, FEED)
+
+
+def session(text: str) -> Session | None:
+    """The session of this token; None when it ended, its key was revoked or its agent retired."""
+    given = read(text)
+    if given is None or given.kind != SESSION:
+        return None
+    found = credential_lookup.get_session(token_id=given.public_id)
+    if found is None or not _fits(given.secret, found.secret_hash):
+        return None
+    now = clock.now()
+    if found.expires_at <= now or found.key.revoked_at or found.agent.status == AgentStatus.RETIRED:
+        return None
+    _see(found.agent, now)
+    return found
+
+
+def new_secret(kind: str) -> tuple[str, str, str]:
+    """Public id, secret hash and whole text of a new credential."""
+    public_id, secret = f"{kind}_{secrets.token_hex(8)}", secrets.token_urlsafe(32)
+    return public_id, _hash(secret), f"{public_id}.{secret}"
+
+
+def _key(text: str, kind: str) -> Key | None:
+    given = read(text)
+    if given is None or given.kind != kind:
+        return None
+    key = credential_lookup.get_key(key_id=given.public_id)
+    if key is None or not _fits(given.secret, key.secret_hash) or key.revoked_at is not None:
+        return None
+    now = clock.now()
+    if key.last_used_at is None or abs(now - key.last_used_at) > TOUCH_AFTER:
+        Key.objects.filter(pk=key.pk, revoked_at__isnull=True).update(last_used_at=now)
+    if key.agent is not None:
+        _see(key.agent, now)
+    return key
+
+
+def _see(agent: Agent, now: datetime) -> None:
+    """Note that an agent has called, as exactly as its silence is counted, and if a clock was set back."""
+    manifest = granted_kinds.manifest_of(agent)
+    exact_to_s = silence.exact_to_s(None if manifest is None else manifest.silent_after_s)
+    if agent.last_seen_at is None or abs(now - agent.last_seen_at) >= timedelta(seconds=exact_to_s):
+        Agent.objects.filter(pk=agent.pk).update(last_seen_at=now)
+
+
+def _no_key() -> Problem:
+    return Problem(
+        status=503,
+        code=RECOVERY,
+        detail=(
+            "The database was restored from a backup: no key can be issued until an admin starts a new epoch."
+        ),
+        retriable=True,
+    )
+
+
+def _new_key(kind: str, tenant: str) -> tuple[Key, IssuedKey]:
+    key_id, secret_hash, text = new_secret(kind)
+    key = Key(tenant=tenant, key_id=key_id, secret_hash=secret_hash, created_at=clock.now())
+    return key, IssuedKey(key_id=key_id, text=text)
+
+
+def _issued(key: Key, *, subject: str) -> events.KeyIssued:
+    return events.KeyIssued(
+        key_id=key.key_id,
+        subject=subject,
+        secret_digest=canonical.digest(key.secret_hash.encode()),
+        fact_prefix=key.fact_prefix,
+    )
+
+
+def _record(key: Key, actor: str, event: events.Event) -> None:
+    stream = f"agent:{key.agent.agent_id}" if key.agent is not None else f"feed:{key.feed}"
+    ledger.append_to(tenant=key.tenant, stream=stream, actor=actor, at=clock.now(), events=[event])
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _fits(secret: str, secret_hash: str) -> bool:
+    return hmac.compare_digest(_hash(secret), secret_hash)

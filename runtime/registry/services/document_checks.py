@@ -1,0 +1,152 @@
+"""What a pack must hold together beyond its grammar, and what of it enforces nothing."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from runtime.contracts import recorded_only
+from runtime.contracts.guard import GuardKind, bps, text
+from runtime.contracts.manifest import Manifest
+from runtime.contracts.pack import Pack
+from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.states import AgentRole
+from runtime.kernel import roles, silence
+from runtime.kernel.guards import confidence
+from runtime.kernel.rules import kind_linter
+from runtime.registry.queries import kind_versions
+from runtime.registry.services.document_reading import DocumentProblem
+
+Linted = tuple[DocumentProblem, ...]
+
+
+def problems(
+    pack: Pack, *, targets: Mapping[str, bool], kinds: Collection[str], linted: Sequence[Linted]
+) -> Iterator[DocumentProblem]:
+    """Everything that does not hold together. `targets` and `kinds` are those that exist already.
+
+    `targets` tells of each whether it honours keys; `linted` is the result of `lint` by kind of the pack.
+    """
+    honouring = {**targets, **{name: target.honours_keys for name, target in pack.targets.items()}}
+    resources = {resource.name for resource in pack.resources}
+    for at, kind in enumerate(pack.policy_kinds):
+        for problem in kind_problems(kind, linted=linted[at], targets=honouring, resources=resources):
+            yield DocumentProblem(("policy_kinds", at, *problem.place), problem.message)
+    known = {*kinds, *(kind.kind for kind in pack.policy_kinds)}
+    for at, agent in enumerate(pack.agents):
+        for number, name in enumerate(agent.manifest.policy_kinds):
+            if name not in known:
+                place = ("agents", at, "manifest", "policy_kinds", number)
+                yield DocumentProblem(place, f"the policy kind {name} is neither in the pack nor registered")
+        for field, message in silence.lint(agent.manifest):
+            yield DocumentProblem(("agents", at, "manifest", "hours", field), message)
+    yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
+    yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
+    yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
+    yield from _guard_problems(pack, targets=honouring, kinds=known)
+
+
+def role_problems(
+    pack: Pack, *, roles_of: Mapping[str, AgentRole], kinds: Mapping[str, PolicyKind]
+) -> Iterator[DocumentProblem]:
+    """What the roles of the pack's agents do not allow; an agent that exists keeps the role that it has.
+
+    `kinds` are those that are registered; the pack's own replace them.
+    """
+    known = {**kinds, **{kind.kind: kind for kind in pack.policy_kinds}}
+    for at, agent in enumerate(pack.agents):
+        role = roles_of.get(agent.agent_id, agent.role)
+        for item in roles.misfits(role, agent.manifest, known):
+            yield DocumentProblem(("agents", at, "manifest", *item.place), item.message)
+
+
+def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[DocumentProblem]:
+    """Steps of a kind that `monitors` may propose by their active manifests."""
+    if kind.steps and monitors:
+        said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
+        yield DocumentProblem(("steps",), said)
+
+
+def _guard_problems(
+    pack: Pack, *, targets: Collection[str], kinds: Collection[str]
+) -> Iterator[DocumentProblem]:
+    for at, guard in enumerate(pack.guards):
+        if guard.target is not None and guard.target not in targets:
+            yield DocumentProblem(("guards", at, "target"), f"there is no target named {guard.target}")
+        for number, name in enumerate(guard.policy_kinds):
+            if name not in kinds:
+                place = ("guards", at, "policy_kinds", number)
+                yield DocumentProblem(place, f"the policy kind {name} is neither in the pack nor registered")
+    yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
+
+
+def lint(kind: PolicyKind) -> Linted:
+    """What is wrong with one kind in itself; places begin at the kind.
+
+    It may take seconds and reads no row: so it runs before a transaction, while no one waits.
+    """
+    return tuple(DocumentProblem(problem.place, problem.message) for problem in kind_linter.lint_kind(kind))
+
+
+def kind_problems(
+    kind: PolicyKind, *, linted: Linted, targets: Mapping[str, bool], resources: Collection[str]
+) -> Iterator[DocumentProblem]:
+    """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
+
+    `targets` tells of each whether it honours keys.
+    """
+    yield from linted
+    for number, step in enumerate(kind.steps):
+        if step.target is not None and step.target not in targets:
+            place = ("steps", number, "target")
+            yield DocumentProblem(place, f"there is no target named {step.target}")
+    for message in kind_versions.list_forgetting(kind, targets=targets):
+        yield DocumentProblem(("on_unknown",), message)
+    for number, claim in enumerate(kind.claims):
+        if claim.resource not in resources:
+            place = ("claims", number, "resource")
+            yield DocumentProblem(place, f"there is no resource named {claim.resource}")
+
+
+def not_enforced(pack: Pack) -> Iterator[str]:
+    """For each kind and manifest the fields that are recorded and that nothing enforces."""
+    documents = (
+        *((kind.kind, kind) for kind in pack.policy_kinds),
+        *((agent.agent_id, agent.manifest) for agent in pack.agents),
+    )
+    for name, document in documents:
+        if said := recorded_only.sentence(document):
+            yield f"{name}: {said}"
+
+
+def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[DocumentProblem]:
+    """The targets of a pack that do not honour keys, although a kind that stays active relies on it."""
+    for name in sorted(kind.resends_to & pack.targets.keys()):
+        if not pack.targets[name].honours_keys:
+            said = f"{kind.kind} {kind.version}, which is active, resends unknown results to it"
+            yield DocumentProblem(("targets", name, "honours_keys"), f"{said}: {kind_versions.HONOURS_NOT}")
+
+
+def warnings(pack: Pack) -> Iterator[str]:
+    """What cannot work as written, once it is active."""
+    for agent in pack.agents:
+        yield from _missing_limits(pack, agent.agent_id, agent.manifest)
+    for guard in pack.guards:
+        is_lexical = guard.guard is GuardKind.LEXICAL
+        if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > confidence.MOST_BPS:
+            most = f"the confidence of a lexical guard is at most {text(confidence.MOST_BPS)}"
+            yield f"{guard.id}: {most}, so it never stops an agent at {guard.stop_confidence}"
+
+
+def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:
+    for kind in pack.policy_kinds:
+        if kind.kind in manifest.policy_kinds:
+            for name in sorted(kind_linter.limits_read(kind) - manifest.limits.keys()):
+                lacking = f"{kind.kind} reads manifest.limits.{name}, which is not set"
+                yield f"{agent_id}: {lacking}; its proposals will be refused"
+
+
+def _twice(place: tuple[str, str], values: list[str]) -> Iterator[DocumentProblem]:
+    group, name = place
+    counts = Counter(values)
+    for at, value in enumerate(values):
+        if counts[value] > 1 and values.index(value) != at:
+            yield DocumentProblem((group, at, name), f"{value} is already in this pack")

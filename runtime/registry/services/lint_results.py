@@ -1,0 +1,45 @@
+"""What was read of a draft's text, whatever document it is a draft of."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from runtime.contracts.policy_kind import Contract
+from runtime.contracts.problem import Problem, Violation
+
+Document = TypeVar("Document", bound=Contract)
+
+
+@dataclass(frozen=True, slots=True)
+class LintMessage:
+    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
+
+    line: int
+    field: str
+    message: str
+    is_wrong: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintResult(Generic[Document]):
+    """A draft's text as it was read; `contract` is None where it is no such document at all."""
+
+    contract: Document | None
+    remarks: tuple[LintMessage, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it may be saved."""
+        return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
+
+    def refusal(self, *, code: str) -> Problem:
+        """Why it is not saved, each wrong field with its sentence."""
+        return Problem(
+            status=422,
+            code=code,
+            detail="The draft was not saved. Correct the problems listed and save it again.",
+            violations=tuple(
+                Violation(pointer=remark.field, message=remark.message)
+                for remark in self.remarks
+                if remark.is_wrong
+            ),
+        )

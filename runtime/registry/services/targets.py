@@ -1,0 +1,44 @@
+"""Targets as packs configure them: where steps go. Each call is compared with the last entry about it."""
+
+from datetime import datetime
+
+from audit import canonical, events
+from runtime.contracts.pack import Target as TargetContract
+from runtime.registry.models import Target
+from runtime.registry.queries import recorded_targets, target_endpoints
+
+
+def store(*, tenant: str, name: str, given: TargetContract, at: datetime) -> list[events.Event]:
+    """Store a target in the caller's transaction; the entry, or none where it is so and recorded so."""
+    values: dict[str, str | bytes | bool] = {
+        "base_url": given.base_url,
+        "secret_env": given.secret_env or "",
+        "refuses": canonical.encode(given.refuses),
+        "honours_keys": given.honours_keys,
+        "health": given.health or "",
+    }
+    row = target_endpoints.get_target(tenant=tenant, name=name)
+    if row is None:
+        Target.objects.create(tenant=tenant, name=name, configured_at=at, **values)
+    elif _differs(row, values) or recorded_targets.compare_configured(row) is not None:
+        Target.objects.filter(pk=row.pk).update(configured_at=at, **values)
+    else:
+        return []
+    return [
+        events.TargetConfigured(
+            name=name,
+            base_url=given.base_url,
+            signed=given.secret_env is not None,
+            refuses=given.refuses,
+            honours_keys=given.honours_keys,
+            health=given.health,
+            secret_env=given.secret_env,
+        )
+    ]
+
+
+def _differs(row: Target, values: dict[str, str | bytes | bool]) -> bool:
+    held = ((name, getattr(row, name)) for name in values)
+    # A BinaryField is a memoryview on PostgreSQL.
+    plain = {name: bytes(cell) if isinstance(cell, memoryview) else cell for name, cell in held}
+    return plain != values

@@ -1,0 +1,177 @@
+"""A kind's next version: the editor that checks it, and the forms that activate or discard it."""
+
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_POST
+
+from audit.access.permissions import Role, actor_of, require, tenant_of
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.problem import Problem
+from runtime.contracts.verdict import Verdict
+from runtime.core.views import error_page, labels
+from runtime.kernel import effects, versions
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.proposals.queries import policy_dry_run
+from runtime.proposals.views import schema_form
+from runtime.registry.models import PolicyKind
+from runtime.registry.queries import kind_versions
+from runtime.registry.services import document_writing, kinds
+from runtime.registry.services.lint_results import LintResult
+from runtime.registry.views import kind_pages
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def new_kind(request: HttpRequest) -> HttpResponse:
+    """Show the editor with the outline of a new kind; on POST, check or save it."""
+    if request.method != "POST":
+        return _editor(request, kind="", text=render_to_string("runtime/new_kind.txt"), checked=None)
+    return _sent(request, kind="")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def new_version(request: HttpRequest, kind: str) -> HttpResponse:
+    """Show the editor with the next version of the active one, or of `?from=`, as YAML or `?as=json`."""
+    tenant = tenant_of(request.user)
+    names = kind_versions.list_version_names(tenant=tenant, kind=kind)
+    if not names:
+        raise Http404
+    if request.method == "POST":
+        return _sent(request, kind=kind)
+    wanted = request.GET.get("from") or _base(tenant, kind)
+    base = kind_versions.get_version(tenant=tenant, kind=kind, version=wanted)
+    if base is None:
+        raise Http404
+    kind_pages.require(base)
+    latest = versions.highest(names)
+    following = base.version if latest is None else versions.next_minor(latest)
+    document = kind_versions.contract_of(base).model_copy(update={"version": following})
+    is_json = request.GET.get("as") == "json"
+    text = (
+        labels.pretty(document.model_dump(mode="json", exclude_defaults=True))
+        if is_json
+        else document_writing.as_yaml(document)
+    )
+    return _editor(request, kind=kind, text=text, checked=None)
+
+
+@require_POST
+@require(Role.ADMIN)
+def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
+    """Activate a version in place of the one that the page showed as active."""
+    answer = kinds.activate(
+        tenant=tenant_of(request.user),
+        kind=kind,
+        version=version,
+        seen_active=request.POST.get("seen_active", ""),
+        reason=request.POST.get("reason", ""),
+        actor=actor_of(request.user),
+    )
+    return _answered(request, answer, kind, version, f"{kind} {version} is active.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def discard(request: HttpRequest, kind: str, version: str) -> HttpResponse:
+    """Discard a draft: it can never be activated."""
+    answer = kinds.discard(
+        tenant=tenant_of(request.user),
+        kind=kind,
+        version=version,
+        reason=request.POST.get("reason", ""),
+        actor=actor_of(request.user),
+    )
+    return _answered(request, answer, kind, version, f"{kind} {version} is discarded.")
+
+
+def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
+    tenant, text = tenant_of(request.user), request.POST.get("document", "")
+    if request.POST.get("action") != "save":
+        return _editor(
+            request, kind=kind, text=text, checked=kinds.check(tenant=tenant, text=text, kind=kind)
+        )
+    answer = kinds.draft(tenant=tenant, text=text, actor=actor_of(request.user), kind=kind)
+    if isinstance(answer, Problem):
+        checked = kinds.check(tenant=tenant, text=text, kind=kind)
+        return _editor(request, kind=kind, text=text, checked=checked, status=answer.status)
+    messages.success(request, f"{answer} is saved as a draft. It has no effect until an admin activates it.")
+    return redirect(_page_of(answer.kind, answer.version))
+
+
+def _editor(
+    request: HttpRequest, *, kind: str, text: str, checked: LintResult[KindContract] | None, status: int = 200
+) -> HttpResponse:
+    tenant = tenant_of(request.user)
+    contract = None if checked is None else checked.contract
+    context: dict[str, Any] = {
+        "kind": kind,
+        "text": text,
+        "lines": min(48, max(20, text.count("\n") + 2)),
+        "checked": checked,
+        "active": kind_versions.get_active(tenant=tenant, kind=contract.kind if contract else kind),
+    }
+    if checked is not None and contract is not None:
+        context |= {
+            **kind_pages.changed(contract, context["active"]),
+            # What does not compile cannot be evaluated or previewed: show the problems first.
+            "preview": _preview(tenant, contract) if checked.is_sound else None,
+            "trial": kind_pages.trial(tenant, contract) if checked.is_sound else None,
+        }
+    return render(request, "runtime/kind_editor.html", context, status=status)
+
+
+def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
+    """Return the preview: the parameter form and the effect sentence, from the newest proposal."""
+    rows = policy_dry_run.list_of_kind(tenant=tenant, kind=contract.kind, limit=1)
+    asked = policy_dry_run.proposal_of(rows[0]).params if rows else {}
+    found = (
+        policy_dry_run.judge_one(
+            row=rows[0], swap=lambda then: PolicyBundle(manifest=then.manifest, kind=contract)
+        )
+        if rows
+        else None
+    )
+    verdict = found if isinstance(found, Verdict) else None
+    return {
+        "fields": schema_form.fields(contract.params_schema, asked, None),
+        "effect": [
+            {"text": piece[-1], "value": piece[0] == "value"}
+            for piece in effects.render(contract.effect, asked)
+        ]
+        if rows
+        else None,
+        "impact": None if verdict is None else labels.badge(labels.IMPACTS, verdict.impact),
+        "decision": None if verdict is None else labels.badge(labels.VERDICTS, verdict.decision),
+        "dfid": rows[0].proposal.flow_id if rows else None,
+    }
+
+
+def _base(tenant: str, kind: str) -> str:
+    """Return the version to start from: the active one, or else the newest."""
+    active = kind_versions.get_active(tenant=tenant, kind=kind)
+    if active is not None:
+        return active.version
+    return versions.highest(kind_versions.list_version_names(tenant=tenant, kind=kind)) or ""
+
+
+def _answered(
+    request: HttpRequest, answer: PolicyKind | Problem, kind: str, version: str, done: str
+) -> HttpResponse:
+    if isinstance(answer, Problem):
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise Http404
+        return error_page.page(request, answer, back=_page_of(kind, version))
+    messages.success(request, done)
+    return redirect(_page_of(kind, version))
+
+
+def _page_of(kind: str, version: str) -> str:
+    return f"{reverse('kind', args=[kind])}?{urlencode({'version': version})}"

@@ -1,0 +1,197 @@
+"""Policy kinds: the active rules, their versions, and what a draft would change."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from audit import canonical
+from audit.access.permissions import Role, actor_of, roles_of, signed_in, tenant_of
+from audit.events import Kind
+from runtime.contracts import recorded_only
+from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import KindState
+from runtime.core import mismatches
+from runtime.core.views import labels
+from runtime.kernel import kind_diff
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.proposals.queries import policy_dry_run
+from runtime.registry.models import PolicyKind
+from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
+from runtime.registry.services import kinds
+from runtime.registry.views import version_diff
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """List the active version of each kind, the drafts, and the loaded packs."""
+    tenant = tenant_of(request.user)
+    drafts, packs = kind_versions.list_drafts(tenant=tenant), kind_versions.list_packs(tenant=tenant)
+    names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
+    context = {
+        "rows": [_listed(row) for row in agent_list.list_kinds(tenant=tenant)],
+        "drafts": [{"row": row, "by": labels.actor_words(row.created_by, names)} for row in drafts],
+        "packs": [{"row": row, "by": labels.actor_words(row.loaded_by, names)} for row in packs],
+        "is_admin": Role.ADMIN in roles_of(request.user),
+    }
+    return render(request, "runtime/kinds.html", context)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, kind: str) -> HttpResponse:
+    """Show one kind: the active or newest version, or one by `?version=`; `?trial=1` adds a dry run."""
+    versions = agent_list.list_kind_versions(tenant=tenant_of(request.user), kind=kind)
+    asked = request.GET.get("version", "")
+    row = next((version for version in versions if version.version == asked), None)
+    if row is None:
+        if asked or not versions:
+            raise Http404
+        row = versions[0]
+    active = next((version for version in versions if version.active), None)
+    require(row, _compared(row, active, versions))
+    contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
+    context = (
+        _summary(row)
+        | _rules(canonical.decode(bytes(row.body)))
+        | _versions(versions, row)
+        | _decision(request, row, active)
+        | {
+            "recorded": recorded_only.names(contract),
+            "wrong": wrong,
+            "is_unsafe": kind_versions.is_unsafe(wrong),
+        }
+        | changed(contract, _compared(row, active, versions))
+        | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
+    )
+    return render(request, "runtime/kind.html", context)
+
+
+def require(*rows: PolicyKind | None) -> None:
+    """Raise unless all versions match what their authors saved."""
+    mismatches.require(*(recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
+
+
+def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
+    """Return what a version changes compared to another one; nothing without one."""
+    found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
+    return {
+        "before": before,
+        "changes": version_diff.rows(found),
+        "summary": version_diff.summary(found),
+        "loosened": version_diff.loosened(found),
+    }
+
+
+def trial(tenant: str, draft: KindContract) -> dict[str, Any]:
+    """Dry-run the draft on the newest proposals of the kind, each with its manifest at that time."""
+    report = policy_dry_run.rejudge(
+        rows=policy_dry_run.list_of_kind(tenant=tenant, kind=draft.kind),
+        swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft),
+    )
+    return version_diff.trial(report)
+
+
+def _compared(
+    row: PolicyKind, active: PolicyKind | None, versions: Sequence[PolicyKind]
+) -> PolicyKind | None:
+    """Return the active version, or for the active one the version activated before it."""
+    if not row.active:
+        return active
+    earlier = [other for other in versions if other.activated_at is not None and other.pk != row.pk]
+    return max(earlier, key=lambda other: (other.activated_at, other.pk), default=None)
+
+
+def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, Any]:
+    actors = {actor for row in versions for actor in (row.created_by, row.activated_by, row.discarded_by)}
+    names = people.names_of(actors)
+    rows = [
+        {
+            "row": row,
+            "state": labels.badge(labels.KIND_STATES, kind_versions.state_of(row)),
+            "made_by": labels.actor_words(row.created_by, names),
+            "ended_at": row.discarded_at or row.activated_at,
+            "ended_by": labels.actor_words(row.discarded_by or row.activated_by, names),
+            "is_shown": row.pk == shown.pk,
+        }
+        for row in versions
+    ]
+    return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
+
+
+def _decision(request: HttpRequest, row: PolicyKind, active: PolicyKind | None) -> dict[str, Any]:
+    """Return whether the forms are offered, and why a button is disabled."""
+    state = kind_versions.state_of(row)
+    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
+    return {
+        "is_draft": state is KindState.DRAFT,
+        "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
+        "is_admin": Role.ADMIN in roles_of(request.user),
+        "seen_active": "" if active is None else active.version,
+        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+    }
+
+
+def _rules(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "body": body,
+        "params": _schema_rows(body.get("params_schema") or {}),
+        "limits": body.get("limits") or [],
+        "rules": body.get("rules") or [],
+        "constraints": body.get("constraints") or [],
+        "depends_on": [
+            item if isinstance(item, dict) else {"fact": item, "unless": ""}
+            for item in body.get("depends_on") or ()
+        ],
+        "steps": body.get("steps") or [],
+        "claims": body.get("claims") or [],
+        "raw": labels.pretty(body),
+    }
+
+
+def _listed(row: PolicyKind) -> dict[str, Any]:
+    """Return one line of the list; only the name of a version that does not match the ledger."""
+    wrong = recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
+    return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
+
+
+def _summary(row: PolicyKind) -> dict[str, Any]:
+    body = canonical.decode(bytes(row.body))
+    return {
+        "kind": row,
+        "effect": body.get("effect", ""),
+        "reversible": bool(body.get("reversible")),
+        "rule_count": len(body.get("rules") or ()) + len(body.get("limits") or ()),
+        "targets": sorted({str(step["target"]) for step in body.get("steps") or () if step.get("target")}),
+        "tier_title": {
+            "T0": "Routine: confidence 0.6",
+            "T1": "Moderate: confidence 0.7",
+            "T2": "Elevated: confidence 0.8",
+            "T3": "Highest: always escalated unless waived",
+        }.get(row.risk_tier, row.risk_tier),
+    }
+
+
+def _schema_rows(schema: dict[str, Any]) -> list[dict[str, str]]:
+    required = set(schema.get("required") or ())
+    made = []
+    for name, part in (schema.get("properties") or {}).items():
+        if not isinstance(part, dict):
+            continue
+        rest = {key: value for key, value in part.items() if key not in ("type", "description", "title")}
+        kind = part.get("type", "any")
+        made.append(
+            {
+                "name": str(name),
+                "type": " or ".join(kind) if isinstance(kind, list) else str(kind),
+                "required": "required" if name in required else "optional",
+                "rest": ", ".join(f"{key} {labels.plain_value(value)}" for key, value in rest.items()),
+                "words": str(part.get("description") or part.get("title") or ""),
+            }
+        )
+    return made

@@ -1,0 +1,220 @@
+"""Pages of a manifest's versions: the editor, one version with its changes, activation and discard."""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from audit import canonical
+from audit.access.permissions import Role, actor_of, require, roles_of, signed_in
+from audit.events import Kind
+from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus, ManifestState
+from runtime.core import mismatches
+from runtime.core.views import error_page, labels
+from runtime.kernel import manifest_lint
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.proposals.queries import policy_dry_run
+from runtime.registry.models import Agent, Manifest
+from runtime.registry.queries import manifest_versions, people, recorded_versions
+from runtime.registry.services import manifests
+from runtime.registry.services.lint_results import LintResult
+from runtime.registry.views import agent_lookup, manifest_tables, version_diff
+
+_EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hour": 3}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require(Role.ADMIN)
+def new(request: HttpRequest, agent_id: str) -> HttpResponse:
+    """Show the editor with the next version of the active one, or of `?from=`; on POST, check or save it."""
+    agent = agent_lookup.get_or_404(request, agent_id)
+    if agent.status == AgentStatus.RETIRED:
+        raise Http404
+    _require(agent, agent.active_manifest)
+    if request.method != "POST":
+        return _editor(request, agent, text=_next_text(agent, request.GET.get("from", "")), checked=None)
+    text = request.POST.get("manifest", "")
+    if request.POST.get("action") != "save":
+        return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))
+    answer = manifests.draft(tenant=agent.tenant, agent_id=agent_id, text=text, actor=actor_of(request.user))
+    if isinstance(answer, Problem):
+        checked = manifests.check(agent=agent, text=text)
+        return _editor(request, agent, text=text, checked=checked, status=answer.status)
+    messages.success(
+        request, f"{answer.version} is saved as a draft. It grants nothing until an admin activates it."
+    )
+    return redirect("manifest", agent_id, answer.version)
+
+
+@require_safe
+@signed_in
+def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """Show one version: changes, contents, author; `?trial=1` adds a dry run on stored proposals."""
+    agent = agent_lookup.get_or_404(request, agent_id)
+    row = _version(agent, version)
+    before = manifest_versions.list_predecessors(agent=agent, rows=[row])[row.pk]
+    _require(agent, row, before)
+    contract = manifest_versions.contract_of(row)
+    differences = manifest_lint.diff(
+        None if before is None else manifest_versions.contract_of(before), contract
+    )
+    body = canonical.decode(bytes(row.body))
+    state = manifest_versions.state_of(row, active_id=agent.active_manifest_id)
+    names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
+    context = {
+        "agent": agent,
+        "row": row,
+        "before": before,
+        "state": labels.badge(labels.MANIFEST_STATES, state),
+        "is_draft": state is ManifestState.DRAFT,
+        "by": {
+            "made": labels.actor_words(row.created_by, names),
+            "activated": labels.actor_words(row.activated_by, names),
+            "discarded": labels.actor_words(row.discarded_by, names),
+        },
+        "changes": version_diff.rows(differences),
+        "summary": version_diff.summary(differences),
+        "loosened": version_diff.loosened(differences),
+        "granted": version_diff.granted(differences),
+        "tables": _tables(body),
+        "trial": _trial(agent, contract) if request.GET.get("trial") else None,
+        **_permissions(request, agent, row),
+    }
+    return render(request, "runtime/manifest.html", context)
+
+
+@require_POST
+@require(Role.ADMIN)
+def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """Activate a draft in place of the version that the page showed as active."""
+    agent = agent_lookup.get_or_404(request, agent_id)
+    _version(agent, version)
+    answer = manifests.activate(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        version=version,
+        seen_active=request.POST.get("seen_active", ""),
+        reason=request.POST.get("reason", ""),
+        actor=actor_of(request.user),
+    )
+    return _answered(request, answer, agent_id, version, f"{version} is active.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
+    """Discard a draft: it can never be activated."""
+    agent = agent_lookup.get_or_404(request, agent_id)
+    _version(agent, version)
+    answer = manifests.discard(
+        tenant=agent.tenant,
+        agent_id=agent_id,
+        version=version,
+        reason=request.POST.get("reason", ""),
+        actor=actor_of(request.user),
+    )
+    return _answered(request, answer, agent_id, version, f"{version} is discarded.")
+
+
+def _version(agent: Agent, version: str) -> Manifest:
+    row = manifest_versions.get_version(agent=agent, version=version)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _require(agent: Agent, *rows: Manifest | None) -> None:
+    """Raise unless all versions match what their authors saved."""
+    mismatches.require(
+        *(recorded_versions.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
+    )
+
+
+def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
+    """Return whether the forms are offered, and why a button is disabled."""
+    is_admin = Role.ADMIN in roles_of(request.user)
+    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
+    return {
+        "is_admin": is_admin,
+        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+        "is_retired": agent.status == AgentStatus.RETIRED,
+    }
+
+
+def _next_text(agent: Agent, wanted: str) -> str:
+    """Return the document to start from: the wanted or active version, with the next version number."""
+    base = manifest_versions.get_version(agent=agent, version=wanted) if wanted else agent.active_manifest
+    _require(agent, base)
+    body = (
+        _EMPTY
+        if base is None
+        else manifest_versions.contract_of(base).model_dump(
+            mode="json", exclude_none=True, exclude={"version"}
+        )
+    )
+    document = {"version": manifest_lint.next_version(manifest_versions.list_names(agent=agent)), **body}
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _editor(
+    request: HttpRequest,
+    agent: Agent,
+    *,
+    text: str,
+    checked: LintResult[ManifestContract] | None,
+    status: int = 200,
+) -> HttpResponse:
+    active = agent.active_manifest
+    context: dict[str, Any] = {
+        "agent": agent,
+        "text": text,
+        "lines": min(40, max(16, text.count("\n") + 2)),
+        "checked": checked,
+        "active": active,
+        "tables": None if active is None else _tables(canonical.decode(bytes(active.body))),
+    }
+    if checked is not None and checked.contract is not None:
+        before = None if active is None else manifest_versions.contract_of(active)
+        registry = manifest_versions.registry_for(agent=agent, draft=checked.contract)
+        differences = manifest_lint.diff(before, checked.contract, registry=registry)
+        context |= {
+            "changes": version_diff.rows(differences),
+            "summary": version_diff.summary(differences),
+            "trial": _trial(agent, checked.contract),
+        }
+    return render(request, "runtime/manifest_editor.html", context, status=status)
+
+
+def _trial(agent: Agent, draft: ManifestContract) -> dict[str, Any]:
+    """Dry-run the draft on the agent's newest proposals, each with the kind at that time."""
+    report = policy_dry_run.rejudge(
+        rows=policy_dry_run.list_of_agent(agent=agent),
+        swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
+    )
+    return version_diff.trial(report)
+
+
+def _tables(body: manifest_tables.Body) -> dict[str, Any]:
+    return {
+        "rights": manifest_tables.rights(body),
+        "limits": manifest_tables.limits(body),
+        "bounds": manifest_tables.bounds(body),
+        "recorded": manifest_tables.recorded(body),
+        "raw": labels.pretty(body),
+    }
+
+
+def _answered(
+    request: HttpRequest, answer: Manifest | Problem, agent_id: str, version: str, done: str
+) -> HttpResponse:
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=reverse("manifest", args=[agent_id, version]))
+    messages.success(request, done)
+    return redirect("manifest", agent_id, version)

@@ -1,0 +1,59 @@
+"""A manifest as readable tables: permissions, limits and budgets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from audit import canonical
+from runtime.contracts import recorded_only
+from runtime.contracts.manifest import Manifest
+from runtime.core.views import labels
+
+Body = Mapping[str, Any]
+
+
+def rights(body: Body) -> list[tuple[str, list[str], str]]:
+    """Return what the agent can propose, read and delegate, and what an empty list means."""
+    scope = [
+        f"{name}: {', '.join(labels.plain_value(value) for value in values)}"
+        for name, values in (body.get("scope") or {}).items()
+    ]
+    memory = [f"{item.get('scope')} ({item.get('access')})" for item in body.get("memory_scopes") or ()]
+    return [
+        ("Can propose", [str(kind) for kind in body.get("policy_kinds") or ()], "none"),
+        ("Parameters limited to", scope, "as the kind allows"),
+        ("Reads facts", [str(path) for path in body.get("subscribes") or ()], "those its kinds depend on"),
+        ("Memory", memory, "none"),
+        ("Can delegate to", [str(agent) for agent in body.get("may_delegate_to") or ()], "none"),
+    ]
+
+
+def limits(body: Body) -> list[tuple[str, str]]:
+    """Return the limits by name."""
+    return [
+        (name, labels.number(labels.plain_value(value))) for name, value in (body.get("limits") or {}).items()
+    ]
+
+
+def recorded(body: Body) -> tuple[str, ...]:
+    """Return the fields that are recorded but not enforced."""
+    return recorded_only.names(Manifest.from_bytes(canonical.encode(dict(body))))
+
+
+def bounds(body: Body) -> list[tuple[str, str]]:
+    """Return budgets and thresholds; unset ones are left out."""
+    compute = body.get("compute") or {}
+    hours = body.get("hours") or {}
+    made = [
+        ("Escalates below confidence", body.get("escalate_below_confidence")),
+        ("Escalations per hour", body.get("escalations_per_hour")),
+        ("Proposals per minute", body.get("proposals_per_minute")),
+        ("Attempts per flow", body.get("max_intent_retries")),
+        ("Tokens per flow", compute.get("tokens")),
+        ("Cost per flow, USD", compute.get("cost_usd")),
+        ("Silent after, seconds", body.get("silent_after_s")),
+        ("Expected hours", f"{hours['opens']} to {hours['closes']} {hours['zone']}" if hours else None),
+        ("Model profile", body.get("model_profile")),
+        ("Prompt bundle", body.get("prompt_bundle_hash")),
+        ("Evaluator suite", body.get("evaluator_suite")),
+    ]
+    return [(name, labels.number(labels.plain_value(value))) for name, value in made if value is not None]

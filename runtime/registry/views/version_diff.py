@@ -1,0 +1,96 @@
+"""Changes of a new version, loosened ones first, and its dry run on stored proposals."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from runtime.contracts.verdict import Finding
+from runtime.core.views import labels
+from runtime.kernel.effects import visible
+from runtime.kernel.version_diff import Change, Difference
+from runtime.proposals.queries.policy_dry_run import Report
+
+# The order of importance for a person who activates a version.
+ORDER = (
+    Change.LOOSENED,
+    Change.GRANTED,
+    Change.UNKNOWN,
+    Change.ADDED,
+    Change.CHANGED,
+    Change.REMOVED,
+    Change.WITHDRAWN,
+    Change.TIGHTENED,
+)
+MOST_SHOWN = 50
+
+
+def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+    """Return one row per field: path, badge, and the value before and after on one line."""
+    return [
+        {
+            "path": item.path,
+            "badge": labels.badge(labels.CHANGES, item.change),
+            "before": _text(item.before),
+            "after": _text(item.after),
+        }
+        for item in sorted(differences, key=lambda item: ORDER.index(item.change))
+    ]
+
+
+def _text(value: Any) -> str:
+    """Return a value on one line, an integer with separators; empty if there is none."""
+    return "" if value is None else labels.number(visible(labels.plain_value(value)))
+
+
+def summary(differences: Sequence[Difference]) -> str:
+    """Count the changes by direction: `2 loosened, 1 tightened`."""
+    counts = ((change, sum(item.change is change for item in differences)) for change in ORDER)
+    return ", ".join(f"{count} {change.value.lower()}" for change, count in counts if count)
+
+
+def loosened(differences: Iterable[Difference]) -> list[str]:
+    """Return the loosened paths, each once, for the warning beside the button."""
+    return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
+
+
+def granted(differences: Iterable[Difference]) -> list[str]:
+    """Return the names of new permissions, for the same warning."""
+    return [visible(str(item.after)) for item in differences if item.change is Change.GRANTED]
+
+
+def trial(report: Report) -> dict[str, Any]:
+    """Return a dry run for the page: summary, counts per change, and the newest changed verdicts."""
+    changed = len(report.changes)
+    noun = "verdict" if changed == 1 else "verdicts"
+    return {
+        "sentence": f"Would have changed {changed} {noun} of the last {report.looked_at}."
+        if report.looked_at
+        else "No proposals are stored yet, so there is nothing to evaluate.",
+        "moves": [
+            {
+                "was": labels.badge(labels.VERDICTS, was),
+                "now": labels.badge(labels.VERDICTS, now),
+                "count": count,
+            }
+            for was, now, count in report.moves
+        ],
+        "rows": [
+            {
+                "dfid": change.dfid,
+                "agent_id": change.agent_id,
+                "at": change.at,
+                "was": labels.badge(labels.VERDICTS, change.was),
+                "now": labels.badge(labels.VERDICTS, change.now),
+                "was_reasons": _reasons(change.was_reasons),
+                "now_reasons": _reasons(change.now_reasons),
+            }
+            for change in report.changes[:MOST_SHOWN]
+        ],
+        "more": max(0, changed - MOST_SHOWN),
+        "other_reasons": report.other_reasons,
+        "untold": [{"why": why, "count": count} for why, count in report.untold],
+    }
+
+
+def _reasons(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    codes = dict.fromkeys((item.code, item.message) for item in findings)
+    return [{"code": code, "message": message} for code, message in codes]

@@ -1,0 +1,52 @@
+"""Reads of resources and reservations: for the gate, and for the sweeper."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import Sum
+
+from runtime.contracts.facts import ResourceFacts
+from runtime.contracts.states import STANDING, ReservationState
+from runtime.resources.models import ComputeBudget, Reservation, Resource
+
+if TYPE_CHECKING:
+    from runtime.flows.models import Flow
+
+
+def list_facts(*, flow: "Flow", names: Collection[str]) -> tuple[ResourceFacts, ...]:
+    """The named resources of the flow's tenant as the gate sees them, by name."""
+    own: dict[int, int] = dict(
+        Reservation.objects.filter(flow=flow, state__in=STANDING)
+        .order_by()
+        .values_list("resource_id")
+        .annotate(held=Sum("amount"))
+    )
+    return tuple(
+        ResourceFacts(
+            name=row.name,
+            unit=row.unit,
+            capacity=row.capacity,
+            reserved=row.reserved - own.get(row.pk, 0),
+            committed=row.committed,
+        )
+        for row in Resource.objects.of(flow.tenant).filter(name__in=names).order_by("name")
+    )
+
+
+def list_lapsed(*, at: datetime, limit: int) -> list[UUID]:
+    """Flows that hold a reservation whose lease ended before `at`, chosen without a lock."""
+    rows = Reservation.objects.filter(state=ReservationState.HELD, lease_until__lt=at)
+    return list(dict.fromkeys(rows.order_by("lease_until").values_list("flow_id", flat=True)[:limit]))
+
+
+def list_overdue(*, at: datetime, states: Collection[str], limit: int) -> list[UUID]:
+    """Flows in `states` whose compute budget has run out of time at `at`, chosen without a lock."""
+    rows = ComputeBudget.objects.filter(ends_at__lte=at, flow__state__in=states)
+    return list(rows.order_by("ends_at").values_list("flow_id", flat=True)[:limit])
+
+
+def list_names(*, tenant: str) -> frozenset[str]:
+    """The resources that claims of a policy kind may name."""
+    return frozenset(Resource.objects.of(tenant).values_list("name", flat=True))

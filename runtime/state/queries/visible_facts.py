@@ -1,0 +1,84 @@
+"""The facts that one agent may see, and single facts with their versions."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from audit import canonical
+from runtime.contracts.context import SeenFact
+from runtime.kernel import timestamps
+from runtime.kernel.rules import evaluate
+from runtime.registry.models import Agent, PolicyKind
+from runtime.registry.queries import granted_kinds
+from runtime.state.models import Fact, FactVersion, Version
+
+
+def selectors(*, agent: Agent, kinds: Iterable[PolicyKind]) -> tuple[str, ...]:
+    """Exact paths and namespaces (`price.`) that the agent needs to know; `kinds` are those granted to it.
+
+    Those its manifest subscribes to; without any, those that its granted kinds depend on.
+    """
+    manifest = granted_kinds.manifest_of(agent)
+    if manifest is not None and manifest.subscribes:
+        return manifest.subscribes
+    found = {path for row in kinds for path in evaluate.static_prefixes(granted_kinds.contract_of(row))}
+    return tuple(sorted(found))
+
+
+def list_facts(*, tenant: str, selected: tuple[str, ...]) -> tuple[SeenFact, ...]:
+    """The current facts under the selectors, by path."""
+    if not selected:
+        return ()
+    wanted = Q()
+    for selector in selected:
+        wanted |= Q(path__startswith=selector) if selector.endswith(".") else Q(path=selector)
+    rows = Fact.objects.of(tenant).filter(wanted).order_by("path").values_list("path", "version", "value")
+    return tuple(
+        SeenFact(path=path, version=version, value=canonical.decode(bytes(value)))
+        for path, version, value in rows
+    )
+
+
+def get_fact(*, tenant: str, path: str, at_version: int | None) -> Fact | FactVersion | None:
+    """The current version of a fact, or the named one; None where there is none."""
+    if at_version is None:
+        return Fact.objects.of(tenant).filter(path=path).first()
+    return FactVersion.objects.of(tenant).filter(path=path, version=at_version).first()
+
+
+def list_versions(*, tenant: str, values: Mapping[str, Any], at_ms: int) -> dict[str, Version]:
+    """The version of each fact that held the given value at `at_ms` (Unix milliseconds), by path.
+
+    The values were read earlier than this, and feeds write in between: the current version may hold another
+    value, or the same one again from a later time. A fact that never held its value is left out.
+    """
+    digests = {path: canonical.digest(canonical.encode(value)) for path, value in values.items()}
+    found: dict[str, Version] = {}
+    for row in Fact.objects.of(tenant).filter(path__in=list(values)):
+        digest = digests[row.path]
+        if row.digest == digest and timestamps.to_ms(row.written_at) <= at_ms:
+            found[row.path] = row
+        elif (version := _version_of(row, digest=digest, at_ms=at_ms)) is not None:
+            found[row.path] = version
+    return found
+
+
+def _version_of(row: Fact, *, digest: str, at_ms: int) -> FactVersion | None:
+    """The newest version with this digest that was there at `at_ms`, else the newest with it.
+
+    Else, since a version may come between the time of a judgement and its reads. Searched from the newest
+    back, so that it costs what was written since, and not what was ever written.
+    """
+    rows = FactVersion.objects.of(row.tenant).filter(path=row.path, digest=digest).order_by("-version")
+    earlier = rows.filter(written_at__lt=timestamps.from_ms(at_ms) + timedelta(milliseconds=1))
+    return earlier.first() or rows.first()
+
+
+def list_existing(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:
+    """Of paths, and of namespaces (with a dot at the end), those that a fact exists for."""
+    rows = Fact.objects.of(tenant)
+    spaces = {item for item in selectors if item.endswith(".")}
+    exact = rows.filter(path__in=set(selectors) - spaces).values_list("path", flat=True)
+    return frozenset(exact) | {space for space in spaces if rows.filter(path__startswith=space).exists()}

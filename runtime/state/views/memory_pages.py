@@ -1,0 +1,60 @@
+"""Memory in quarantine: everyone sees it, an admin releases or discards it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from runtime.contracts.problem import Problem
+from runtime.core.views import error_page, labels
+from runtime.state.models import MemoryItem
+from runtime.state.queries import memory_layers
+from runtime.state.services import memory
+
+PAGE = "/memory/"
+
+
+@require_safe
+@signed_in
+def index(request: HttpRequest) -> HttpResponse:
+    """List the items in quarantine, oldest first, with their source."""
+    context = {
+        "items": [_shown(row) for row in memory_layers.list_quarantined(tenant=tenant_of(request.user))],
+        "may_decide": Role.ADMIN in roles_of(request.user),
+    }
+    swapped = "HX-Request" in request.headers
+    return render(request, "runtime/_memory.html" if swapped else "runtime/memory.html", context)
+
+
+@require_POST
+@require(Role.ADMIN)
+def release(request: HttpRequest, item: int) -> HttpResponse:
+    """Release an item, so that contexts can include it."""
+    answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
+    return _answer(request, answer, "is released: agents with access to its scope can read it.")
+
+
+@require_POST
+@require(Role.ADMIN)
+def discard(request: HttpRequest, item: int) -> HttpResponse:
+    """Discard an item: no context ever includes it."""
+    answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
+    return _answer(request, answer, "is discarded permanently.")
+
+
+def _shown(row: MemoryItem) -> dict[str, Any]:
+    return {
+        "row": row,
+        "value": labels.stored_value(row.value),
+        "agent_id": row.writer.agent_id,
+    }
+
+
+def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:
+    if isinstance(answer, Problem):
+        return error_page.page(request, answer, back=PAGE)
+    messages.success(request, f"{answer.scope}/{answer.key} {done}")
+    return redirect(PAGE)

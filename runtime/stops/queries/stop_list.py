@@ -1,0 +1,16 @@
+"""What is stopped now, and what waits for the end of it."""
+
+from runtime.contracts.states import IntentState
+from runtime.flows.models import Intent
+from runtime.registry.models import Agent, Stop
+
+
+def get_stop(*, tenant: str) -> Stop | None:
+    """The active stop of the tenant, or None."""
+    return Stop.objects.of(tenant).filter(lifted_at__isnull=True).first()
+
+
+def count_waiting(*, tenant: str, agent: Agent | None = None) -> int:
+    """Accepted intents that wait to be called, of one agent where it is named."""
+    waiting = Intent.objects.of(tenant).filter(state=IntentState.PENDING)
+    return (waiting if agent is None else waiting.filter(flow__agent=agent)).count()

@@ -1,0 +1,210 @@
+"""The rows of the registry against the entries about them, for `verify_ledger`.
+
+Manifests and kinds are compared by their digests; what may change (statuses, owners, what is active, keys,
+buckets) with the last entry about it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from audit import canonical
+from audit.events import Kind
+from audit.verification import row_checks
+from audit.verification.row_checks import Entry, Found, NotProved
+from runtime.contracts.states import AgentStatus
+from runtime.registry.models import Agent, Key, Manifest, PolicyKind
+from runtime.verification.last_entries import LastEntryRows, Subjects
+
+_SUBJECTS: Subjects = {
+    Kind.AGENT_REGISTERED: [("agent", ("agent_id",)), ("profile", ("agent_id",)), ("owner", ("agent_id",))],
+    Kind.AGENT_EDITED: [("profile", ("agent_id",)), ("owner", ("agent_id",))],
+    Kind.AGENT_OWNER_CHANGED: [("owner", ("agent_id",))],
+    Kind.AGENT_STATUS_CHANGED: [("status", ("agent_id",))],
+    Kind.AGENT_STOPPED: [("stopped", ("agent_id",))],
+    Kind.AGENT_RESUMED: [("stopped", ("agent_id",))],
+    Kind.MANIFEST_REGISTERED: [("manifest", ("agent_id", "version"))],
+    Kind.MANIFEST_ACTIVATED: [("manifest end", ("agent_id", "version")), ("manifest now", ("agent_id",))],
+    Kind.MANIFEST_DISCARDED: [("manifest end", ("agent_id", "version"))],
+    Kind.KIND_REGISTERED: [("kind", ("policy_kind", "version"))],
+    Kind.KIND_ACTIVATED: [("kind end", ("policy_kind", "version")), ("kind now", ("policy_kind",))],
+    Kind.KIND_DISCARDED: [("kind end", ("policy_kind", "version"))],
+    Kind.KEY_ISSUED: [("key", ("key_id",))],
+    Kind.KEY_REVOKED: [("key end", ("key_id",))],
+    Kind.BUDGET_SPENT: [("bucket", ("agent_id",))],
+    Kind.BUDGET_REFILLED: [("bucket", ("agent_id",))],
+}
+
+
+class RegistryRowCheck(LastEntryRows):
+    """Agents, manifests, kinds and keys."""
+
+    kinds = frozenset(_SUBJECTS)
+    kept_by = _SUBJECTS
+    not_proved = (
+        NotProved("runtime_agent", ("mission", "review_on"), "as given at registration"),
+        NotProved("runtime_agent", ("locked_from", "locked_from_reason"), "its state before it was locked"),
+        NotProved("runtime_agent", ("bucket_at",), "a later time only leaves the agent fewer tokens"),
+        NotProved("runtime_agent", ("last_seen_at", "watched_from"), "written with every call"),
+        NotProved("runtime_key", ("last_used_at",), "written with every call"),
+    )
+
+    def comparisons(self) -> Mapping[str, Callable[[Found], None]]:
+        """What compares each table."""
+        return {
+            "agents": self._agents,
+            "manifests": self._manifests,
+            "kinds": self._kinds,
+            "keys": self._keys,
+        }
+
+    def _agents(self, found: Found) -> None:
+        columns = ("tenant", "agent_id", "role", "owner", "mission", "review_on", "status", "status_reason")
+        further = ("stopped_at", "stopped_by", "stop_reason", "created_at")
+        rows = Agent.objects.values(*columns, *further, "escalation_millitokens", "bucket_at")
+        named = ((row["tenant"], (row["agent_id"],), row) for row in rows)
+        owners, profiles, statuses, stops, buckets = (
+            self.of(word) for word in ("owner", "profile", "status", "stopped", "bucket")
+        )
+        for entry, row in self.rows(found, "agent", named):
+            key = (row["tenant"], (row["agent_id"],))
+            found.same(entry, "agent.role", entry.payload["role"], row["role"])
+            owner = owners[key]
+            told = owner.payload
+            found.same(owner, "agent.owner", told.get("owner_after", told.get("owner")), row["owner"])
+            _compare_profile(found, profiles[key], row)
+            status = statuses.get(key)
+            said = status.payload["to_status"] if status else AgentStatus.ACTIVE.value
+            found.same(status or entry, "agent.status", said, row["status"])
+            if status is not None:
+                found.same(status, "agent.status_reason", status.payload["reason"], row["status_reason"])
+            stop = stops.get(key)
+            is_stopped = stop is not None and stop.kind == Kind.AGENT_STOPPED
+            stopped = stop if is_stopped else None
+            found.by_then(stopped, stop or entry, "agent.stopped_at", row["stopped_at"])
+            found.same(stop or entry, "agent.stopped_by", stopped.actor if stopped else "", row["stopped_by"])
+            why = stopped.payload["reason"] if stopped else ""
+            found.same(stop or entry, "agent.stop_reason", why, row["stop_reason"])
+            found.by_then(entry, entry, "agent.created_at", row["created_at"])
+            _compare_bucket(found, buckets.get(key), entry, row)
+
+    def _manifests(self, found: Found) -> None:
+        rows = Manifest.objects.values(
+            "agent__tenant", "agent__agent_id", "version", "body", "digest", *_STATE
+        )
+        named = ((row["agent__tenant"], (row["agent__agent_id"], row["version"]), row) for row in rows)
+        ends = self.of("manifest end")
+        for entry, row in self.rows(found, "manifest", named):
+            _compare_version(found, "manifest", entry, row)
+            end = ends.get((entry.tenant, (row["agent__agent_id"], row["version"])))
+            _compare_state(found, "manifest", entry, end, row)
+        now = self.of("manifest now")
+        active = Agent.objects.values_list("tenant", "agent_id", "active_manifest__version")
+        for tenant, agent_id, version in active:
+            last = now.get((tenant, (agent_id,)))
+            if last is not None:
+                found.same(last, "agent.active_manifest", last.payload["version"], version)
+            elif version is not None:
+                found.without_entry(tenant, f"agent:{agent_id}", f"the active manifest {version}")
+
+    def _kinds(self, found: Found) -> None:
+        rows = PolicyKind.objects.values(
+            "tenant", "kind", "version", "body", "digest", "title", "risk_tier", "active", *_STATE
+        )
+        named = [(row["tenant"], (row["kind"], row["version"]), row) for row in rows]
+        ends, now = self.of("kind end"), self.of("kind now")
+        for entry, row in self.rows(found, "kind", named):
+            _compare_version(found, "policykind", entry, row)
+            _compare_copies(found, entry, row)
+            end = ends.get((entry.tenant, (row["kind"], row["version"])))
+            _compare_state(found, "policykind", entry, end, row)
+            last = now.get((entry.tenant, (row["kind"],)))
+            is_active = last is not None and last.payload["version"] == row["version"]
+            found.same(
+                last or entry, f"policykind.active of {row['version']}", is_active, bool(row["active"])
+            )
+
+    def _keys(self, found: Found) -> None:
+        rows = Key.objects.values(
+            "tenant",
+            "key_id",
+            "agent__agent_id",
+            "feed",
+            "created_at",
+            "revoked_at",
+            "secret_hash",
+            "fact_prefix",
+        )
+        ends = self.of("key end")
+        for entry, row in self.rows(found, "key", ((row["tenant"], (row["key_id"],), row) for row in rows)):
+            subject = f"feed:{row['feed']}" if row["feed"] else f"agent:{row['agent__agent_id']}"
+            found.same(entry, "key belongs to", entry.payload["subject"], subject)
+            if entry.payload.get("secret_digest") is not None:
+                held = canonical.digest(row["secret_hash"].encode())
+                found.same(entry, "key.secret_hash", entry.payload["secret_digest"], held)
+                found.same(entry, "key.fact_prefix", entry.payload["fact_prefix"], row["fact_prefix"])
+            end = ends.get((row["tenant"], (row["key_id"],)))
+            found.by_then(entry, entry, "key.created_at", row["created_at"])
+            found.by_then(end, entry, "key.revoked_at", row["revoked_at"])
+
+
+_STATE = (
+    "created_at",
+    "created_by",
+    "activated_at",
+    "activated_by",
+    "discarded_at",
+    "discarded_by",
+    "reason",
+    "solo",
+)
+
+
+def _compare_profile(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+    if entry.kind == Kind.AGENT_REGISTERED:
+        return
+    review = None if row["review_on"] is None else row["review_on"].isoformat()
+    found.same(entry, "agent.mission", entry.payload["mission_after"], row["mission"])
+    found.same(entry, "agent.review_on", entry.payload["review_after"], review)
+
+
+def _compare_bucket(found: Found, last: Entry | None, agent: Entry, row: Mapping[str, Any]) -> None:
+    """The bucket is written when it is spent from or filled; what time fills is worked out from there."""
+    if last is None:
+        found.same(agent, "agent.bucket_at", None, row["bucket_at"])
+        return
+    spent = last.kind == Kind.BUDGET_SPENT
+    held = last.payload["tokens_left_milli"] if spent else last.payload["tokens"] * 1000
+    found.same(last, "agent.escalation_millitokens", held, row["escalation_millitokens"])
+    if row["bucket_at"] is None or row["bucket_at"] < last.at:
+        found.same(last, "agent.bucket_at", last.at, row["bucket_at"])
+
+
+def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, Any]) -> None:
+    found.bytes(entry, f"{table}.body", entry.payload["digest"], row["body"])
+    found.same(entry, f"{table}.digest", entry.payload["digest"], row["digest"])
+    found.same(entry, f"{table}.created_by", entry.actor, row["created_by"])
+    found.by_then(entry, entry, f"{table}.created_at", row["created_at"])
+
+
+def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+    """The columns of a kind that lists show are copies of its document's."""
+    if row_checks.digest_of(row["body"]) == entry.payload["digest"]:
+        document = canonical.decode(bytes(row["body"]))
+        for name in ("title", "risk_tier"):
+            found.same(entry, f"policykind.{name}", document.get(name, ""), row[name])
+
+
+def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:
+    """Whether a version was ever activated or discarded, when, by whom and why."""
+    is_discarded = end is not None and end.kind in (Kind.MANIFEST_DISCARDED, Kind.KIND_DISCARDED)
+    activated_by = "" if end is None or is_discarded else end.actor
+    found.same(end or entry, f"{table}.activated_by", activated_by, row["activated_by"])
+    discarded = end if is_discarded else None
+    found.then(None if is_discarded else end, entry, f"{table}.activated_at", row["activated_at"])
+    found.then(discarded, entry, f"{table}.discarded_at", row["discarded_at"])
+    found.same(
+        end or entry, f"{table}.discarded_by", discarded.actor if discarded else "", row["discarded_by"]
+    )
+    found.same(end or entry, f"{table}.reason", end.payload.get("reason", "") if end else "", row["reason"])
+    if end is not None and not is_discarded:
+        found.same(end, f"{table}.solo", end.payload.get("solo", False), bool(row["solo"]))

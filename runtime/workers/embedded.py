@@ -1,0 +1,220 @@
+"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, and guards.
+
+Rows are the truth; a wake-up only shortens the wait. Other processes cannot send it, so the finder also looks
+by itself, at most a second apart.
+"""
+
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, OperationalError, connection
+
+from runtime import execution
+from runtime.core import clock, transactions
+from runtime.epochs.services import boots, epochs
+from runtime.flows.queries import due_intents
+from runtime.workers import guard_threads, sweep_rounds
+
+ATTEMPT_THREADS = 4
+# One slow target must not block the rest.
+PER_TARGET = 2
+POLL_S = 1.0
+SWEEP_S = 1.0
+MARK_S = 2.0
+_LOOK_AHEAD = 50
+_AFTER_ERROR_S = 1.0
+
+_log = logging.getLogger(__name__)
+_bell = threading.Event()
+_running: set["Drain"] = set()
+
+
+def ring(intent_ids: Sequence[UUID]) -> None:
+    """Wake the finder of this process, where it has one."""
+    _bell.set()
+
+
+class Drain:
+    """Attempts due intents until it is stopped. One per process, and one process per data folder."""
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+        self._superseded = threading.Event()
+        self._work: queue.SimpleQueue[due_intents.Due | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._taken: dict[UUID, str] = {}
+        self._resting: dict[UUID, float] = {}
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start the threads and return."""
+        _running.add(self)
+        self._begin("finder", self._find)
+        self._begin("sweeper", self._sweep)
+        for number in range(ATTEMPT_THREADS):
+            self._begin(f"attempts-{number}", self._attempt)
+        for number in range(guard_threads.THREADS):
+            self._begin(f"guards-{number}", lambda: guard_threads.serve(self._stopping))
+
+    def stop(self, *, timeout_s: float) -> bool:
+        """Take no more work and wait for the calls under way; True when all of them have been recorded.
+
+        What was found but not claimed stays in its row. A call that outlives `timeout_s` is found at the next
+        start, as an attempt of unknown result.
+        """
+        _running.discard(self)
+        self._stopping.set()
+        _bell.set()
+        guard_threads.ring(())
+        for _ in range(ATTEMPT_THREADS):
+            self._work.put(None)
+        ends_at = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, ends_at - time.monotonic()))
+        self._leave_mark()
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def list_dead_threads(self) -> list[str]:
+        """Names of threads that have ended without being stopped."""
+        return [thread.name for thread in self._threads if not thread.is_alive()]
+
+    def _begin(self, name: str, target: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                _connect()
+                target()
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=run, name=f"drain-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _find(self) -> None:
+        wait_s = 0.0
+        while not self._stopping.is_set():
+            _bell.wait(wait_s)
+            _bell.clear()
+            try:
+                wait_s = self._hand_out() if self._is_master() else POLL_S
+            except Exception:
+                _log.exception("the finder failed")
+                connection.close()
+                wait_s = _AFTER_ERROR_S
+            transactions.give_back_connection()
+
+    def _is_master(self) -> bool:
+        """Whether no later server has taken the database; logged once when one has."""
+        if not boots.is_superseded():
+            return True
+        if not self._superseded.is_set():
+            self._superseded.set()
+            _log.error("another server was started on this database: this one no longer executes anything")
+        return False
+
+    def _hand_out(self) -> float:
+        """Give due intents to the attempt threads; seconds until it is worth looking again."""
+        with self._lock:
+            now = time.monotonic()
+            self._resting = {pk: until for pk, until in self._resting.items() if until > now}
+            busy = Counter(self._taken.values())
+            without = self._taken.keys() | self._resting.keys()
+        full = {target for target, calls in busy.items() if calls >= PER_TARGET}
+        at = clock.now()
+        found = due_intents.list_due(at=at, limit=_LOOK_AHEAD, without=without, without_targets=full)
+        for due in found:
+            if busy[due.target] < PER_TARGET:
+                busy[due.target] += 1
+                with self._lock:
+                    self._taken[due.intent_id] = due.target
+                self._work.put(due)
+        if len(found) == _LOOK_AHEAD:
+            # A long queue of one target may hide the others: look again past it.
+            return 0.0
+        next_at = due_intents.get_next_due_at(after=at)
+        soon = POLL_S if next_at is None else (next_at - at) / timedelta(seconds=1)
+        return min(POLL_S, soon)
+
+    def _attempt(self) -> None:
+        owner = f"{socket.gethostname()}:{os.getpid()}:{threading.current_thread().name}"[:80]
+        while (due := self._work.get()) is not None:
+            whole = self._stopping.is_set() or attempt_quietly(due.intent_id, owner=owner)
+            with self._lock:
+                del self._taken[due.intent_id]
+                if not whole:
+                    # It is still due: without a rest it would be found again at once, forever.
+                    self._resting[due.intent_id] = time.monotonic() + _AFTER_ERROR_S
+            # The next intent of this target may have waited for this place.
+            _bell.set()
+
+    def _leave_mark(self) -> None:
+        """The last calls may be younger than the sweeper's last round: a clean end leaves none out."""
+        if not settings.DIR_MARK:
+            return
+
+        def mark() -> None:
+            try:
+                if not boots.is_superseded():
+                    epochs.compare_with_mark()
+            except Exception:
+                _log.exception("the mark could not be renewed at the end")
+            finally:
+                connection.close()
+
+        # In a thread of its own: the caller's connection may be in the middle of something.
+        last = threading.Thread(target=mark, name="drain-mark", daemon=True)
+        last.start()
+        last.join(MARK_S)
+
+    def _sweep(self) -> None:
+        while not self._stopping.wait(SWEEP_S):
+            try:
+                if self._is_master():
+                    sweep_rounds.run()
+            except Exception:
+                _log.exception("the sweeper failed")
+                connection.close()
+            transactions.give_back_connection()
+
+
+def list_dead_threads() -> list[str]:
+    """Names of dead threads of all drains that run in this process."""
+    return [name for working in list(_running) for name in working.list_dead_threads()]
+
+
+def _connect() -> None:
+    """Taken before clients connect, and kept: they cannot use up what execution needs."""
+    try:
+        connection.ensure_connection()
+    except DatabaseError:
+        _log.warning("a thread starts without a database connection")
+
+
+def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
+    """Attempt an intent; False when something went wrong, which is logged: its row waits for a next round."""
+    try:
+        execution.attempt(intent_id, owner=owner)
+    except transactions.BusyError:
+        _log.info("intent %s is contended; it waits for the next round", intent_id)
+        return False
+    except OperationalError as error:
+        # Locked, full or gone: logged each time, without a traceback.
+        _log.warning("intent %s waits for the database: %s", intent_id, error)
+        connection.close()
+        return False
+    except Exception:
+        _log.exception("the attempt of intent %s failed", intent_id)
+        connection.close()
+        return False
+    finally:
+        transactions.give_back_connection()
+    return True

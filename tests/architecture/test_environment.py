@@ -64,7 +64,9 @@ def test_the_environment_is_read_in_wiring_only() -> None:
     found = [
         f"{path}:{node.lineno}"
         for path in tree.sources("audit", "escalations", "runtime")
-        if not path.is_relative_to("runtime/adapters")  # the secret of a target is named by its pack
+        if not path.is_relative_to(
+            "runtime/execution/adapters"
+        )  # the secret of a target is named by its pack
         for node in tree.nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
     ]

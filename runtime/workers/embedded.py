@@ -18,9 +18,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
-from runtime import execution
 from runtime.core import clock, transactions
 from runtime.epochs.services import boots, epochs
+from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
 from runtime.workers import guard_threads, sweep_rounds
 
@@ -202,7 +202,7 @@ def _connect() -> None:
 def attempt_quietly(intent_id: UUID, *, owner: str) -> bool:
     """Attempt an intent; False when something went wrong, which is logged: its row waits for a next round."""
     try:
-        execution.attempt(intent_id, owner=owner)
+        attempting.attempt(intent_id, owner=owner)
     except transactions.BusyError:
         _log.info("intent %s is contended; it waits for the next round", intent_id)
         return False

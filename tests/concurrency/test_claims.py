@@ -15,12 +15,11 @@ from pytest_django.fixtures import Settings
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AttemptState, FlowState, IntentState
 from runtime.core import clock, transactions
-from runtime.execution import Status
-from runtime.execution.services import calling, claiming, recording
+from runtime.execution.services import attempting, calling, claiming, recording
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt
 from runtime.flows.queries import due_intents
 from runtime.flows.services import flows
@@ -61,7 +60,7 @@ def race(count: int, work: Callable[[int], T]) -> list[T]:
 
 def attempt(intent_id: UUID, number: int) -> Status | None:
     try:
-        return execution.attempt(intent_id, owner=f"worker-{number}").status
+        return attempting.attempt(intent_id, owner=f"worker-{number}").status
     except transactions.BusyError:
         return None
 
@@ -285,15 +284,15 @@ def test_an_intent_that_cannot_be_attempted_rests_between_tries(
     desk = trade.open_desk(base_url=target.base_url)
     poisoned, sound = desk.accept(), desk.accept()
     tries: list[UUID] = []
-    real = execution.attempt
+    real = attempting.attempt
 
-    def attempt_or_fail(intent_id: UUID, *, owner: str) -> execution.AttemptResult:
+    def attempt_or_fail(intent_id: UUID, *, owner: str) -> attempting.AttemptResult:
         tries.append(intent_id)
         if intent_id == poisoned:
             raise RuntimeError("poison")
         return real(intent_id, owner=owner)
 
-    monkeypatch.setattr(execution, "attempt", attempt_or_fail)
+    monkeypatch.setattr(attempting, "attempt", attempt_or_fail)
     working = embedded.Drain()
     working.start()
     try:

@@ -7,9 +7,9 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.core import transactions
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Outcome
 from runtime.state.models import Fact, FactVersion
 from tests.adapters import targets
@@ -56,6 +56,6 @@ def test_every_receipt_leaves_its_version(
 def _attempt(intent_id: UUID, number: int) -> Status:
     while True:
         try:
-            return execution.attempt(intent_id, owner=f"worker-{number}").status
+            return attempting.attempt(intent_id, owner=f"worker-{number}").status
         except transactions.BusyError:
             continue

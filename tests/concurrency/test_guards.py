@@ -7,10 +7,10 @@ from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.guard import EmergencyStop, GuardRunState
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent
 from runtime.guards.models import GuardRun, Review
 from runtime.guards.services import guard_runs
@@ -60,7 +60,7 @@ def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
         def work(number: int, run: GuardRun = run, intent: Intent = intent) -> object:
             if number == 0:
                 return guard_runs.run(run.pk)
-            return execution.attempt(intent.pk, owner="worker").status
+            return attempting.attempt(intent.pk, owner="worker").status
 
         flagged, status = racing.race(2, work)
         assert flagged == GuardRunState.FLAGGED
@@ -79,7 +79,7 @@ def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
                 raise AssertionError(review.emergency_stop)
         # And never afterwards, while nobody has restored the agent.
         before = len(target.seen)
-        execution.attempt(intent.pk, owner="worker-2")
+        attempting.attempt(intent.pk, owner="worker-2")
         assert len(target.seen) == before
         intent.refresh_from_db()
         assert intent.state == (IntentState.DONE if before else IntentState.PENDING)

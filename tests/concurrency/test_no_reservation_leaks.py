@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contexts.services import usage
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.receipt import CallResult, FailureClass
 from runtime.contracts.states import ENDED, FlowState, IntentState, ReservationState
 from runtime.core import clock
+from runtime.execution.services import attempting
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
@@ -46,7 +46,7 @@ def befall(desk: trade.Desk, intents: list[UUID], number: int) -> None:
         dfid = trade.intent(intent_id).flow_id
         match number % 4:
             case 0:
-                execution.attempt(intent_id, owner=f"worker-{number}")
+                attempting.attempt(intent_id, owner=f"worker-{number}")
             case 1:
                 flows.cancel(agent=desk.agent, dfid=dfid, reason="Enough")
             case 2:
@@ -63,7 +63,7 @@ def test_whoever_wins_nothing_is_left_behind(
     stock.answer_with(monkeypatch, RESULTS[ending])
     racing.race(8, lambda number: befall(desk, intents, number))
     for intent_id in intents:
-        racing.patiently(lambda of=intent_id: execution.attempt(of, owner="the last"))  # type: ignore[misc]
+        racing.patiently(lambda of=intent_id: attempting.attempt(of, owner="the last"))  # type: ignore[misc]
     stock.check()
     assert not Flow.objects.exclude(state__in=[*ENDED, FlowState.ESCALATED]).exists()
     effects = Intent.objects.filter(state=IntentState.DONE).count()
@@ -86,7 +86,7 @@ def test_a_freed_lease_is_taken_again_by_one_of_two_claims(
     Reservation.objects.filter(proposal__intent=second).update(lease_until=clock.now() - timedelta(seconds=1))
     sweeper.sweep()
     both = [first, second]
-    racing.race(8, lambda number: execution.attempt(both[number % 2], owner=f"worker-{number}"))
+    racing.race(8, lambda number: attempting.attempt(both[number % 2], owner=f"worker-{number}"))
     states = sorted(trade.intent(intent_id).state for intent_id in both)
     assert states == [IntentState.DONE, IntentState.FAILED]
     assert stock.used() == (0, 60)
@@ -102,7 +102,7 @@ def test_the_hard_stop_and_a_claim_never_both_win(
     def work(number: int) -> bool:
         intent_id = intents[number // 2]
         if number % 2:
-            return execution.attempt(intent_id, owner=f"worker-{number}").called
+            return attempting.attempt(intent_id, owner=f"worker-{number}").called
         asked = api_schemas.UsageRequest(tokens=1_001)
         answer = usage.report(agent=desk.agent, dfid=trade.intent(intent_id).flow_id, asked=asked)
         return isinstance(answer, Problem) and answer.code == "BUDGET_EXCEEDED"

@@ -9,11 +9,11 @@ from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock, transactions
-from runtime.execution import Status
 from runtime.execution.models import Circuit
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent
 from tests.adapters import targets
 from tests.concurrency.racing import race
@@ -33,7 +33,7 @@ def busy(settings: Settings) -> Iterator[targets.StandIn]:
 def attempt(intent_id: Any, number: int) -> Status:
     while True:
         try:
-            return execution.attempt(intent_id, owner=f"worker-{number}").status
+            return attempting.attempt(intent_id, owner=f"worker-{number}").status
         except transactions.BusyError:
             continue
 

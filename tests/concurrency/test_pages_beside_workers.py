@@ -9,8 +9,8 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from audit.access.permissions import Role
-from runtime import execution
 from runtime.contracts.states import IntentState
+from runtime.execution.services import attempting
 from runtime.flows.queries import recorded_flow
 from tests.adapters import targets
 from tests.services import trade
@@ -22,7 +22,7 @@ def work_elsewhere(intent_id: UUID) -> None:
 
     def done() -> None:
         try:
-            execution.attempt(intent_id, owner=trade.OWNER)
+            attempting.attempt(intent_id, owner=trade.OWNER)
         finally:
             connection.close()
 

@@ -7,9 +7,9 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.states import AgentStatus, FlowState, IntentState
 from runtime.core import clock, transactions
+from runtime.execution.services import attempting
 from runtime.flows.models import Intent
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent
@@ -39,7 +39,7 @@ def work(*intent_ids: UUID, number: int) -> None:
     for _ in range(ROUNDS):
         for intent_id in intent_ids:
             try:
-                execution.attempt(intent_id, owner=f"worker-{number}")
+                attempting.attempt(intent_id, owner=f"worker-{number}")
             except transactions.BusyError:
                 continue
         if all(is_over(intent_id) for intent_id in intent_ids):

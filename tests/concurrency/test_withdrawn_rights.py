@@ -7,8 +7,8 @@ from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.states import FlowState, IntentState
+from runtime.execution.services import attempting
 from runtime.flows.models import Attempt, Intent
 from runtime.registry.models import Manifest
 from runtime.registry.services import manifests
@@ -67,7 +67,7 @@ def test_no_call_begins_above_a_limit_that_was_in_force_before_it(
         def work(number: int, waiting: list[Intent] = waiting, tight: str = tight) -> Manifest | None:
             if number == WORKERS:
                 return activated(tight)
-            execution.attempt(waiting[number].pk, owner=f"worker-{number}")
+            attempting.attempt(waiting[number].pk, owner=f"worker-{number}")
             return None
 
         *_, manifest = racing.race(WORKERS + 1, work)

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from audit.access.permissions import Role
-from runtime import execution
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent, Stop
@@ -42,7 +42,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
         after: list[Status] = []
         for intent_id in waiting:
             was_pressed = pressed.is_set()
-            result = racing.patiently(partial(execution.attempt, intent_id, owner=f"worker-{number}"))
+            result = racing.patiently(partial(attempting.attempt, intent_id, owner=f"worker-{number}"))
             after += [result.status] if was_pressed else []
         return after
 
@@ -52,7 +52,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
     assert calls < len(waiting), "the burst had ended before the stop"
     assert due_intents.list_due(at=clock.now(), limit=50) == []
     for intent_id in waiting:
-        assert execution.attempt(intent_id, owner="late").called is False
+        assert attempting.attempt(intent_id, owner="late").called is False
     assert racing_desk.broker.calls == calls
     _check_claims(switch)
 

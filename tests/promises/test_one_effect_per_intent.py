@@ -3,7 +3,7 @@
 import pytest
 
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
+from runtime.execution.services import attempting
 from runtime.flows.models import Attempt
 from tests.concurrency import racing
 from tests.promises.console import Console
@@ -15,8 +15,8 @@ def test_eight_duplicate_intents_have_one_effect(racing_desk: Console) -> None:
     body = racing_desk.body(dfid)
     answers = racing.race(8, lambda _: racing_desk.send(dfid, body, "one-key"))
     (intent_id,) = {answer.ok()["intent_id"] for answer in answers}
-    racing.race(8, lambda number: execution.attempt(intent_id, owner=f"worker-{number}"))
-    racing.patiently(lambda: execution.attempt(intent_id, owner="the last"))
+    racing.race(8, lambda number: attempting.attempt(intent_id, owner=f"worker-{number}"))
+    racing.patiently(lambda: attempting.attempt(intent_id, owner="the last"))
     assert (racing_desk.broker.calls, racing_desk.effects()) == (1, 1)
     assert isinstance(verify_database(), Whole)
 

@@ -9,9 +9,9 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import ENDED, AttemptState, FlowState, IntentState
+from runtime.execution.services import attempting
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.kernel import flow_tree
@@ -28,8 +28,8 @@ def held(settings: Settings) -> Iterator[targets.StandIn]:
         yield running
 
 
-def attempt(intent_id: UUID, owner: str = "worker") -> execution.Status:
-    return execution.attempt(intent_id, owner=owner).status
+def attempt(intent_id: UUID, owner: str = "worker") -> attempting.Status:
+    return attempting.attempt(intent_id, owner=owner).status
 
 
 def close(desk: trade.Desk, dfid: UUID) -> None:
@@ -44,7 +44,7 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandI
     running, waiting = desk.accept(parent=parent), desk.accept(parent=parent)
     below = desk.open(trade.flow_of(running).dfid)
 
-    def call() -> execution.Status:
+    def call() -> attempting.Status:
         try:
             return attempt(running)
         finally:
@@ -61,9 +61,9 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandI
         assert isinstance(refused, Problem)
         assert refused.code == "FLOW_NOT_OPEN"
         held.release.set()
-        assert called.result(timeout=60) is execution.Status.SUCCEEDED
+        assert called.result(timeout=60) is attempting.Status.SUCCEEDED
     assert trade.states(running) == (IntentState.DONE, FlowState.CLOSED)
-    assert attempt(waiting) is execution.Status.ENDED
+    assert attempt(waiting) is attempting.Status.ENDED
     assert len(held.seen) == 1
     assert isinstance(verify_database(), Whole)
 

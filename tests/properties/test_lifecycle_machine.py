@@ -30,12 +30,12 @@ from audit.models import LedgerEntry
 from escalations.contracts import ACTIONS, Action, Family, State
 from escalations.models import Escalation
 from escalations.services import deciding
-from runtime import execution
 from runtime.contexts.services import usage
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, AgentStatus, Effect, IntentState
+from runtime.execution.services import attempting
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
@@ -224,7 +224,7 @@ class Lifecycle(RuleBasedStateMachine):
         """Attempt an intent at a target in this mood, unless the worker dies of it."""
         self.ground.broker.fate = fate
         try:
-            execution.attempt(intent_id, owner=owner)
+            attempting.attempt(intent_id, owner=owner)
         except WorkerDiedError:
             pass
         finally:
@@ -239,7 +239,7 @@ class Lifecycle(RuleBasedStateMachine):
         elif meanwhile == "lapse":
             self.wait(31)
         elif meanwhile == "another worker":
-            execution.attempt(intent.pk, owner="worker-4")
+            attempting.attempt(intent.pk, owner="worker-4")
         else:
             parent = Flow.objects.get(pk=intent.flow_id).parent_id
             dfid = parent if meanwhile == "end the parent" and parent else intent.flow_id

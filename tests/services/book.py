@@ -13,10 +13,9 @@ from uuid import UUID
 
 from django.conf import settings
 
-from runtime import execution
 from runtime.contracts.receipt import CallResult
 from runtime.core import clock
-from runtime.execution.services import calling, claiming
+from runtime.execution.services import attempting, calling, claiming
 from runtime.flows.models import Attempt, Intent
 from tests.adapters import targets
 from tests.services import trade
@@ -114,13 +113,13 @@ def pack(*, on_unknown: str = "person") -> str:
     return text.replace("    impact:", f"    on_unknown: {on_unknown}\n    impact:")
 
 
-def attempt(intent_id: UUID, *, owner: str = trade.OWNER) -> execution.AttemptResult:
+def attempt(intent_id: UUID, *, owner: str = trade.OWNER) -> attempting.AttemptResult:
     """One attempt that is due now, so long after those before it that they are surely over."""
     now = clock.now()
     before = now - timedelta(seconds=settings.DIR_LEASE_S)
     Attempt.objects.filter(intent_id=intent_id, started_at__gt=before).update(started_at=before)
     Intent.objects.filter(pk=intent_id).update(next_at=now)
-    return execution.attempt(intent_id, owner=owner)
+    return attempting.attempt(intent_id, owner=owner)
 
 
 def call(claim: claiming.Claimed) -> CallResult:
@@ -133,7 +132,7 @@ def walk(intent_id: UUID) -> list[str]:
     found: list[str] = []
     while len(found) < 30:
         status = attempt(intent_id).status
-        if status in {execution.Status.NOT_DUE, execution.Status.ENDED, execution.Status.HELD}:
+        if status in {attempting.Status.NOT_DUE, attempting.Status.ENDED, attempting.Status.HELD}:
             return found
         found.append(status.value)
     raise AssertionError(f"the walk does not end: {found}")

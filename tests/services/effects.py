@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler
 from uuid import UUID
 
 from audit import canonical
-from runtime import execution
 from runtime.core import clock
+from runtime.execution.services import attempting
 from runtime.flows.models import Attempt, Intent
 from runtime.packs.services import packs
 from tests.adapters import targets
@@ -116,13 +116,13 @@ def reload(text: str, *, base_url: str) -> packs.Loaded | packs.Refused:
     return packs.load(text=body, source="trial.yaml", activate=True, actor="system")
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
     """One attempt that is due now, its window still open, those before it surely over."""
     now = clock.now()
     begun = Attempt.objects.filter(intent_id=intent_id)
     begun.update(started_at=now - timedelta(seconds=3600))
     Intent.objects.filter(pk=intent_id).update(next_at=now)
-    return execution.attempt(intent_id, owner=trade.OWNER)
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def walk(intent_id: UUID) -> list[str]:
@@ -130,7 +130,7 @@ def walk(intent_id: UUID) -> list[str]:
     found: list[str] = []
     while len(found) < 20:
         status = attempt(intent_id).status
-        if status in {execution.Status.NOT_DUE, execution.Status.ENDED, execution.Status.HELD}:
+        if status in {attempting.Status.NOT_DUE, attempting.Status.ENDED, attempting.Status.HELD}:
             return found
         found.append(status.value)
     raise AssertionError(f"it does not end: {found}")

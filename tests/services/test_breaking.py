@@ -11,13 +11,13 @@ from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, CircuitState, FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
 from runtime.execution.models import Circuit
+from runtime.execution.services import attempting, circuit
 from runtime.execution.services import circuit as breaking
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent
@@ -57,11 +57,11 @@ def desk(target: targets.StandIn) -> trade.Desk:
     return trade.open_desk(base_url=target.base_url)
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
-def circuit() -> Circuit:
+def stored_circuit() -> Circuit:
     return Circuit.objects.get(tenant=trade.TENANT, target="broker")
 
 
@@ -92,12 +92,12 @@ def test_failures_of_several_intents_open_it_and_no_call_leaves(
     desk: trade.Desk, moody: Moody, target: targets.StandIn
 ) -> None:
     open_it(desk, moody)
-    row = circuit()
+    row = stored_circuit()
     assert (row.state, row.failures, row.openings) == (C.OPEN, 2, 1)
     assert entries() == [("circuit:opened", "system")]
 
     waiting = desk.accept()
-    assert attempt(waiting) == execution.AttemptResult(
+    assert attempt(waiting) == attempting.AttemptResult(
         status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
     )
     assert len(target.seen) == 2
@@ -112,10 +112,10 @@ def test_failures_of_several_intents_open_it_and_no_call_leaves(
 def test_a_success_between_forgets_the_failures(desk: trade.Desk, moody: Moody) -> None:
     moody.status = 503
     attempt(desk.accept())
-    assert circuit().failures == 1
+    assert stored_circuit().failures == 1
     moody.status = 200
     attempt(desk.accept())
-    assert (circuit().state, circuit().failures) == (C.CLOSED, 0)
+    assert (stored_circuit().state, stored_circuit().failures) == (C.CLOSED, 0)
     assert entries() == []
 
 
@@ -134,15 +134,15 @@ def test_the_probe_closes_it_and_wakes_what_waited(
     late, probe = desk.accept(), desk.accept()
     Circuit.objects.update(state=C.HALF_OPEN, probe="another/1", retry_at=clock.now() + timedelta(seconds=9))
     assert attempt(late).status is Status.HELD
-    assert trade.intent(late).next_at == circuit().retry_at
+    assert trade.intent(late).next_at == stored_circuit().retry_at
     # The other's lease ends, and the next claim gets the probe in its place.
-    held_until = circuit().retry_at
+    held_until = stored_circuit().retry_at
     assert held_until is not None
     make_due()
     Intent.objects.filter(pk=late).update(next_at=clock.now() + timedelta(seconds=30))
     with django_capture_on_commit_callbacks() as waking:
         assert attempt(probe).status is Status.SUCCEEDED
-    row = circuit()
+    row = stored_circuit()
     assert (row.state, row.failures, row.openings, row.retry_at, row.probe) == (C.CLOSED, 0, 0, None, "")
     assert entries()[-1] == ("circuit:closed", "system")
     assert waking
@@ -155,7 +155,7 @@ def test_what_waited_for_the_probe_is_due_once_it_has_succeeded(desk: trade.Desk
     for intent_id in (waiting, short):
         assert attempt(intent_id).status is Status.HELD
     assert trade.intent(short).next_at == trade.intent(short).valid_until
-    held_until = circuit().retry_at
+    held_until = stored_circuit().retry_at
     breaking._release_waiting(tenant=trade.TENANT, target="broker", held_until=held_until)
     for intent_id in (waiting, short):
         assert trade.intent(intent_id).next_at <= clock.now()
@@ -181,7 +181,7 @@ def test_a_probe_that_fails_opens_it_for_twice_as_long(
     make_due()
     moody.status = 503
     assert attempt(desk.accept()).status is Status.RETRY_LATER
-    row = circuit()
+    row = stored_circuit()
     assert (row.state, row.openings) == (C.OPEN, 2)
     assert row.retry_at is not None
     assert row.retry_at - row.changed_at == timedelta(seconds=2 * settings.DIR_CIRCUIT_FIRST_S)
@@ -202,11 +202,11 @@ def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
 
     monkeypatch.setattr(breaking, "admit", admit_then_stop)
     assert attempt(probe).detail == "SYSTEM_STOPPED"
-    assert (circuit().state, circuit().probe) == (C.OPEN, "")
+    assert (stored_circuit().state, stored_circuit().probe) == (C.OPEN, "")
     stops.resume_all(tenant=trade.TENANT, actor="user:1")
     monkeypatch.undo()
     assert attempt(probe).status is Status.SUCCEEDED
-    assert circuit().state == C.CLOSED
+    assert stored_circuit().state == C.CLOSED
 
 
 def test_a_probe_whose_intent_is_blocked_leaves_its_place(desk: trade.Desk, moody: Moody) -> None:
@@ -215,7 +215,7 @@ def test_a_probe_whose_intent_is_blocked_leaves_its_place(desk: trade.Desk, mood
     blocked = desk.accept()
     trade.write_fact("market.state", "CLOSED")
     assert attempt(blocked).status is Status.BLOCKED
-    assert (circuit().state, circuit().probe) == (C.OPEN, "")
+    assert (stored_circuit().state, stored_circuit().probe) == (C.OPEN, "")
 
 
 def test_a_probe_that_is_lost_ends_with_its_lease(desk: trade.Desk, moody: Moody) -> None:
@@ -223,7 +223,7 @@ def test_a_probe_that_is_lost_ends_with_its_lease(desk: trade.Desk, moody: Moody
     make_due()
     Circuit.objects.update(state=C.HALF_OPEN, probe="lost/1")
     assert attempt(desk.accept()).status is Status.SUCCEEDED
-    assert circuit().state == C.CLOSED
+    assert stored_circuit().state == C.CLOSED
 
 
 def test_what_runs_without_a_target_has_no_circuit(settings: Settings) -> None:
@@ -240,7 +240,7 @@ def test_a_person_closes_it_with_a_reason(
     open_it(desk, moody)
 
     def close() -> bool | Problem:
-        return execution.close_circuit(
+        return circuit.close_circuit(
             tenant=trade.TENANT, name="broker", actor="user:1", reason="They say it is mended"
         )
 
@@ -248,13 +248,13 @@ def test_a_person_closes_it_with_a_reason(
     attempt(waiting)
     with django_capture_on_commit_callbacks(execute=True):
         assert close() is True
-    assert circuit().state == C.CLOSED
+    assert stored_circuit().state == C.CLOSED
     assert entries()[-2:] == [("circuit:closed", "user:1"), ("intent:woken", "system")]
     assert LedgerEntry.objects.get(kind="intent:woken").payload == {"target": "broker", "count": 1}
     assert LedgerEntry.objects.get(kind="circuit:closed").payload["reason"] == "They say it is mended"
     assert trade.intent(waiting).next_at <= clock.now()
     assert close() is False
-    nobody = execution.close_circuit(tenant=trade.TENANT, name="nobody", actor="user:1", reason="x")
+    nobody = circuit.close_circuit(tenant=trade.TENANT, name="nobody", actor="user:1", reason="x")
     assert isinstance(nobody, Problem)
     assert nobody.status == 404
 
@@ -282,4 +282,4 @@ def test_a_retired_agent_and_a_sweep_leave_the_circuit_alone(desk: trade.Desk, m
     Agent.objects.update(status=AgentStatus.RETIRED)
     assert attempt(held).status is Status.BLOCKED
     sweeper.sweep()
-    assert circuit().state == C.OPEN
+    assert stored_circuit().state == C.OPEN

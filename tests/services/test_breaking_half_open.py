@@ -12,12 +12,11 @@ from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.states import AttemptState, CircuitState, FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
 from runtime.execution.models import Circuit
-from runtime.execution.services import calling, circuit
+from runtime.execution.services import attempting, calling, circuit
+from runtime.execution.services.attempting import Status
 from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.maintenance.services import sweeper
@@ -59,9 +58,9 @@ def open_desk(monkeypatch: pytest.MonkeyPatch, text: str, target: targets.StandI
     return trade.open_desk(base_url=target.base_url)
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now())
-    return execution.attempt(intent_id, owner=trade.OWNER)
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def half_open() -> None:
@@ -87,7 +86,7 @@ def test_a_call_that_settles_itself_goes_first(
 ) -> None:
     needy, better = both(monkeypatch, target, waiting=waiting)
     half_open()
-    assert attempt(needy) == execution.AttemptResult(status=Status.HELD, called=False, detail="CIRCUIT_OPEN")
+    assert attempt(needy) == attempting.AttemptResult(status=Status.HELD, called=False, detail="CIRCUIT_OPEN")
     assert attempt(better).status is Status.RETRY_LATER
     assert Circuit.objects.get().openings == 2
 
@@ -130,7 +129,7 @@ def test_a_target_is_asked_how_it_is_before_any_call(
 
     waiting = desk.accept()
     half_open()
-    assert attempt(waiting) == execution.AttemptResult(
+    assert attempt(waiting) == attempting.AttemptResult(
         status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
     )
     row = Circuit.objects.get()

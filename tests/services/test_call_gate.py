@@ -6,8 +6,8 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection, transaction
 from pytest_django.fixtures import Settings
 
-from runtime import execution
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.queries import due_intents
 from runtime.stops.services import call_gate
 from tests.adapters import targets
@@ -37,10 +37,10 @@ def test_a_database_that_fails_before_the_first_byte_leaves_no_doubt(
         return standing(agent_pk=agent_pk)
 
     monkeypatch.setattr(due_intents, "get_standing", look)
-    held = execution.attempt(intent_id, owner=trade.OWNER)
+    held = attempting.attempt(intent_id, owner=trade.OWNER)
     assert (held.status, held.called, held.detail) == (Status.HELD, False, call_gate.DATABASE_BUSY)
     assert target.seen == []
-    assert execution.attempt(intent_id, owner=trade.OWNER).status is Status.SUCCEEDED
+    assert attempting.attempt(intent_id, owner=trade.OWNER).status is Status.SUCCEEDED
     assert len(target.seen) == 1
 
 

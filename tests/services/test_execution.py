@@ -12,13 +12,12 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import AgentStatus, AttemptState, FlowState, IntentState, OutcomeStatus
 from runtime.core import clock, transactions
-from runtime.execution import Status
 from runtime.execution.adapters.executors import registry
 from runtime.execution.services import attempting, calling, claiming, recording
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.queries import calls_in_doubt, due_intents
 from runtime.maintenance.services import sweeper
@@ -72,8 +71,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return results
 
 
-def attempt(intent_id: Any) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: Any) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def make_due(intent_id: Any) -> None:
@@ -89,8 +88,8 @@ def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(target: 
     desk = trade.open_desk(base_url=target.base_url)
     intent_id = desk.accept(traceparent=trace)
 
-    assert attempt(intent_id) == execution.AttemptResult(status=Status.SUCCEEDED, called=True)
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(status=Status.SUCCEEDED, called=True)
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.ENDED, called=False, outcome=OutcomeStatus.SUCCEEDED, receipt=FILLED.body
     )
 
@@ -146,7 +145,7 @@ def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> 
     intent_id = trade.open_desk().accept()
     stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
     before = trade.flow_of(intent_id).head_seq
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
@@ -185,7 +184,7 @@ def test_an_intent_is_due_from_its_moment_and_too_late_from_its_end(
     Intent.objects.filter(pk=ended).update(valid_until=moment)
     monkeypatch.setattr(clock, "now", lambda: moment)
     assert attempt(due).status is Status.SUCCEEDED
-    assert attempt(ended) == execution.AttemptResult(status=Status.EXPIRED, called=False, detail="EXPIRED")
+    assert attempt(ended) == attempting.AttemptResult(status=Status.EXPIRED, called=False, detail="EXPIRED")
 
 
 def test_a_claim_is_a_workers_own_for_as_long_as_its_lease(settings: Settings) -> None:
@@ -204,7 +203,7 @@ def test_a_claim_is_a_workers_own_for_as_long_as_its_lease(settings: Settings) -
 def test_a_retired_agents_intent_fails(calls: list[Any]) -> None:
     intent_id = trade.open_desk().accept()
     Agent.objects.update(status=AgentStatus.RETIRED)
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.BLOCKED, called=False, detail="AGENT_RETIRED"
     )
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
@@ -236,7 +235,7 @@ def test_what_moved_since_the_verdict_blocks_the_call(
 ) -> None:
     intent_id = trade.open_desk().accept()
     trade.write_fact(path, value)
-    assert attempt(intent_id) == execution.AttemptResult(status=Status.BLOCKED, called=False, detail=code)
+    assert attempt(intent_id) == attempting.AttemptResult(status=Status.BLOCKED, called=False, detail=code)
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
     assert trade.kinds(intent_id)[0] == "intent:blocked"
     assert trade.told(intent_id)[-1] == ("FLOW_ABORTED", {"reason": code})
@@ -253,7 +252,7 @@ def test_a_stop_between_claim_and_call_gives_the_claim_back(
         return due_intents.Standing(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
 
     monkeypatch.setattr(due_intents, "get_standing", look)
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trade.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
@@ -288,7 +287,7 @@ def test_three_failures_are_retried_and_the_fourth_calls_a_person(calls: list[An
         assert row.next_at > clock.now() - timedelta(seconds=5)
         assert attempt(intent_id).status is Status.NOT_DUE
         make_due(intent_id)
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
     )
     assert trade.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
@@ -315,7 +314,7 @@ def test_three_failures_are_retried_and_the_fourth_calls_a_person(calls: list[An
 def test_a_terminal_failure_aborts_the_flow(calls: list[Any]) -> None:
     intent_id = trade.open_desk().accept()
     calls[:] = [REFUSED]
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.FAILED, called=True, detail="TARGET_REFUSED"
     )
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
@@ -363,7 +362,7 @@ def test_an_answer_after_the_sweeper_settles_the_doubt_and_a_person_has_the_word
         return FILLED
 
     calls[:] = [late]
-    assert attempt(intent_id) == execution.AttemptResult(status=Status.REPORTED_LATE, called=True)
+    assert attempt(intent_id) == attempting.AttemptResult(status=Status.REPORTED_LATE, called=True)
     assert trade.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert trade.attempts(intent_id) == [AttemptState.UNKNOWN]
     assert trade.kinds(intent_id)[-1] == "attempt:reported_late"

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from runtime import execution
+from runtime.execution.services import connectivity
 from tests.adapters import targets
 from tests.services import trade
 
@@ -22,9 +22,9 @@ def _pack(settings: Settings) -> None:
     trade.open_desk()
 
 
-def found(base_url: str, *, secret_env: str = "") -> execution.TargetCheck:
+def found(base_url: str, *, secret_env: str = "") -> connectivity.TargetCheck:
     trade.place_target(base_url, secret_env=secret_env)
-    checked = execution.check_target(tenant=trade.TENANT, name="broker", actor="user:1")
+    checked = connectivity.check_target(tenant=trade.TENANT, name="broker", actor="user:1")
     assert checked is not None
     return checked
 

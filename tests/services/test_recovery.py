@@ -10,13 +10,12 @@ from django.db import transaction
 
 from audit.models import LedgerEntry, Payload
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
-from runtime.execution.services import calling, recovery
+from runtime.execution.services import attempting, calling, recovery
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
@@ -35,7 +34,7 @@ def doubtful(monkeypatch: pytest.MonkeyPatch) -> UUID:
     """An intent whose first call had no answer."""
     answer_with(monkeypatch, failure(FailureClass.UNKNOWN))
     intent_id = trade.open_desk().accept()
-    assert execution.attempt(intent_id, owner=trade.OWNER).detail == "IN_DOUBT"
+    assert attempting.attempt(intent_id, owner=trade.OWNER).detail == "IN_DOUBT"
     return intent_id
 
 
@@ -63,7 +62,7 @@ def test_resume_sends_the_same_key_again(doubtful: UUID, monkeypatch: pytest.Mon
     assert "intent:resumed" in trade.kinds(doubtful)
 
     answer_with(monkeypatch, Receipt(status_code=200, body=b'{"order_id":"o1"}'))
-    assert execution.attempt(doubtful, owner=trade.OWNER).status is Status.SUCCEEDED
+    assert attempting.attempt(doubtful, owner=trade.OWNER).status is Status.SUCCEEDED
     assert len(set(Attempt.objects.values_list("target_key", flat=True))) == 1
     assert trade.states(doubtful) == (IntentState.DONE, FlowState.CLOSED)
     assert isinstance(verify_database(), Whole)
@@ -88,7 +87,7 @@ def test_what_stops_a_resumed_call_does_not_settle_the_doubt(
     else:
         answer_with(monkeypatch, failure(FailureClass.TERMINAL))
     withdraw_escalation(doubtful)
-    execution.attempt(doubtful, owner=trade.OWNER)
+    attempting.attempt(doubtful, owner=trade.OWNER)
     assert trade.states(doubtful) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert not Outcome.objects.exists()
 

@@ -10,15 +10,14 @@ from django.db import IntegrityError, transaction
 from audit import events
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import FailureClass
 from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.core import clock, transactions
-from runtime.execution import Status
-from runtime.execution.services import claiming, recovery
+from runtime.execution.services import attempting, claiming, recovery
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
@@ -35,8 +34,8 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> trade.Desk:
     return stock.open_desk(monkeypatch)
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def lapse() -> None:

@@ -8,13 +8,12 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtime import execution
 from runtime.contexts.services import usage
 from runtime.contracts import api_schemas
 from runtime.contracts.receipt import CallResult, FailureClass
 from runtime.contracts.states import ENDED, FlowState
 from runtime.core import clock, transactions
-from runtime.execution.services import claiming
+from runtime.execution.services import attempting, claiming
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
@@ -60,7 +59,7 @@ class Play:
         if what in RESULTS:
             rows.update(next_at=past)
             stock.answer_with(self.monkeypatch, RESULTS[what])
-            execution.attempt(intent_id, owner=trade.OWNER)
+            attempting.attempt(intent_id, owner=trade.OWNER)
         elif what == "crash":
             transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a worker that died"))
             sweeper.expire_all_leases()

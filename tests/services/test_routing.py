@@ -14,11 +14,11 @@ from audit.access.permissions import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent, Outcome
 from runtime.packs.services import packs
 from runtime.registry.models import PolicyKind
@@ -70,9 +70,9 @@ def desk(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     assert isinstance(verify_database(), Whole)
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
     Intent.objects.filter(pk=intent_id).update(next_at=clock.now() - timedelta(seconds=1))
-    return execution.attempt(intent_id, owner=trade.OWNER)
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def outcome(intent_id: UUID) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def test_a_refusal_for_good_is_tried_again_and_the_fourth_failure_asks_a_person(
     for failures in (1, 2, 3):
         assert attempt(intent_id).status is Status.RETRY_LATER
         assert trade.intent(intent_id).failures == failures
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
     )
     assert len({seen.headers["Idempotency-Key"] for seen in desk.seen}) == 1
@@ -102,7 +102,9 @@ def test_another_step_runs_in_place_of_the_one_that_failed(desk: Desk) -> None:
     intent_id = desk.accept(
         "{when: 'outcome.error_category == \"TARGET_BUSY\"', action: FALL_BACK, step: spare}", steps=(SPARE,)
     )
-    assert attempt(intent_id) == execution.AttemptResult(status=Status.FELL_BACK, called=True, detail="spare")
+    assert attempt(intent_id) == attempting.AttemptResult(
+        status=Status.FELL_BACK, called=True, detail="spare"
+    )
     assert trade.intent(intent_id).failures == 0
     assert attempt(intent_id).status is Status.SUCCEEDED
     assert desk.paths() == ["/orders", "/spare"]
@@ -190,7 +192,7 @@ def test_a_route_closes_the_flow_and_the_outcome_says_that_the_step_failed(desk:
     resources = 'resources: [{name: "cash:USD", capacity: 10, unit: cents}]\nfacts:'
     desk.plain = desk.plain.replace("    predicts:", claims).replace("facts:", resources, 1)
     intent_id = desk.accept("{when: 'outcome.status_code == 410', action: CLOSE}")
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.FAILED, called=True, detail="TARGET_REFUSED"
     )
     assert trade.states(intent_id) == (IntentState.FAILED, FlowState.CLOSED)

@@ -14,7 +14,7 @@ from escalations.models import Escalation
 from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import AgentStatus, Direction, FlowState, IntentState, OutcomeStatus
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent, Outcome, StepReceipt
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent

@@ -10,10 +10,9 @@ from pytest_django.fixtures import Settings
 
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
 from runtime.core import clock, transactions
-from runtime.execution.services import calling, claiming
+from runtime.execution.services import attempting, calling, claiming
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import due_intents
 from runtime.maintenance.services import sweeper
@@ -139,7 +138,7 @@ def test_a_call_that_may_still_arrive_is_not_sent_a_second_time(
     assert isinstance(claimed, claiming.Claimed)
     assert sweeper.expire_all_leases() == 1
     Intent.objects.update(next_at=clock.now())
-    assert execution.attempt(intent_id, owner=trade.OWNER).status == "RETRY_LATER"
+    assert attempting.attempt(intent_id, owner=trade.OWNER).status == "RETRY_LATER"
     over_at = Attempt.objects.get(number=1).started_at + timedelta(seconds=settings.DIR_LEASE_S)
     assert Intent.objects.values_list("purpose", "next_at", "failures").get() == (Purpose.PROBE, over_at, 1)
     with monkeypatch.context() as past_the_gate:  # its bytes had left before it was given up for lost

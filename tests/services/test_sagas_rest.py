@@ -7,11 +7,10 @@ from uuid import UUID
 import pytest
 from pytest_django.fixtures import Settings
 
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
 from runtime.core import clock, transactions
-from runtime.execution.services import claiming
+from runtime.execution.services import attempting, claiming
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
@@ -63,8 +62,8 @@ def test_an_agent_can_withdraw_a_walk_that_has_not(book: Book) -> None:
     desk = trade.open_desk(base_url=book.base_url)
     intent_id = begun(book, desk, S.ACCEPTED)
     flows.cancel(agent=desk.agent, dfid=trade.flow_of(intent_id).dfid, reason="changed my mind")
-    assert attempt(intent_id) == execution.AttemptResult(
-        status=execution.Status.ENDED, called=False, detail="CANCELLED"
+    assert attempt(intent_id) == attempting.AttemptResult(
+        status=attempting.Status.ENDED, called=False, detail="CANCELLED"
     )
 
 

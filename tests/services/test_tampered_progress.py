@@ -14,11 +14,11 @@ from audit.verification import findings
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt, Verdict
 from runtime.flows.queries import intent_records
 from runtime.registry.models import Bundle
@@ -45,8 +45,8 @@ def book(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[books.
         yield opened
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def put(intent_id: UUID, **columns: Any) -> None:
@@ -82,7 +82,7 @@ def test_nothing_is_called_by_a_column_that_was_rewritten(target: targets.StandI
     held = getattr(trade.intent(intent_id), column)
     put(intent_id, **{column: FORGED[column]})
     assert found() == [f"intent.{column}"]
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []
@@ -166,7 +166,7 @@ def test_what_a_person_is_asked_about_is_not_called_by_its_row(target: targets.S
     assert attempt(intent_id).detail == "TAMPERED"
     put(intent_id, lifted=b"[]", state=IntentState.PENDING)
     assert found() == ["intent.state"]
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.HELD, called=False, detail="WITH_PERSON"
     )
     assert target.seen == []

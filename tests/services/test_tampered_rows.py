@@ -15,10 +15,10 @@ from audit.verification import findings
 from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contracts.states import Decision, FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent, Proposal, Verdict
 from runtime.flows.queries import recorded_flow
 from runtime.guards.models import Guard
@@ -50,8 +50,8 @@ def target() -> Iterator[targets.StandIn]:
         yield running
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def mismatches(stream: str) -> list[str]:
@@ -70,7 +70,7 @@ def rewritten(intent_id: UUID, old: bytes, new: bytes) -> None:
 def test_rewritten_requests_are_never_sent_and_a_person_is_asked(target: targets.StandIn) -> None:
     intent_id = trade.open_desk(base_url=target.base_url).accept()
     rewritten(intent_id, b'"quantity":2', b'"quantity":987654')
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []
@@ -150,7 +150,7 @@ def test_nothing_is_sent_to_a_target_that_was_rewritten(
     intent_id = trade.open_desk(base_url=target.base_url).accept()
     held = getattr(Target.objects.get(), column)
     Target.objects.update(**{column: value})
-    assert attempt(intent_id) == execution.AttemptResult(
+    assert attempt(intent_id) == attempting.AttemptResult(
         status=Status.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []

@@ -14,11 +14,11 @@ from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, evidence_revision
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Feedback, Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Manifest, PolicyKind
@@ -79,8 +79,8 @@ def accepted(desk: factories.Desk) -> Intent:
     return Intent.objects.get(flow_id=flow.dfid)
 
 
-def attempt(intent: Intent) -> execution.AttemptResult:
-    return execution.attempt(intent.pk, owner="worker")
+def attempt(intent: Intent) -> attempting.AttemptResult:
+    return attempting.attempt(intent.pk, owner="worker")
 
 
 def states(intent: Intent) -> tuple[IntentState, FlowState]:

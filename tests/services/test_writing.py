@@ -10,12 +10,11 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from audit.access.permissions import Role
 from audit.verification.verify import Whole, verify_database
-from runtime import execution
 from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
-from runtime.execution import Status
-from runtime.execution.services import recovery
+from runtime.execution.services import attempting, recovery
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
 from runtime.state.models import Fact, FactVersion
@@ -45,8 +44,8 @@ def desk(target: targets.StandIn, monkeypatch: pytest.MonkeyPatch, writes: str =
     return trade.open_desk(base_url=target.base_url)
 
 
-def attempt(intent_id: UUID) -> execution.AttemptResult:
-    return execution.attempt(intent_id, owner=trade.OWNER)
+def attempt(intent_id: UUID) -> attempting.AttemptResult:
+    return attempting.attempt(intent_id, owner=trade.OWNER)
 
 
 def stored(intent_id: UUID, column: str) -> Any:

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 import pytest
 
 import dir_console.celery
-from runtime import execution
 from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.waiting import until
@@ -100,7 +99,7 @@ def test_a_fork_gets_a_ringer_of_its_own(sent: list[str], monkeypatch: pytest.Mo
 def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> None:
     attempted: list[tuple[UUID, str]] = []
     monkeypatch.setattr(
-        execution, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
+        attempting, "attempt", lambda intent_id, *, owner: attempted.append((intent_id, owner))
     )
     monkeypatch.setattr(sweep_rounds, "run", lambda: attempted.append((UUID(int=0), "sweep")))
     monkeypatch.setattr(celery_tasks, "_swept_at_s", float("-inf"))

@@ -10,8 +10,8 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from audit.access.permissions import Role
-from runtime import execution
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from tests.adapters import targets
 from tests.api import ground
 from tests.browser import scenes
@@ -45,7 +45,7 @@ def test_an_attempt_of_one_step(settings: Settings) -> None:
         for _ in range(2):
             intent = desk.accept()
             with traced() as trace:
-                ended = execution.attempt(intent, owner=trade.OWNER)
+                ended = attempting.attempt(intent, owner=trade.OWNER)
     assert ended.status is Status.SUCCEEDED
     shown("attempt of one step", trace)
 

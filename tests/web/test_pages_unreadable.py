@@ -9,9 +9,9 @@ from django.test import Client, override_settings
 
 from audit.access.permissions import Role
 from escalations.models import Escalation
-from runtime import execution
 from runtime.contexts.models import Snapshot
-from runtime.execution import Status
+from runtime.execution.services import attempting
+from runtime.execution.services.attempting import Status
 from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
 from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Manifest, PolicyKind, Target
@@ -68,7 +68,7 @@ def store_everything() -> None:
     scenes.leave_in_doubt()
     with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
         done = trade.open_desk(base_url=target.base_url).accept()
-        assert execution.attempt(done, owner=trade.OWNER).status is Status.SUCCEEDED
+        assert attempting.attempt(done, owner=trade.OWNER).status is Status.SUCCEEDED
     watch.configure()
     scopes = [{"scope": "desk", "access": "READ_WRITE"}]
     desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes), agent_id="second-trader")

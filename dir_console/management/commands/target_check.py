@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from runtime import execution
+from runtime.execution.services import connectivity
 
 
 class Command(BaseCommand):
@@ -19,10 +19,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         tenant = settings.DIR_TENANT
-        names: list[str] = options["names"] or execution.list_targets(tenant=tenant)
+        names: list[str] = options["names"] or connectivity.list_targets(tenant=tenant)
         bad = []
         for name in names:
-            found = execution.check_target(tenant=tenant, name=name, actor="system")
+            found = connectivity.check_target(tenant=tenant, name=name, actor="system")
             if found is None:
                 bad.append(name)
                 self.stdout.write(f"{name}: no target has this name")

@@ -10,12 +10,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
-from runtime import execution
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
 from runtime.core.views import error_page, labels, query_params
 from runtime.execution.queries import target_list
+from runtime.execution.services import circuit, connectivity
 from runtime.flows.views import timeline
 from runtime.registry.queries import people
 from runtime.registry.queries.target_endpoints import TargetEndpoint
@@ -75,7 +75,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
     """Test the connection to a target without sending a request, and show the result."""
     if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
-    found = execution.check_target(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
+    found = connectivity.check_target(tenant=tenant_of(request.user), name=name, actor=actor_of(request.user))
     if found is None:
         raise Http404
     tell = messages.success if found.is_good else messages.error
@@ -93,7 +93,7 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
     reason = query_params.words(request, "reason", longest=LONGEST)
     if reason is None:
         return error_page.no_reason(request, longest=LONGEST, back=PAGE)
-    answer = execution.close_circuit(
+    answer = circuit.close_circuit(
         tenant=tenant_of(request.user), name=name, actor=actor_of(request.user), reason=reason
     )
     if isinstance(answer, Problem):

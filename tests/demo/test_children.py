@@ -67,8 +67,8 @@ def test_dies_with_a_killed_launcher(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from demo import children\n"
-        f"demo = children.start(base_url={NOWHERE!r}, demo_dir=Path(sys.argv[1]), keys={KEYS!r},"
+        "from demo import supervisor\n"
+        f"demo = supervisor.start(base_url={NOWHERE!r}, demo_dir=Path(sys.argv[1]), keys={KEYS!r},"
         f" feed_key='fdk_x.y', broker_port={free_port()}, secret='')\n"
         "while len(demo.pids()) < 3: time.sleep(0.05)\n"
         "print(*demo.pids().values(), flush=True)\n"

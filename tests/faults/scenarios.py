@@ -11,8 +11,8 @@ from tests.waiting import until
 _STOP = """
 from audit.models import LedgerEntry
 from runtime.models import Attempt
-from runtime.queries import clock
-from runtime.services import stops
+from runtime.core import clock
+from runtime.stops.services import stops
 stop = stops.stop_all(tenant="default", actor="user:1", reason="A test pressed the button.")
 answered_at = clock.now()
 entry = LedgerEntry.objects.filter(kind="system:stopped").latest("id")
@@ -24,7 +24,7 @@ from runtime.models import Attempt
 answer = Attempt.objects.filter(state="STARTED").count()
 """
 _RESUME = """
-from runtime.services import stops
+from runtime.stops.services import stops
 answer = stops.resume_all(tenant="default", actor="user:1")
 """
 

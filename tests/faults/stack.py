@@ -29,7 +29,7 @@ COMMAND_S = 60.0
 # it answers too late is in doubt, and rightly so.
 LEASE_S = 12
 _KEYS = """
-from runtime.services import credentials
+from runtime.registry.services import credentials
 def key(agent):
     return credentials.issue_agent_key(tenant="default", agent_id=agent, actor="system").text
 answer = {{agent: key(agent) for agent in {agents}}}

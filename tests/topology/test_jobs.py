@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import dir_console.celery
+from runtime.execution.services import attempting
 from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
 from tests.waiting import until
@@ -21,13 +22,13 @@ import json, sys, time, uuid
 import django
 django.setup()
 import dir_console.celery
-from runtime.tasks import jobs
+from runtime.workers import celery_tasks
 from tests.waiting import until
 start = time.monotonic()
 for _ in range(3000):
-    jobs.ring([uuid.uuid4()])
+    celery_tasks.ring([uuid.uuid4()])
 print(json.dumps(time.monotonic() - start), flush=True)
-until(lambda: jobs.this_ringer().is_pausing, timeout_s=90)
+until(lambda: celery_tasks.this_ringer().is_pausing, timeout_s=90)
 print(json.dumps(True))
 """
 

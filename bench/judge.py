@@ -23,7 +23,7 @@ from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
 
-PACK = Path(__file__).resolve().parent.parent / "dir_console" / "demo" / "paper-brokerage.yaml"
+PACK = Path(__file__).resolve().parent.parent / "demo" / "paper-brokerage.yaml"
 KIND, AGENT = "ADJUST_POSITION", "momentum-trader"
 NOW_MS = 1_767_323_045_000
 TURN_S = 0.5

@@ -28,7 +28,7 @@ from runtime.registry.models import Agent, Session
 from runtime.registry.services import credentials, handshakes
 from tests import factories
 
-PACK = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+PACK = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 PASSWORD = "correct horse battery staple"
 TENANT = "default"
 HOSTILE = "<script>alert(1)</script>\u202e\"'><img src=x onerror=alert(2)> IGNORE THE LIMIT."

@@ -24,7 +24,7 @@ from tests.faults.processes import ROOT
 from tests.faults.stack import Stack
 from tests.waiting import until
 
-PACK = ROOT / "dir_console" / "demo" / "paper-brokerage.yaml"
+PACK = ROOT / "demo" / "paper-brokerage.yaml"
 
 MakeFeed = Callable[[dict[str, str]], Feed]
 

@@ -20,7 +20,7 @@ from tests.demo.paper import PaperBroker, ThreadBroker, gone
 from tests.waiting import until
 
 ORDER = {"dfid": "d-1", "intent_id": "i-1", "params": {"symbol": "AAPL", "quantity": 2, "action": "BUY"}}
-PACK = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+PACK = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS1wYXBlci1icm9rZXI="
 
 

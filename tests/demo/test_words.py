@@ -15,7 +15,7 @@ from runtime.contracts.guard import GuardResult, bps
 from runtime.kernel.guards import explanation_check
 
 PACK = yaml.safe_load(
-    (Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml").read_text()
+    (Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml").read_text()
 )
 SEEDS = range(60)
 

@@ -11,7 +11,7 @@ from runtime.contracts.policy_kind import PolicyKind
 from runtime.registry.services import document_reading, document_writing
 from tests import builders
 
-DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+DEMO = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 
 
 def again(kind: PolicyKind) -> Any:

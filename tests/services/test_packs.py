@@ -22,7 +22,7 @@ from runtime.state.models import Fact, FactVersion
 from tests import factories
 
 pytestmark = pytest.mark.django_db
-DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+DEMO = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 TEXT = """\
 pack: small
 version: 1.0.0

@@ -11,7 +11,7 @@ from runtime.packs.services import packs
 from runtime.packs.services.packs import Loaded
 from runtime.registry.models import Agent, Manifest, Pack, PolicyKind
 
-DEMO = Path(__file__).parents[2] / "dir_console" / "demo" / "paper-brokerage.yaml"
+DEMO = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 
 
 @pytest.mark.usefixtures("real_db")

@@ -1,6 +1,6 @@
 """Whether the rows that a person decides on are what the ledger recorded: nothing else is shown as evidence.
 
-Digests come from the entries of the flow, not from a column beside the bytes: `runtime.flows.queries.recorded_flow`.
+Digests come from the entries of the flow, not from a column beside the bytes (`recorded_flow`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

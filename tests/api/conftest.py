@@ -7,8 +7,7 @@ import pytest
 
 from runtime.core import clock, refusals
 from runtime.registry.services import agents
-from tests.api import ground
-from tests.support import worlds
+from tests.support import api_client, worlds
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +16,7 @@ def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "_shares", refusals._Shares())
 
 
-_loaded = worlds.shared(ground.load_pack)
+_loaded = worlds.shared(api_client.load_pack)
 
 
 @pytest.fixture
@@ -26,15 +25,15 @@ def desk(_loaded: None, db: None) -> None:
 
 
 @pytest.fixture
-def trader(desk: None) -> ground.Caller:
+def trader(desk: None) -> api_client.Caller:
     """A session of the agent `trader`."""
-    return ground.session()
+    return api_client.session()
 
 
 @pytest.fixture
-def stranger(desk: None) -> ground.Caller:
+def stranger(desk: None) -> api_client.Caller:
     """A session of another agent of the same tenant."""
-    return ground.session(ground.OTHER)
+    return api_client.session(api_client.OTHER)
 
 
 @pytest.fixture

@@ -10,16 +10,15 @@ from escalations.contracts import Action
 from escalations.models import Escalation, Question
 from escalations.services import deciding
 from runtime.registry.models import Agent
-from tests import factories
-from tests.api import ground
+from tests.support import api_client, factories
 
 OVER = {"symbol": "AAPL", "action": "BUY", "quantity": 10, "notional_cents": 189_500}
 
 
-def escalate(caller: ground.Caller) -> str:
+def escalate(caller: api_client.Caller) -> str:
     """A flow that waits for a person; its DFID."""
     dfid = caller.open_flow()
-    verdict = caller.propose(dfid, ground.proposal(caller.context(dfid), params=OVER)).ok()
+    verdict = caller.propose(dfid, api_client.proposal(caller.context(dfid), params=OVER)).ok()
     assert verdict["verdict"] == "ESCALATE"
     return dfid
 
@@ -32,7 +31,7 @@ def ask(dfid: str, *, text: str = "Why ten?") -> None:
     assert isinstance(answer, deciding.Decided), answer
 
 
-def test_a_question_is_heard_and_answered(trader: ground.Caller) -> None:
+def test_a_question_is_heard_and_answered(trader: api_client.Caller) -> None:
     dfid = escalate(trader)
     trader.post(f"/flows/{dfid}/answers", {"text": "Because."}).problem(409, "NOTHING_ASKED")
     ask(dfid)
@@ -62,7 +61,7 @@ def test_a_question_is_heard_and_answered(trader: ground.Caller) -> None:
         [],
     ],
 )
-def test_refuses_an_answer_of_another_form(trader: ground.Caller, body: Any) -> None:
+def test_refuses_an_answer_of_another_form(trader: api_client.Caller, body: Any) -> None:
     dfid = escalate(trader)
     ask(dfid)
     trader.post(f"/flows/{dfid}/answers", body).problem(422, "INVALID_REQUEST")
@@ -79,14 +78,14 @@ def test_refuses_an_answer_of_another_form(trader: ground.Caller, body: Any) -> 
         b'{"text": "\xff"}',
     ],
 )
-def test_refuses_what_is_not_i_json(trader: ground.Caller, raw: bytes) -> None:
+def test_refuses_what_is_not_i_json(trader: api_client.Caller, raw: bytes) -> None:
     dfid = escalate(trader)
     ask(dfid)
     assert trader.call("POST", f"/flows/{dfid}/answers", raw=raw).status == 400
     assert Question.objects.get().closed_why == ""
 
 
-def test_line_ends_and_invisible_letters_are_kept_as_they_were_sent(trader: ground.Caller) -> None:
+def test_line_ends_and_invisible_letters_are_kept_as_they_were_sent(trader: api_client.Caller) -> None:
     dfid = escalate(trader)
     ask(dfid)
     text = "one\r\ntwo \x1b[31m \u202e abc"
@@ -94,16 +93,16 @@ def test_line_ends_and_invisible_letters_are_kept_as_they_were_sent(trader: grou
     assert Question.objects.get().answer == text
 
 
-def test_only_the_flows_own_agent_answers(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_only_the_flows_own_agent_answers(trader: api_client.Caller, stranger: api_client.Caller) -> None:
     dfid = escalate(trader)
     ask(dfid)
     stranger.post(f"/flows/{dfid}/answers", {"text": "I know."}).problem(404, "FLOW_NOT_FOUND")
-    ground.Caller().post(f"/flows/{dfid}/answers", {"text": "I know."}).problem(401, "UNAUTHENTICATED")
+    api_client.Caller().post(f"/flows/{dfid}/answers", {"text": "I know."}).problem(401, "UNAUTHENTICATED")
     other = "019aa000-0000-7000-8000-000000000000"
     trader.post(f"/flows/{other}/answers", {"text": "I know."}).problem(404, "FLOW_NOT_FOUND")
 
 
-def test_a_passive_agent_answers_and_a_suspended_one_does_not(trader: ground.Caller) -> None:
+def test_a_passive_agent_answers_and_a_suspended_one_does_not(trader: api_client.Caller) -> None:
     dfid = escalate(trader)
     ask(dfid)
     Agent.objects.update(status="SUSPENDED")

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.contracts.problem import ProblemError
 from runtime.kernel import ijson
-from tests.api import ground
+from tests.support import api_client
 
 # Seconds of CPU. A tenth of one is usual; work that grows with the square of the body takes minutes.
 FAR_TOO_LONG_S = 5
@@ -55,7 +55,7 @@ NOT_I_JSON: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "raw"), NOT_JSON, ids=[name for name, _ in NOT_JSON])
-def test_refuses_what_is_not_json_in_utf_8(trader: ground.Caller, name: str, raw: bytes) -> None:
+def test_refuses_what_is_not_json_in_utf_8(trader: api_client.Caller, name: str, raw: bytes) -> None:
     problem = trader.call("POST", "/flows", raw=raw).problem(400, "INVALID_JSON")
     assert problem["retriable"] is False
 
@@ -63,7 +63,9 @@ def test_refuses_what_is_not_json_in_utf_8(trader: ground.Caller, name: str, raw
 @pytest.mark.parametrize(
     ("raw", "pointer"), NOT_I_JSON, ids=[raw[:40].decode("latin-1") for raw, _ in NOT_I_JSON]
 )
-def test_refuses_what_is_not_i_json_and_says_where(trader: ground.Caller, raw: bytes, pointer: str) -> None:
+def test_refuses_what_is_not_i_json_and_says_where(
+    trader: api_client.Caller, raw: bytes, pointer: str
+) -> None:
     problem = trader.call("POST", "/flows", raw=raw).problem(400, "INVALID_JSON")
     assert [violation["pointer"] for violation in problem["violations"]] == [pointer]
 
@@ -71,29 +73,31 @@ def test_refuses_what_is_not_i_json_and_says_where(trader: ground.Caller, raw: b
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/xml", "", "application/jsonx", "multipart/form-data"]
 )
-def test_refuses_a_body_that_is_declared_as_something_else(trader: ground.Caller, content_type: str) -> None:
+def test_refuses_a_body_that_is_declared_as_something_else(
+    trader: api_client.Caller, content_type: str
+) -> None:
     answer = trader.call("POST", "/flows", {"trigger": "x"}, headers={"Content-Type": content_type})
     answer.problem(415, "UNSUPPORTED_MEDIA_TYPE")
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"'])
-def test_takes_a_body_that_is_declared_as_utf_8(trader: ground.Caller, charset: str) -> None:
+def test_takes_a_body_that_is_declared_as_utf_8(trader: api_client.Caller, charset: str) -> None:
     content_type = f"application/json; charset={charset}"
     trader.call("POST", "/flows", {"trigger": "x"}, headers={"Content-Type": content_type}).ok(201)
 
 
-def test_refuses_a_body_that_is_declared_as_utf_16(trader: ground.Caller) -> None:
+def test_refuses_a_body_that_is_declared_as_utf_16(trader: api_client.Caller) -> None:
     headers = {"Content-Type": "application/json; charset=utf-16"}
     trader.call("POST", "/flows", {"trigger": "x"}, headers=headers).problem(400, "INVALID_JSON")
 
 
-def test_refuses_a_compressed_body(trader: ground.Caller) -> None:
+def test_refuses_a_compressed_body(trader: api_client.Caller) -> None:
     raw = gzip.compress(b'{"trigger":"' + b"x" * 10_000_000 + b'"}')
     answer = trader.call("POST", "/flows", raw=raw, headers={"Content-Encoding": "gzip"})
     answer.problem(415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-def test_refuses_a_body_over_a_million_bytes(trader: ground.Caller) -> None:
+def test_refuses_a_body_over_a_million_bytes(trader: api_client.Caller) -> None:
     raw = b'{"trigger":"x"}' + b" " * 1_000_000
     trader.call("POST", "/flows", raw=raw).problem(413, "BODY_TOO_LARGE")
     with pytest.raises(ProblemError) as caught:
@@ -101,7 +105,7 @@ def test_refuses_a_body_over_a_million_bytes(trader: ground.Caller) -> None:
     assert caught.value.problem.status == 413
 
 
-def test_takes_ten_thousand_keys_and_answers_in_time(trader: ground.Caller) -> None:
+def test_takes_ten_thousand_keys_and_answers_in_time(trader: api_client.Caller) -> None:
     trigger = {f"key{number}": number for number in range(10_000)}
     began = time.thread_time()
     trader.post("/flows", {"trigger": trigger}).ok(201)
@@ -154,14 +158,14 @@ ENVELOPES: list[tuple[Any, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("body", "violations"), ENVELOPES)
 def test_names_every_field_that_is_wrong(
-    trader: ground.Caller, body: Any, violations: list[tuple[str, str]]
+    trader: api_client.Caller, body: Any, violations: list[tuple[str, str]]
 ) -> None:
     answer = trader.call("POST", "/flows", raw=json.dumps(body).encode())
     problem = answer.problem(422, "INVALID_REQUEST")
     assert [(item["pointer"], item["message"]) for item in problem["violations"]] == violations
 
 
-def test_never_echoes_what_was_sent(trader: ground.Caller) -> None:
+def test_never_echoes_what_was_sent(trader: api_client.Caller) -> None:
     answer = trader.post("/flows", {"trigger": {"secret": "x"}, "s" * 5000: "very-secret"})
     assert b"very-secret" not in answer.content
     assert len(answer.content) < 1000

@@ -11,8 +11,7 @@ from audit.models import LedgerEntry
 from runtime.contexts.models import Snapshot
 from runtime.registry.models import Agent
 from runtime.state.services import facts
-from tests import factories
-from tests.api import ground
+from tests.support import api_client, factories
 
 
 def subscribe(*selectors: str) -> None:
@@ -20,7 +19,7 @@ def subscribe(*selectors: str) -> None:
     factories.change_manifest("trader", subscribes=list(selectors))
 
 
-def test_freezes_what_the_agent_may_see(trader: ground.Caller) -> None:
+def test_freezes_what_the_agent_may_see(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     answer = trader.post(f"/flows/{dfid}/context", {}).ok(201)
     assert set(answer) == {"context_ref", "context", "expires_at"}
@@ -35,7 +34,7 @@ def test_freezes_what_the_agent_may_see(trader: ground.Caller) -> None:
     assert trader.get(f"/flows/{dfid}").ok()["state"] == "ACTIVE"
 
 
-def test_the_reference_is_the_digest_of_the_content(trader: ground.Caller) -> None:
+def test_the_reference_is_the_digest_of_the_content(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     answer = trader.post(f"/flows/{dfid}/context").ok(201)
     content = {name: value for name, value in answer["context"].items() if name != "snapshot_id"}
@@ -45,7 +44,7 @@ def test_the_reference_is_the_digest_of_the_content(trader: ground.Caller) -> No
 
 
 def test_the_same_content_has_the_same_name_and_a_new_time(
-    trader: ground.Caller, set_clock: Callable[[datetime], None]
+    trader: api_client.Caller, set_clock: Callable[[datetime], None]
 ) -> None:
     dfid = trader.open_flow()
     first = trader.post(f"/flows/{dfid}/context").ok(201)
@@ -58,7 +57,7 @@ def test_the_same_content_has_the_same_name_and_a_new_time(
     assert list(kinds) == ["flow:opened", "context:compiled", "flow:moved", "context:compiled"]
 
 
-def test_a_moved_fact_gives_another_name(trader: ground.Caller) -> None:
+def test_a_moved_fact_gives_another_name(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     first = trader.context(dfid)
     facts.write(tenant="default", path="price.AAPL", value=19000, writer="feed:prices", expected_version=None)
@@ -76,14 +75,14 @@ def test_a_moved_fact_gives_another_name(trader: ground.Caller) -> None:
     ],
 )
 def test_shows_what_the_manifest_subscribes_to(
-    trader: ground.Caller, selectors: tuple[str, ...], paths: list[str]
+    trader: api_client.Caller, selectors: tuple[str, ...], paths: list[str]
 ) -> None:
     subscribe(*(selector.removesuffix("*") for selector in selectors))
     content = trader.post(f"/flows/{trader.open_flow()}/context").ok(201)["context"]
     assert sorted(content["versions"]) == paths
 
 
-def test_a_namespace_does_not_take_in_its_neighbours(trader: ground.Caller) -> None:
+def test_a_namespace_does_not_take_in_its_neighbours(trader: api_client.Caller) -> None:
     for path in ("price_limits.AAPL", "prices.AAPL"):
         facts.write(tenant="default", path=path, value=1, writer="feed:x", expected_version=None)
     facts.write(tenant="other", path="price.AAPL", value=1, writer="feed:x", expected_version=None)
@@ -93,21 +92,21 @@ def test_a_namespace_does_not_take_in_its_neighbours(trader: ground.Caller) -> N
     assert content["facts"]["price"] == {"AAPL": 18950, "MSFT": 41620}
 
 
-def test_an_agent_without_a_manifest_sees_nothing(trader: ground.Caller) -> None:
+def test_an_agent_without_a_manifest_sees_nothing(trader: api_client.Caller) -> None:
     Agent.objects.update(active_manifest=None)
     content = trader.post(f"/flows/{trader.open_flow()}/context").ok(201)["context"]
     assert (content["facts"], content["schemas"]) == ({}, [])
     assert content["budget"]["escalation_tokens"] == 0
 
 
-def test_tells_what_happened_in_the_flow(trader: ground.Caller) -> None:
+def test_tells_what_happened_in_the_flow(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    trader.propose(dfid, ground.proposal("snapshot_hash_x9823")).ok()
+    trader.propose(dfid, api_client.proposal("snapshot_hash_x9823")).ok()
     content = trader.post(f"/flows/{dfid}/context").ok(201)["context"]
     assert [event["event_type"] for event in content["recent_history"]] == ["VALIDATION_FEEDBACK"]
     assert content["budget"]["attempts_left"] == 2
 
 
 @pytest.mark.parametrize("body", [{"query": "all"}, [], "x"])
-def test_takes_no_wishes(trader: ground.Caller, body: Any) -> None:
+def test_takes_no_wishes(trader: api_client.Caller, body: Any) -> None:
     trader.post(f"/flows/{trader.open_flow()}/context", body).problem(422, "INVALID_REQUEST")

@@ -14,7 +14,7 @@ from runtime.core.refusals import RECORDED_PER_MINUTE
 from runtime.registry.api import auth
 from runtime.registry.models import Agent, Key, Session
 from runtime.registry.services import agents, credentials
-from tests.api import ground
+from tests.support import api_client
 
 SetClock = Callable[[datetime], None]
 DFID = "01890000-0000-7000-8000-000000000000"
@@ -55,45 +55,47 @@ def refusals(stream: str) -> list[str]:
 def test_refuses_nothing_and_garbage(desk: None, method: str, path: str) -> None:
     for header in GARBAGE:
         headers = {"Authorization": header} if header else {}
-        answer = ground.Caller().call(method, path, {}, headers=headers)
+        answer = api_client.Caller().call(method, path, {}, headers=headers)
         answer.problem(401, "UNAUTHENTICATED")
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize(("method", "path"), SESSION_CALLS)
 def test_refuses_keys_where_a_session_is_due(desk: None, method: str, path: str) -> None:
-    for key in (ground.agent_key(), ground.feed_key()):
-        ground.Caller(key).call(method, path, {}).problem(403, "UNAUTHORIZED")
+    for key in (api_client.agent_key(), api_client.feed_key()):
+        api_client.Caller(key).call(method, path, {}).problem(403, "UNAUTHORIZED")
 
 
 @pytest.mark.parametrize(("method", "path"), FEED_CALLS)
-def test_refuses_agents_where_a_feed_is_due(trader: ground.Caller, method: str, path: str) -> None:
-    ground.Caller(ground.agent_key()).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
+def test_refuses_agents_where_a_feed_is_due(trader: api_client.Caller, method: str, path: str) -> None:
+    api_client.Caller(api_client.agent_key()).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
     trader.call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
 
 
-def test_refuses_feeds_and_sessions_at_the_handshake(trader: ground.Caller) -> None:
-    trader.post("/handshake", ground.hello()).problem(403, "UNAUTHORIZED")
-    ground.Caller(ground.feed_key()).post("/handshake", ground.hello()).problem(403, "UNAUTHORIZED")
+def test_refuses_feeds_and_sessions_at_the_handshake(trader: api_client.Caller) -> None:
+    trader.post("/handshake", api_client.hello()).problem(403, "UNAUTHORIZED")
+    api_client.Caller(api_client.feed_key()).post("/handshake", api_client.hello()).problem(
+        403, "UNAUTHORIZED"
+    )
 
 
-def test_records_the_refusals_of_known_callers_only(trader: ground.Caller) -> None:
-    ground.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
-    ground.Caller(ground.feed_key()).get("/schema/policy").problem(403, "UNAUTHORIZED")
+def test_records_the_refusals_of_known_callers_only(trader: api_client.Caller) -> None:
+    api_client.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
+    api_client.Caller(api_client.feed_key()).get("/schema/policy").problem(403, "UNAUTHORIZED")
     trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
     assert refusals("feed:prices") == ["UNAUTHORIZED"]
     assert refusals("agent:trader") == ["FLOW_NOT_FOUND"]
     assert LedgerEntry.objects.filter(kind="request:refused").count() == 2
 
 
-def test_records_no_more_than_its_share_of_a_minute(trader: ground.Caller, set_clock: SetClock) -> None:
+def test_records_no_more_than_its_share_of_a_minute(trader: api_client.Caller, set_clock: SetClock) -> None:
     set_clock(clock.now())
     for _ in range(RECORDED_PER_MINUTE + 5):
         trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
     assert len(refusals("agent:trader")) == RECORDED_PER_MINUTE
 
 
-def test_ignores_cookies_and_identity_headers(trader: ground.Caller) -> None:
+def test_ignores_cookies_and_identity_headers(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     forged = {
         "Cookie": f"sessionid={trader.token}",
@@ -101,21 +103,21 @@ def test_ignores_cookies_and_identity_headers(trader: ground.Caller) -> None:
         "X-Forwarded-User": "trader",
         "Remote-User": "trader",
     }
-    ground.Caller().get(f"/flows/{dfid}", forged).problem(401, "UNAUTHENTICATED")
+    api_client.Caller().get(f"/flows/{dfid}", forged).problem(401, "UNAUTHENTICATED")
 
 
 def test_a_revoked_key_ends_its_sessions_at_once(desk: None) -> None:
-    key = ground.agent_key()
-    token = ground.Caller(key).post("/handshake", ground.hello()).ok()["session_token"]
-    caller = ground.Caller(token)
+    key = api_client.agent_key()
+    token = api_client.Caller(key).post("/handshake", api_client.hello()).ok()["session_token"]
+    caller = api_client.Caller(token)
     dfid = caller.open_flow()
     credentials.revoke_key(key_id=key.partition(".")[0], actor="system")
     caller.get(f"/flows/{dfid}").problem(401, "UNAUTHENTICATED")
-    caller.propose(dfid, ground.proposal()).problem(401, "UNAUTHENTICATED")
-    ground.Caller(key).post("/handshake", ground.hello()).problem(401, "UNAUTHENTICATED")
+    caller.propose(dfid, api_client.proposal()).problem(401, "UNAUTHENTICATED")
+    api_client.Caller(key).post("/handshake", api_client.hello()).problem(401, "UNAUTHENTICATED")
 
 
-def test_a_session_ends_with_its_time(trader: ground.Caller, set_clock: SetClock) -> None:
+def test_a_session_ends_with_its_time(trader: api_client.Caller, set_clock: SetClock) -> None:
     ends_at = Session.objects.latest("pk").expires_at
     set_clock(ends_at - timedelta(milliseconds=1))
     trader.get("/schema/policy").ok()
@@ -123,24 +125,24 @@ def test_a_session_ends_with_its_time(trader: ground.Caller, set_clock: SetClock
     trader.get("/schema/policy").problem(401, "UNAUTHENTICATED")
 
 
-def test_a_retired_agent_loses_its_session_and_its_handshake(trader: ground.Caller) -> None:
-    key = ground.agent_key()
+def test_a_retired_agent_loses_its_session_and_its_handshake(trader: api_client.Caller) -> None:
+    key = api_client.agent_key()
     agents.set_status(
         tenant="default", agent_id="trader", status=AgentStatus.RETIRED, reason="done", actor="system"
     )
     trader.get("/schema/policy").problem(401, "UNAUTHENTICATED")
-    ground.Caller(key).post("/handshake", ground.hello()).problem(403, "AGENT_RETIRED")
+    api_client.Caller(key).post("/handshake", api_client.hello()).problem(403, "AGENT_RETIRED")
 
 
-def test_a_session_of_another_secret_is_none(trader: ground.Caller) -> None:
+def test_a_session_of_another_secret_is_none(trader: api_client.Caller) -> None:
     public_id, _, secret = trader.token.partition(".")
     swapped = secret[:-1] + ("A" if secret[-1] != "A" else "B")
-    ground.Caller(f"{public_id}.{swapped}").get("/schema/policy").problem(401, "UNAUTHENTICATED")
+    api_client.Caller(f"{public_id}.{swapped}").get("/schema/policy").problem(401, "UNAUTHENTICATED")
 
 
 def test_use_is_noted_once_a_minute(desk: None, set_clock: SetClock) -> None:
-    key_text = ground.feed_key()
-    feed, key_id = ground.Caller(key_text), key_text.partition(".")[0]
+    key_text = api_client.feed_key()
+    feed, key_id = api_client.Caller(key_text), key_text.partition(".")[0]
     began = clock.now()
     noted = []
     for seconds in (0, 59, 61):
@@ -150,7 +152,7 @@ def test_use_is_noted_once_a_minute(desk: None, set_clock: SetClock) -> None:
     assert noted == [began, began, began + timedelta(seconds=61)]
 
 
-def test_an_agent_is_seen_when_it_calls(trader: ground.Caller, set_clock: SetClock) -> None:
+def test_an_agent_is_seen_when_it_calls(trader: api_client.Caller, set_clock: SetClock) -> None:
     later = clock.now() + timedelta(minutes=2)
     set_clock(later)
     trader.get("/schema/policy").ok()
@@ -167,7 +169,7 @@ def test_a_call_that_forgot_its_guard_fails_loudly() -> None:
         auth.agent_key_of(request)
 
 
-def test_needs_no_csrf_token_and_sets_no_cookie(trader: ground.Caller) -> None:
+def test_needs_no_csrf_token_and_sets_no_cookie(trader: api_client.Caller) -> None:
     trader.client = Client(enforce_csrf_checks=True)
     trader.open_flow()
     assert not trader.client.cookies

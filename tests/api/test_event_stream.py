@@ -10,9 +10,8 @@ from runtime.contexts.services import agent_events
 from runtime.state.services import facts
 from runtime.stops.services import stops
 from tests.api.test_long_poll import PROMPT_S, Site, site
-from tests.concurrency import racing
-from tests.services import trade
-from tests.waiting import until
+from tests.support import racing, trading_desk
+from tests.support.wait_until import until
 
 __all__ = ["site"]
 
@@ -64,9 +63,9 @@ def test_refuses_at_once_who_has_no_session(site: Site) -> None:
 
 
 def test_eight_readers_at_once_are_told_the_same_once(real_db: str) -> None:
-    desk = trade.open_desk()
+    desk = trading_desk.open_desk()
     for round_number in range(1, 4):
-        trade.write_fact("price.ABC", 100 + round_number)
+        trading_desk.write_fact("price.ABC", 100 + round_number)
         pages = racing.race(8, lambda _: agent_events.read(agent=desk.agent, after=0))
         assert {page.next for page in pages} == {round_number}
         assert AgentEvent.objects.count() == round_number

@@ -6,19 +6,19 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.state.models import Fact, FactVersion
-from tests.api import ground
+from tests.support import api_client
 
 PATH = "/state/facts/price.AAPL"
 
 
 @pytest.fixture
-def feed(desk: None) -> ground.Caller:
+def feed(desk: None) -> api_client.Caller:
     """A caller with the key of the feed `prices`."""
-    return ground.Caller(ground.feed_key())
+    return api_client.Caller(api_client.feed_key())
 
 
 @pytest.mark.parametrize("value", [1, 0.5, -7, "x", None, True, [], {}, {"bid": [1, {"a": None}]}])
-def test_writes_and_reads_any_json(feed: ground.Caller, value: Any) -> None:
+def test_writes_and_reads_any_json(feed: api_client.Caller, value: Any) -> None:
     assert feed.put("/state/facts/price.NEW", {"value": value}).ok() == {
         "path": "price.NEW",
         "version": 1,
@@ -29,7 +29,7 @@ def test_writes_and_reads_any_json(feed: ground.Caller, value: Any) -> None:
     assert read.headers["ETag"] == '"1"'
 
 
-def test_every_write_is_a_version_that_stays(feed: ground.Caller) -> None:
+def test_every_write_is_a_version_that_stays(feed: api_client.Caller) -> None:
     for value in (19000, 19000, 19100):
         answer = feed.put(PATH, {"value": value})
     assert answer.ok()["version"] == 4
@@ -43,7 +43,7 @@ def test_every_write_is_a_version_that_stays(feed: ground.Caller) -> None:
     assert {entry.actor for entry in entries} == {"feed:prices"}
 
 
-def test_writes_only_what_it_has_seen(feed: ground.Caller) -> None:
+def test_writes_only_what_it_has_seen(feed: api_client.Caller) -> None:
     etag = feed.get(PATH).ok()["etag"]
     assert feed.put(PATH, {"value": 1}, {"If-Match": etag}).ok()["version"] == 2
     feed.put(PATH, {"value": 2}, {"If-Match": etag}).problem(412, "VERSION_MISMATCH")
@@ -66,35 +66,35 @@ def test_writes_only_what_it_has_seen(feed: ground.Caller) -> None:
         ('"' + "9" * 400 + '"', 412),
     ],
 )
-def test_reads_if_match_as_http_has_it(feed: ground.Caller, if_match: str, status: int) -> None:
+def test_reads_if_match_as_http_has_it(feed: api_client.Caller, if_match: str, status: int) -> None:
     assert feed.put(PATH, {"value": 1}, {"If-Match": if_match}).status == status
 
 
 @pytest.mark.parametrize("if_match", ['"1"', "*", '"0"', "0"])
-def test_a_fact_that_is_not_there_matches_nothing(feed: ground.Caller, if_match: str) -> None:
+def test_a_fact_that_is_not_there_matches_nothing(feed: api_client.Caller, if_match: str) -> None:
     answer = feed.put("/state/facts/price.NEW", {"value": 1}, {"If-Match": if_match})
     answer.problem(412, "VERSION_MISMATCH")
     feed.get("/state/facts/price.NEW").problem(404, "FACT_NOT_FOUND")
 
 
-def test_says_nothing_twice_to_who_has_it(feed: ground.Caller) -> None:
+def test_says_nothing_twice_to_who_has_it(feed: api_client.Caller) -> None:
     assert feed.get(PATH, {"If-None-Match": '"1"'}).status == 304
 
 
 @pytest.mark.parametrize("query", ["at_version=2", "at_version=9007199254740991"])
-def test_a_version_that_was_never_written_is_not_found(feed: ground.Caller, query: str) -> None:
+def test_a_version_that_was_never_written_is_not_found(feed: api_client.Caller, query: str) -> None:
     feed.get(f"{PATH}?{query}").problem(404, "FACT_NOT_FOUND")
 
 
 @pytest.mark.parametrize(
     "query", ["at_version=0", "at_version=-1", "at_version=x", "at_version=9007199254740992"]
 )
-def test_a_version_of_another_form_is_refused(feed: ground.Caller, query: str) -> None:
+def test_a_version_of_another_form_is_refused(feed: api_client.Caller, query: str) -> None:
     feed.get(f"{PATH}?{query}").problem(422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("path", ["market.state", "prices.AAPL", "cash.main"])
-def test_reaches_nothing_outside_its_prefix(feed: ground.Caller, path: str) -> None:
+def test_reaches_nothing_outside_its_prefix(feed: api_client.Caller, path: str) -> None:
     feed.put(f"/state/facts/{path}", {"value": 1}).problem(403, "UNAUTHORIZED")
     feed.get(f"/state/facts/{path}").problem(403, "UNAUTHORIZED")
     refused = LedgerEntry.objects.filter(kind="request:refused")
@@ -115,30 +115,30 @@ def test_reaches_nothing_outside_its_prefix(feed: ground.Caller, path: str) -> N
         "price." + "A" * 195,
     ],
 )
-def test_a_path_of_another_form_is_refused(feed: ground.Caller, path: str) -> None:
+def test_a_path_of_another_form_is_refused(feed: api_client.Caller, path: str) -> None:
     feed.put(f"/state/facts/{path}", {"value": 1}).problem(422, "INVALID_REQUEST")
 
 
-def test_no_address_holds_a_nul(feed: ground.Caller) -> None:
+def test_no_address_holds_a_nul(feed: api_client.Caller) -> None:
     feed.put("/state/facts/price.A%00", {"value": 1}).problem(404, "NOT_FOUND")
 
 
-def test_takes_long_and_odd_names_within_bounds(feed: ground.Caller) -> None:
+def test_takes_long_and_odd_names_within_bounds(feed: api_client.Caller) -> None:
     for path in ("price." + "A" * 194, "price.BTC-USD", "price.a:b_c-1"):
         assert feed.put(f"/state/facts/{path}", {"value": 1}).ok()["path"] == path
 
 
-def test_refuses_a_value_that_is_too_large(feed: ground.Caller) -> None:
+def test_refuses_a_value_that_is_too_large(feed: api_client.Caller) -> None:
     feed.put(PATH, {"value": "x" * 65_534}).ok()
     feed.put(PATH, {"value": "x" * 65_535}).problem(422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("body", [{}, {"value": 1, "version": 2}, [], 5])
-def test_takes_a_value_and_nothing_else(feed: ground.Caller, body: Any) -> None:
+def test_takes_a_value_and_nothing_else(feed: api_client.Caller, body: Any) -> None:
     feed.put(PATH, body).problem(422, "INVALID_REQUEST")
 
 
 def test_a_narrow_prefix_is_kept(desk: None) -> None:
-    feed = ground.Caller(ground.feed_key(prefix="price.AA"))
+    feed = api_client.Caller(api_client.feed_key(prefix="price.AA"))
     feed.put("/state/facts/price.AAPL", {"value": 1}).ok()
     feed.put("/state/facts/price.MSFT", {"value": 1}).problem(403, "UNAUTHORIZED")

@@ -3,21 +3,21 @@
 import pytest
 
 from runtime.flows.queries import feedback
-from tests.api import ground
+from tests.support import api_client
 
 
-def rejected(caller: ground.Caller, times: int) -> str:
+def rejected(caller: api_client.Caller, times: int) -> str:
     dfid = caller.open_flow()
     for _ in range(times):
-        caller.propose(dfid, ground.proposal("unknown")).ok()
+        caller.propose(dfid, api_client.proposal("unknown")).ok()
     return dfid
 
 
-def test_is_empty_before_anything_happened(trader: ground.Caller) -> None:
+def test_is_empty_before_anything_happened(trader: api_client.Caller) -> None:
     assert trader.get(f"/flows/{trader.open_flow()}/feedback").ok() == {"events": [], "next": 0}
 
 
-def test_goes_on_from_its_cursor(trader: ground.Caller) -> None:
+def test_goes_on_from_its_cursor(trader: api_client.Caller) -> None:
     dfid = rejected(trader, 2)
     first = trader.get(f"/flows/{dfid}/feedback").ok()
     assert [event["seq"] for event in first["events"]] == [1, 2]
@@ -29,15 +29,15 @@ def test_goes_on_from_its_cursor(trader: ground.Caller) -> None:
     assert trader.get(f"/flows/{dfid}/feedback?after=2147483647").ok()["next"] == 2147483647
 
 
-def test_the_third_failure_aborts_the_flow(trader: ground.Caller) -> None:
+def test_the_third_failure_aborts_the_flow(trader: api_client.Caller) -> None:
     dfid = rejected(trader, 3)
     events = trader.get(f"/flows/{dfid}/feedback").ok()["events"]
     assert events[-1]["event_type"] == "FLOW_ABORTED"
     assert trader.get(f"/flows/{dfid}").ok()["reason"] == "REASONING_EXHAUSTION"
-    trader.propose(dfid, ground.proposal()).problem(409, "FLOW_NOT_OPEN")
+    trader.propose(dfid, api_client.proposal()).problem(409, "FLOW_NOT_OPEN")
 
 
-def test_comes_in_pages(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comes_in_pages(trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feedback, "MAX_EVENTS", 1)
     dfid = rejected(trader, 2)
     page = trader.get(f"/flows/{dfid}/feedback").ok()
@@ -60,18 +60,18 @@ def test_comes_in_pages(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) 
         "wait=NaN",
     ],
 )
-def test_refuses_a_cursor_or_a_wait_of_another_form(trader: ground.Caller, query: str) -> None:
+def test_refuses_a_cursor_or_a_wait_of_another_form(trader: api_client.Caller, query: str) -> None:
     dfid = trader.open_flow()
     problem = trader.get(f"/flows/{dfid}/feedback?{query}").problem(422, "INVALID_REQUEST")
     assert problem["violations"][0]["pointer"] == "/query/" + query.partition("=")[0]
 
 
-def test_answers_at_once_where_nothing_can_wait(trader: ground.Caller) -> None:
+def test_answers_at_once_where_nothing_can_wait(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     assert trader.get(f"/flows/{dfid}/feedback?wait=30").ok()["events"] == []
 
 
-def test_an_aborted_flow_can_still_be_read(trader: ground.Caller) -> None:
+def test_an_aborted_flow_can_still_be_read(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     trader.post(f"/flows/{dfid}/cancel", {"reason": "x"}).ok()
     assert trader.get(f"/flows/{dfid}/feedback").ok()["next"] == 1

@@ -10,15 +10,15 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.core import clock
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.registry.models import Agent
-from tests.api import ground
+from tests.support import api_client
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
-def accepted(caller: ground.Caller) -> tuple[str, Intent]:
+def accepted(caller: api_client.Caller) -> tuple[str, Intent]:
     dfid = caller.open_flow()
-    verdict = caller.propose(dfid, ground.proposal(caller.context(dfid))).ok()
+    verdict = caller.propose(dfid, api_client.proposal(caller.context(dfid))).ok()
     return dfid, Intent.objects.get(intent_id=verdict["intent_id"])
 
 
@@ -29,7 +29,7 @@ def kinds_of(dfid: str) -> list[str]:
 @pytest.mark.parametrize(
     "trigger", ["a price moved", "x" * 2000, {}, {"source": {"n": [1, None]}}, "🜁\u202e"]
 )
-def test_opens_a_flow_for_a_sentence_or_an_object(trader: ground.Caller, trigger: Any) -> None:
+def test_opens_a_flow_for_a_sentence_or_an_object(trader: api_client.Caller, trigger: Any) -> None:
     body = trader.post("/flows", {"trigger": trigger}).ok(201)
     assert set(body) == {"dfid", "state"}
     assert body["state"] == "CREATED"
@@ -43,7 +43,7 @@ def test_opens_a_flow_for_a_sentence_or_an_object(trader: ground.Caller, trigger
     assert bytes(kept.body) == bytes(flow.trigger)
 
 
-def test_shows_a_flow_to_its_agent(trader: ground.Caller) -> None:
+def test_shows_a_flow_to_its_agent(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     assert trader.get(f"/flows/{dfid}").ok() == {
         "dfid": dfid,
@@ -62,7 +62,7 @@ def test_shows_a_flow_to_its_agent(trader: ground.Caller) -> None:
     }
 
 
-def test_hides_a_flow_from_every_other_agent(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_hides_a_flow_from_every_other_agent(trader: api_client.Caller, stranger: api_client.Caller) -> None:
     dfid = trader.open_flow()
     for target in (dfid, UNKNOWN):
         stranger.get(f"/flows/{target}").problem(404, "FLOW_NOT_FOUND")
@@ -70,12 +70,12 @@ def test_hides_a_flow_from_every_other_agent(trader: ground.Caller, stranger: gr
         stranger.post(f"/flows/{target}/context").problem(404, "FLOW_NOT_FOUND")
         stranger.post(f"/flows/{target}/cancel", {"reason": "mine"}).problem(404, "FLOW_NOT_FOUND")
         stranger.post(f"/flows/{target}/close", {"reason": "mine"}).problem(404, "FLOW_NOT_FOUND")
-        stranger.propose(target, ground.proposal()).problem(404, "FLOW_NOT_FOUND")
+        stranger.propose(target, api_client.proposal()).problem(404, "FLOW_NOT_FOUND")
     assert kinds_of(dfid) == ["flow:opened"]
 
 
 @pytest.mark.parametrize("path", ["/flows/x", "/flows/1", f"/flows/{UNKNOWN}0", f"/flows/{UNKNOWN.upper()}x"])
-def test_an_id_of_another_form_is_not_found(trader: ground.Caller, path: str) -> None:
+def test_an_id_of_another_form_is_not_found(trader: api_client.Caller, path: str) -> None:
     trader.get(path).problem(404, "NOT_FOUND")
 
 
@@ -91,13 +91,15 @@ def test_an_id_of_another_form_is_not_found(trader: ground.Caller, path: str) ->
         ("trader", ""),
     ],
 )
-def test_keeps_a_well_formed_trace_and_drops_any_other(trader: ground.Caller, sent: str, kept: str) -> None:
+def test_keeps_a_well_formed_trace_and_drops_any_other(
+    trader: api_client.Caller, sent: str, kept: str
+) -> None:
     body = trader.post("/flows", {"trigger": "x"}, {"traceparent": sent}).ok(201)
     assert Flow.objects.get(dfid=body["dfid"]).traceparent == kept
     assert LedgerEntry.objects.get(stream=body["dfid"]).payload["traceparent"] == (kept or None)
 
 
-def test_a_repeated_key_opens_one_flow(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_a_repeated_key_opens_one_flow(trader: api_client.Caller, stranger: api_client.Caller) -> None:
     headers = {"Idempotency-Key": "one"}
     first = trader.post("/flows", {"trigger": "x", "parent_dfid": None}, headers)
     again = trader.call("POST", "/flows", raw=b' {"parent_dfid":null,"trigger":"x"} ', headers=headers)
@@ -109,20 +111,20 @@ def test_a_repeated_key_opens_one_flow(trader: ground.Caller, stranger: ground.C
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "é"])
-def test_refuses_a_key_of_another_form(trader: ground.Caller, key: str) -> None:
+def test_refuses_a_key_of_another_form(trader: api_client.Caller, key: str) -> None:
     headers = {"Idempotency-Key": key}
     trader.post("/flows", {"trigger": "x"}, headers).problem(400, "IDEMPOTENCY_KEY_INVALID")
 
 
-def test_a_passive_agent_may_read_but_its_proposal_is_refused(trader: ground.Caller) -> None:
+def test_a_passive_agent_may_read_but_its_proposal_is_refused(trader: api_client.Caller) -> None:
     Agent.objects.filter(agent_id="trader").update(status=AgentStatus.PASSIVE)
     dfid = trader.open_flow()
-    verdict = trader.propose(dfid, ground.proposal(trader.context(dfid))).ok()
+    verdict = trader.propose(dfid, api_client.proposal(trader.context(dfid))).ok()
     assert verdict["verdict"] == "REJECT"
     assert [reason["code"] for reason in verdict["reasons"]] == ["AGENT_PASSIVE"]
 
 
-def test_withdraws_a_flow_that_proposed_nothing(trader: ground.Caller) -> None:
+def test_withdraws_a_flow_that_proposed_nothing(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     answer = trader.post(f"/flows/{dfid}/cancel", {"reason": "changed my mind"}).ok()
     assert answer == {"dfid": dfid, "state": "ABORTED"}
@@ -134,10 +136,10 @@ def test_withdraws_a_flow_that_proposed_nothing(trader: ground.Caller) -> None:
     for action in ("cancel", "close"):
         trader.post(f"/flows/{dfid}/{action}", {"reason": "again"}).problem(409, "FLOW_NOT_OPEN")
     trader.post(f"/flows/{dfid}/context").problem(409, "FLOW_NOT_OPEN")
-    trader.propose(dfid, ground.proposal()).problem(409, "FLOW_NOT_OPEN")
+    trader.propose(dfid, api_client.proposal()).problem(409, "FLOW_NOT_OPEN")
 
 
-def test_withdraws_an_intent_that_nobody_has_claimed(trader: ground.Caller) -> None:
+def test_withdraws_an_intent_that_nobody_has_claimed(trader: api_client.Caller) -> None:
     dfid, intent = accepted(trader)
     assert trader.post(f"/flows/{dfid}/cancel", {"reason": "too late"}).ok()["state"] == "ABORTED"
     intent.refresh_from_db()
@@ -147,7 +149,7 @@ def test_withdraws_an_intent_that_nobody_has_claimed(trader: ground.Caller) -> N
 
 
 @pytest.mark.parametrize("state", [IntentState.CLAIMED, IntentState.IN_DOUBT, IntentState.WITH_PERSON])
-def test_does_not_withdraw_what_is_being_carried_out(trader: ground.Caller, state: IntentState) -> None:
+def test_does_not_withdraw_what_is_being_carried_out(trader: api_client.Caller, state: IntentState) -> None:
     dfid, intent = accepted(trader)
     lease = clock.now() if state is IntentState.CLAIMED else None
     Intent.objects.filter(pk=intent.pk).update(state=state, lease_until=lease)
@@ -160,7 +162,7 @@ def test_does_not_withdraw_what_is_being_carried_out(trader: ground.Caller, stat
     ("attempt", "status"), [(AttemptState.FAILED, 409), (AttemptState.HELD, 200), (None, 200)]
 )
 def test_an_intent_that_waits_for_its_next_try_was_claimed(
-    trader: ground.Caller, attempt: AttemptState | None, status: int
+    trader: api_client.Caller, attempt: AttemptState | None, status: int
 ) -> None:
     dfid, intent = accepted(trader)
     if attempt is not None:
@@ -176,15 +178,15 @@ def test_an_intent_that_waits_for_its_next_try_was_claimed(
     assert trader.post(f"/flows/{dfid}/cancel", {"reason": "stop"}).status == status
 
 
-def test_withdraws_an_escalation_with_its_flow(trader: ground.Caller) -> None:
+def test_withdraws_an_escalation_with_its_flow(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    body = ground.proposal(trader.context(dfid), human_review_required=True)
+    body = api_client.proposal(trader.context(dfid), human_review_required=True)
     assert trader.propose(dfid, body).ok()["verdict"] == "ESCALATE"
     assert trader.post(f"/flows/{dfid}/cancel", {"reason": "no"}).ok()["state"] == "ABORTED"
     assert "escalation:opened" in kinds_of(dfid)
 
 
-def test_closes_a_flow_that_only_read(trader: ground.Caller) -> None:
+def test_closes_a_flow_that_only_read(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     trader.context(dfid)
     assert trader.post(f"/flows/{dfid}/close", {"reason": "nothing to do"}).ok()["state"] == "CLOSED"
@@ -193,7 +195,7 @@ def test_closes_a_flow_that_only_read(trader: ground.Caller) -> None:
     trader.post(f"/flows/{dfid}/close", {"reason": "again"}).problem(409, "FLOW_NOT_OPEN")
 
 
-def test_does_not_close_a_flow_with_an_open_intent(trader: ground.Caller) -> None:
+def test_does_not_close_a_flow_with_an_open_intent(trader: api_client.Caller) -> None:
     dfid, _ = accepted(trader)
     problem = trader.post(f"/flows/{dfid}/close", {"reason": "done"}).problem(409, "FLOW_NOT_OPEN")
     assert problem["dfid"] == dfid
@@ -203,7 +205,7 @@ def test_does_not_close_a_flow_with_an_open_intent(trader: ground.Caller) -> Non
     "body", [{}, {"reason": ""}, {"reason": "x" * 501}, {"reason": 1}, {"reason": "x", "by": "y"}]
 )
 @pytest.mark.parametrize("action", ["cancel", "close"])
-def test_asks_for_a_reason(trader: ground.Caller, action: str, body: dict[str, Any]) -> None:
+def test_asks_for_a_reason(trader: api_client.Caller, action: str, body: dict[str, Any]) -> None:
     dfid = trader.open_flow()
     trader.post(f"/flows/{dfid}/{action}", body).problem(422, "INVALID_REQUEST")
     assert trader.get(f"/flows/{dfid}").ok()["state"] == "CREATED"

@@ -11,17 +11,17 @@ from runtime.contracts import api_schemas
 from runtime.contracts.states import AgentStatus
 from runtime.registry.models import Agent, Session
 from runtime.registry.services import agents
-from tests.api import ground
+from tests.support import api_client
 
 
 @pytest.fixture
-def door(desk: None) -> ground.Caller:
+def door(desk: None) -> api_client.Caller:
     """A caller with an agent key."""
-    return ground.Caller(ground.agent_key())
+    return api_client.Caller(api_client.agent_key())
 
 
-def test_gives_a_session_and_says_what_was_agreed(door: ground.Caller) -> None:
-    body = door.post("/handshake", ground.hello(instance_id="pod-1", environment="test")).ok()
+def test_gives_a_session_and_says_what_was_agreed(door: api_client.Caller) -> None:
+    body = door.post("/handshake", api_client.hello(instance_id="pod-1", environment="test")).ok()
     assert set(body) == {
         "session_token",
         "expires_at",
@@ -53,81 +53,83 @@ def test_says_the_version_of_the_project() -> None:
 @pytest.mark.parametrize(
     ("asked", "answered"), [("1", "1.0.0"), ("1.0", "1.0.0"), ("1.2", "1.0.0"), ("1.99.3", "1.0.0")]
 )
-def test_speaks_the_older_of_two_minor_versions(door: ground.Caller, asked: str, answered: str) -> None:
-    body = door.post("/handshake", ground.hello(protocol_version=asked)).ok()
+def test_speaks_the_older_of_two_minor_versions(door: api_client.Caller, asked: str, answered: str) -> None:
+    body = door.post("/handshake", api_client.hello(protocol_version=asked)).ok()
     assert body["protocol_version"] == answered
 
 
 @pytest.mark.parametrize(
     "asked", ["0.9", "2.0.0", "one", "1.0.0.0", "01.0.0", "-1", "1.0\n", "\u0661.\u0660"]
 )
-def test_refuses_another_protocol_and_says_which_it_speaks(door: ground.Caller, asked: str) -> None:
-    problem = door.post("/handshake", ground.hello(protocol_version=asked)).problem(
+def test_refuses_another_protocol_and_says_which_it_speaks(door: api_client.Caller, asked: str) -> None:
+    problem = door.post("/handshake", api_client.hello(protocol_version=asked)).problem(
         406, "VERSION_UNSUPPORTED"
     )
     assert problem["supported"] == ">=1.0.0 <2.0.0"
 
 
 @pytest.mark.parametrize("asked", ["1.4.0", "1.4", "1", "1.0.0", "1.3.9"])
-def test_takes_a_manifest_that_the_active_one_serves(door: ground.Caller, asked: str) -> None:
-    door.post("/handshake", ground.hello(manifest_version=asked)).ok()
+def test_takes_a_manifest_that_the_active_one_serves(door: api_client.Caller, asked: str) -> None:
+    door.post("/handshake", api_client.hello(manifest_version=asked)).ok()
 
 
 @pytest.mark.parametrize("asked", ["1.4.1", "1.5", "2.0.0", "0.9.0", "latest"])
-def test_refuses_a_manifest_that_the_active_one_does_not_serve(door: ground.Caller, asked: str) -> None:
-    problem = door.post("/handshake", ground.hello(manifest_version=asked)).problem(
+def test_refuses_a_manifest_that_the_active_one_does_not_serve(door: api_client.Caller, asked: str) -> None:
+    problem = door.post("/handshake", api_client.hello(manifest_version=asked)).problem(
         406, "VERSION_UNSUPPORTED"
     )
     assert problem["supported"] == ">=1.0.0 <=1.4.0"
 
 
-def test_refuses_a_kind_that_is_not_granted(door: ground.Caller) -> None:
-    kinds = [ground.KIND, ground.HIDDEN_KIND]
-    door.post("/handshake", ground.hello(policy_kinds=kinds)).problem(403, "UNAUTHORIZED")
+def test_refuses_a_kind_that_is_not_granted(door: api_client.Caller) -> None:
+    kinds = [api_client.KIND, api_client.HIDDEN_KIND]
+    door.post("/handshake", api_client.hello(policy_kinds=kinds)).problem(403, "UNAUTHORIZED")
     assert not Session.objects.exists()
 
 
 @pytest.mark.parametrize(
     "kind", ["NO_SUCH_KIND", "ADJUST_POS\u0406TION", "adjust_position", "ADJUST_POSITION\u200b"]
 )
-def test_refuses_a_kind_that_nobody_knows(door: ground.Caller, kind: str) -> None:
-    door.post("/handshake", ground.hello(policy_kinds=[ground.KIND, kind])).problem(
+def test_refuses_a_kind_that_nobody_knows(door: api_client.Caller, kind: str) -> None:
+    door.post("/handshake", api_client.hello(policy_kinds=[api_client.KIND, kind])).problem(
         404, "CAPABILITY_NOT_FOUND"
     )
 
 
-def test_gives_all_granted_kinds_where_none_are_named(door: ground.Caller) -> None:
-    named = door.post("/handshake", ground.hello(policy_kinds=[ground.KIND])).ok()["policy_kinds"]
-    assert door.post("/handshake", ground.hello(policy_kinds=[])).ok()["policy_kinds"] == named
+def test_gives_all_granted_kinds_where_none_are_named(door: api_client.Caller) -> None:
+    named = door.post("/handshake", api_client.hello(policy_kinds=[api_client.KIND])).ok()["policy_kinds"]
+    assert door.post("/handshake", api_client.hello(policy_kinds=[])).ok()["policy_kinds"] == named
 
 
 @pytest.mark.parametrize(
     "agent_id", ["other-trader", "TRADER", "trader ", "tr\u0430der", "trader\u202e", "nobody"]
 )
-def test_refuses_another_agents_name(door: ground.Caller, agent_id: str) -> None:
-    door.post("/handshake", ground.hello(agent_id)).problem(403, "UNAUTHORIZED")
+def test_refuses_another_agents_name(door: api_client.Caller, agent_id: str) -> None:
+    door.post("/handshake", api_client.hello(agent_id)).problem(403, "UNAUTHORIZED")
     refused = LedgerEntry.objects.get(kind="request:refused")
     assert (refused.stream, refused.payload["path"]) == ("agent:trader", "/api/v1/handshake")
 
 
 @pytest.mark.parametrize("status", [AgentStatus.PASSIVE, AgentStatus.LOCKED, AgentStatus.SUSPENDED])
-def test_an_agent_that_may_not_propose_still_shakes_hands(door: ground.Caller, status: AgentStatus) -> None:
+def test_an_agent_that_may_not_propose_still_shakes_hands(
+    door: api_client.Caller, status: AgentStatus
+) -> None:
     agents.set_status(tenant="default", agent_id="trader", status=status, reason="test", actor="system")
-    assert door.post("/handshake", ground.hello()).ok()["agent_status"] == status
+    assert door.post("/handshake", api_client.hello()).ok()["agent_status"] == status
 
 
-def test_resets_nothing(door: ground.Caller) -> None:
+def test_resets_nothing(door: api_client.Caller) -> None:
     Agent.objects.filter(agent_id="trader").update(
         status=AgentStatus.PASSIVE, escalation_millitokens=7, stop_reason="kept"
     )
-    door.post("/handshake", ground.hello()).ok()
+    door.post("/handshake", api_client.hello()).ok()
     agent = Agent.objects.get(agent_id="trader")
     assert (agent.status, agent.escalation_millitokens, agent.stop_reason) == (AgentStatus.PASSIVE, 7, "kept")
 
 
-def test_refuses_an_agent_without_a_manifest(door: ground.Caller) -> None:
+def test_refuses_an_agent_without_a_manifest(door: api_client.Caller) -> None:
     Agent.objects.update(active_manifest=None)
-    door.post("/handshake", ground.hello()).problem(403, "UNAUTHORIZED")
+    door.post("/handshake", api_client.hello()).problem(403, "UNAUTHORIZED")
 
 
 @pytest.mark.parametrize(
@@ -145,11 +147,11 @@ def test_refuses_an_agent_without_a_manifest(door: ground.Caller) -> None:
         {"limits": {}},
     ],
 )
-def test_refuses_a_body_of_another_form(door: ground.Caller, changes: dict[str, Any]) -> None:
-    door.post("/handshake", ground.hello(**changes)).problem(422, "INVALID_REQUEST")
+def test_refuses_a_body_of_another_form(door: api_client.Caller, changes: dict[str, Any]) -> None:
+    door.post("/handshake", api_client.hello(**changes)).problem(422, "INVALID_REQUEST")
 
 
-def test_sessions_of_one_agent_stand_side_by_side(door: ground.Caller) -> None:
-    tokens = [door.post("/handshake", ground.hello()).ok()["session_token"] for _ in range(2)]
-    dfid = ground.Caller(tokens[0]).open_flow()
-    assert ground.Caller(tokens[1]).get(f"/flows/{dfid}").ok()["dfid"] == dfid
+def test_sessions_of_one_agent_stand_side_by_side(door: api_client.Caller) -> None:
+    tokens = [door.post("/handshake", api_client.hello()).ok()["session_token"] for _ in range(2)]
+    dfid = api_client.Caller(tokens[0]).open_flow()
+    assert api_client.Caller(tokens[1]).get(f"/flows/{dfid}").ok()["dfid"] == dfid

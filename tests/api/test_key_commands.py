@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from runtime.registry.models import Key
-from tests.api import ground
+from tests.support import api_client
 
 
 def run(*arguments: str) -> str:
@@ -20,13 +20,13 @@ def test_prints_an_agents_key_alone_and_it_works() -> None:
     printed = run("issue_key", "trader")
     assert printed.count("\n") == 1
     assert printed.endswith("\n")
-    ground.Caller(printed.strip()).post("/handshake", ground.hello()).ok()
+    api_client.Caller(printed.strip()).post("/handshake", api_client.hello()).ok()
 
 
 @pytest.mark.usefixtures("desk")
 def test_prints_a_feeds_key_alone_and_it_works() -> None:
     printed = run("issue_key", "--feed", "prices", "--prefix", "price.")
-    ground.Caller(printed.strip()).put("/state/facts/price.AAPL", {"value": 1}).ok()
+    api_client.Caller(printed.strip()).put("/state/facts/price.AAPL", {"value": 1}).ok()
 
 
 @pytest.mark.usefixtures("desk")
@@ -34,7 +34,7 @@ def test_prints_a_feeds_key_alone_and_it_works() -> None:
 def test_revokes_by_id_also_where_the_whole_key_is_pasted(whole: bool) -> None:
     key = run("issue_key", "trader").strip()
     assert run("revoke_key", key if whole else key.partition(".")[0]) == ""
-    ground.Caller(key).post("/handshake", ground.hello()).problem(401, "UNAUTHENTICATED")
+    api_client.Caller(key).post("/handshake", api_client.hello()).problem(401, "UNAUTHENTICATED")
 
 
 @pytest.mark.usefixtures("desk")

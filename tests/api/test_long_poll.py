@@ -14,8 +14,8 @@ import uvicorn
 from audit.live import hints
 from dir_console.asgi import application
 from runtime.registry.services import credentials
-from tests.api import ground
-from tests.waiting import until
+from tests.support import api_client
+from tests.support.wait_until import until
 
 PROMPT_S = 12.0  # a call that nobody woke takes 15 s or more: it asks for that much
 
@@ -25,8 +25,8 @@ class Site:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.key = ground.agent_key()
-        self.token = self.call("POST", "/handshake", ground.hello(), token=self.key)[1]["session_token"]
+        self.key = api_client.agent_key()
+        self.token = self.call("POST", "/handshake", api_client.hello(), token=self.key)[1]["session_token"]
         self.pool = ThreadPoolExecutor(max_workers=64)
 
     def call(
@@ -63,7 +63,7 @@ class Site:
 @pytest.fixture
 def site(real_db: str) -> Iterator[Site]:
     """The whole application on a port of its own."""
-    ground.load_pack()
+    api_client.load_pack()
     config = uvicorn.Config(application, port=0, log_level="critical", lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

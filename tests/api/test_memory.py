@@ -12,8 +12,7 @@ from runtime.core import clock
 from runtime.registry.models import Agent
 from runtime.state.models import Artifact, MemoryItem
 from runtime.state.services import artifacts, memory
-from tests import factories
-from tests.api import ground
+from tests.support import api_client, factories
 
 NOTES = "/memory/desk-notes/opening"
 ARTIFACT = {
@@ -25,24 +24,26 @@ ARTIFACT = {
 }
 
 
-def grant(access: str, agent_id: str = ground.TRADER) -> None:
+def grant(access: str, agent_id: str = api_client.TRADER) -> None:
     """Give an agent a manifest with access to the scope `desk-notes`."""
     factories.change_manifest(agent_id, memory_scopes=[{"scope": "desk-notes", "access": access}])
 
 
-def remembered(caller: ground.Caller) -> list[dict[str, Any]]:
+def remembered(caller: api_client.Caller) -> list[dict[str, Any]]:
     content = caller.post(f"/flows/{caller.open_flow()}/context").ok(201)["context"]
     items: list[dict[str, Any]] = content["memory"]
     return items
 
 
-def put(caller: ground.Caller, value: Any = "buy slowly", source: str = "agent", **more: Any) -> Any:
+def put(caller: api_client.Caller, value: Any = "buy slowly", source: str = "agent", **more: Any) -> Any:
     return caller.put(NOTES, {"value": value, "source": source, **more}).ok()
 
 
-def test_what_one_agent_writes_another_may_be_given(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_what_one_agent_writes_another_may_be_given(
+    trader: api_client.Caller, stranger: api_client.Caller
+) -> None:
     grant("WRITE")
-    grant("READ", ground.OTHER)
+    grant("READ", api_client.OTHER)
     answer = put(trader, {"advice": ["buy", "slowly"]})
     assert (answer["version"], answer["quarantined"], answer["expires_at"]) == (1, False, None)
     (item,) = remembered(stranger)
@@ -54,7 +55,7 @@ def test_what_one_agent_writes_another_may_be_given(trader: ground.Caller, stran
     assert (entry.stream, entry.payload["digest"]) == ("agent:trader", answer["digest"])
 
 
-def test_only_a_grant_opens_a_scope(trader: ground.Caller) -> None:
+def test_only_a_grant_opens_a_scope(trader: api_client.Caller) -> None:
     trader.put(NOTES, {"value": 1, "source": "agent"}).problem(403, "UNAUTHORIZED")
     trader.get(NOTES).problem(403, "UNAUTHORIZED")
     grant("READ")
@@ -64,14 +65,14 @@ def test_only_a_grant_opens_a_scope(trader: ground.Caller) -> None:
 
 
 @pytest.mark.parametrize("status", [AgentStatus.PASSIVE, AgentStatus.LOCKED, AgentStatus.SUSPENDED])
-def test_an_agent_that_is_held_writes_nothing(trader: ground.Caller, status: AgentStatus) -> None:
+def test_an_agent_that_is_held_writes_nothing(trader: api_client.Caller, status: AgentStatus) -> None:
     grant("READ_WRITE")
     Agent.objects.filter(agent_id="trader").update(status=status)
     trader.put(NOTES, {"value": 1, "source": "agent"}).problem(403, f"AGENT_{status}")
     trader.post("/artifacts", ARTIFACT).problem(403, f"AGENT_{status}")
 
 
-def test_the_newest_version_is_in_force_and_the_old_ones_are_kept(trader: ground.Caller) -> None:
+def test_the_newest_version_is_in_force_and_the_old_ones_are_kept(trader: api_client.Caller) -> None:
     grant("READ_WRITE")
     for value in (1, 2, 3):
         put(trader, value)
@@ -94,7 +95,7 @@ def test_the_newest_version_is_in_force_and_the_old_ones_are_kept(trader: ground
     ],
 )
 def test_a_source_that_the_runtime_does_not_know_goes_into_quarantine(
-    trader: ground.Caller, source: str
+    trader: api_client.Caller, source: str
 ) -> None:
     grant("READ_WRITE")
     put(trader, "known")
@@ -102,7 +103,9 @@ def test_a_source_that_the_runtime_does_not_know_goes_into_quarantine(
     assert [item["value"] for item in remembered(trader)] == ["known"]
 
 
-def test_a_source_that_the_runtime_knows_does_not(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_a_source_that_the_runtime_knows_does_not(
+    trader: api_client.Caller, stranger: api_client.Caller
+) -> None:
     grant("READ_WRITE")
     dfid = trader.open_flow()
     for source in ("agent", "fact:price.AAPL@1", f"flow:{dfid}"):
@@ -110,7 +113,7 @@ def test_a_source_that_the_runtime_knows_does_not(trader: ground.Caller, strange
     assert put(trader, "x", f"flow:{stranger.open_flow()}")["quarantined"] is True
 
 
-def test_a_released_item_is_in_force_and_a_discarded_one_never(trader: ground.Caller) -> None:
+def test_a_released_item_is_in_force_and_a_discarded_one_never(trader: api_client.Caller) -> None:
     grant("READ_WRITE")
     put(trader, "known")
     put(trader, "from the web", "web:x")
@@ -127,7 +130,7 @@ def test_a_released_item_is_in_force_and_a_discarded_one_never(trader: ground.Ca
     assert list(kinds.values_list("kind", flat=True)) == ["memory:released", "memory:discarded"]
 
 
-def test_what_was_overtaken_in_quarantine_is_not_released(trader: ground.Caller) -> None:
+def test_what_was_overtaken_in_quarantine_is_not_released(trader: api_client.Caller) -> None:
     grant("READ_WRITE")
     put(trader, "from the web", "web:x")
     put(trader, "known better since")
@@ -138,7 +141,7 @@ def test_what_was_overtaken_in_quarantine_is_not_released(trader: ground.Caller)
     assert isinstance(memory.release(tenant="other", pk=held.pk, actor="user:1"), Problem)
 
 
-def test_an_item_ends_with_its_time(trader: ground.Caller) -> None:
+def test_an_item_ends_with_its_time(trader: api_client.Caller) -> None:
     grant("READ_WRITE")
     put(trader, ttl_s=60)
     assert remembered(trader)[0]["expires_at"] is not None
@@ -147,7 +150,7 @@ def test_an_item_ends_with_its_time(trader: ground.Caller) -> None:
     trader.get(NOTES).problem(404, "NOT_FOUND")
 
 
-def test_memory_is_bounded(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     grant("READ_WRITE")
     monkeypatch.setattr(memory, "MAX_KEYS", 1)
     monkeypatch.setattr(memory, "MAX_QUARANTINED", 1)
@@ -172,19 +175,19 @@ def test_memory_is_bounded(trader: ground.Caller, monkeypatch: pytest.MonkeyPatc
         {"value": 1, "source": "agent", "trusted": True},
     ],
 )
-def test_refuses_an_item_of_another_form(trader: ground.Caller, body: dict[str, Any]) -> None:
+def test_refuses_an_item_of_another_form(trader: api_client.Caller, body: dict[str, Any]) -> None:
     grant("READ_WRITE")
     trader.put(NOTES, body).problem(422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("path", ["/memory/-x/y", "/memory/x/-y", f"/memory/{'x' * 65}/y"])
-def test_refuses_a_name_of_another_form(trader: ground.Caller, path: str) -> None:
+def test_refuses_a_name_of_another_form(trader: api_client.Caller, path: str) -> None:
     trader.put(path, {"value": 1, "source": "agent"}).problem(422, "INVALID_REQUEST")
     trader.get(path).problem(422, "INVALID_REQUEST")
 
 
 def test_an_artifact_is_named_in_later_contexts_of_its_agent(
-    trader: ground.Caller, stranger: ground.Caller
+    trader: api_client.Caller, stranger: api_client.Caller
 ) -> None:
     first = trader.post("/artifacts", ARTIFACT).ok(201)
     again = trader.post("/artifacts", {**ARTIFACT, "digest": "sha256:" + "cd" * 32, "title": "Other"}).ok(201)
@@ -196,7 +199,9 @@ def test_an_artifact_is_named_in_later_contexts_of_its_agent(
     assert LedgerEntry.objects.filter(kind="artifact:registered").count() == 1
 
 
-def test_artifacts_are_bounded_and_checked(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_artifacts_are_bounded_and_checked(
+    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(artifacts, "MAX_ARTIFACTS", 1)
     trader.post("/artifacts", ARTIFACT).ok(201)
     trader.post("/artifacts", {**ARTIFACT, "digest": "ab" * 32}).problem(409, "TOO_MANY_ARTIFACTS")

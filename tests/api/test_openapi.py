@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
-from tests.api import ground
+from tests.support import api_client
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
 EXAMPLES = settings(
@@ -119,8 +119,12 @@ def test_page_and_document_take_no_other_method() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_answers_as_documented_whatever_is_sent(trader: ground.Caller, name: str) -> None:
-    tokens = {"AgentKey": ground.agent_key(), "SessionToken": trader.token, "FeedKey": ground.feed_key()}
+def test_answers_as_documented_whatever_is_sent(trader: api_client.Caller, name: str) -> None:
+    tokens = {
+        "AgentKey": api_client.agent_key(),
+        "SessionToken": trader.token,
+        "FeedKey": api_client.feed_key(),
+    }
     dfid = trader.open_flow()
     method, path = name.split()
     operation = schemathesis.openapi.from_dict(document())[path][method]

@@ -13,7 +13,7 @@ from dir_console import problems
 from runtime.contracts.problem import Problem, Violation
 from runtime.flows.queries import feedback
 from runtime.registry.services import agents
-from tests.api import ground
+from tests.support import api_client
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tests.api import ground
     ],
 )
 def test_an_unknown_address_is_a_problem(db: None, path: str) -> None:
-    answer = ground.Heard(Client().get(path))
+    answer = api_client.Heard(Client().get(path))
     answer.problem(404, "NOT_FOUND")
 
 
@@ -46,17 +46,17 @@ def test_an_unknown_address_is_a_problem(db: None, path: str) -> None:
     ],
 )
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(db: None, method: str, path: str) -> None:
-    answer = ground.Caller().call(method, path)
+    answer = api_client.Caller().call(method, path)
     answer.problem(405, "METHOD_NOT_ALLOWED")
     assert answer.headers["Allow"]
 
 
 def test_a_foreign_host_is_a_problem(db: None) -> None:
-    answer = ground.Heard(Client().get("/api/v1/schema/policy", headers={"Host": "evil.example"}))
+    answer = api_client.Heard(Client().get("/api/v1/schema/policy", headers={"Host": "evil.example"}))
     answer.problem(400, "BAD_REQUEST")
 
 
-def test_a_body_that_is_declared_too_large_is_a_problem(trader: ground.Caller) -> None:
+def test_a_body_that_is_declared_too_large_is_a_problem(trader: api_client.Caller) -> None:
     response = trader.client.generic(
         "POST",
         "/api/v1/flows",
@@ -65,11 +65,11 @@ def test_a_body_that_is_declared_too_large_is_a_problem(trader: ground.Caller) -
         headers={"Authorization": f"Bearer {trader.token}"},
         CONTENT_LENGTH="1000001",
     )
-    ground.Heard(response).problem(413, "BODY_TOO_LARGE")
+    api_client.Heard(response).problem(413, "BODY_TOO_LARGE")
 
 
 def test_a_bug_is_a_problem_that_tells_nothing_of_it(
-    trader: ground.Caller, monkeypatch: pytest.MonkeyPatch
+    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(**asked: Any) -> None:
         raise RuntimeError("the secret of the house")
@@ -81,7 +81,7 @@ def test_a_bug_is_a_problem_that_tells_nothing_of_it(
 
 
 def test_a_database_that_does_not_answer_is_temporary(
-    trader: ground.Caller, monkeypatch: pytest.MonkeyPatch
+    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(**asked: Any) -> None:
         raise OperationalError("the connection is gone")
@@ -94,7 +94,7 @@ def test_a_database_that_does_not_answer_is_temporary(
 
 
 def test_a_refusal_stands_where_it_cannot_be_recorded(
-    trader: ground.Caller, monkeypatch: pytest.MonkeyPatch
+    trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(**refused: Any) -> None:
         raise OperationalError("the connection is gone")
@@ -103,7 +103,7 @@ def test_a_refusal_stands_where_it_cannot_be_recorded(
     trader.post("/flows", {"trigger": 1}).problem(422, "INVALID_REQUEST")
 
 
-def test_an_answer_is_never_kept_by_a_cache(trader: ground.Caller) -> None:
+def test_an_answer_is_never_kept_by_a_cache(trader: api_client.Caller) -> None:
     answer = trader.get(f"/flows/{trader.open_flow()}")
     assert answer.headers["Cache-Control"] == "no-store"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -150,8 +150,8 @@ def test_a_document_has_the_members_of_rfc_9457() -> None:
 
 def test_a_problem_names_the_flow_that_its_address_names(desk: None) -> None:
     dfid = "01890000-0000-7000-8000-000000000000"
-    assert ground.Caller().get(f"/flows/{dfid}").problem(401, "UNAUTHENTICATED")["dfid"] == dfid
-    assert "dfid" not in ground.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
+    assert api_client.Caller().get(f"/flows/{dfid}").problem(401, "UNAUTHENTICATED")["dfid"] == dfid
+    assert "dfid" not in api_client.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
 
 
 def test_a_page_keeps_its_own_errors(db: None) -> None:

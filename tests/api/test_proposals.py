@@ -10,7 +10,7 @@ from runtime.core.models import Answer
 from runtime.flows.models import Proposal
 from runtime.proposals.services import intake
 from runtime.state.services import facts
-from tests.api import ground
+from tests.support import api_client
 
 # The example of the DIR paper, 5.2, but for its dfid and agent.
 PAPER: dict[str, Any] = {
@@ -25,7 +25,7 @@ PAPER: dict[str, Any] = {
 }
 
 
-def test_takes_the_papers_own_example(trader: ground.Caller) -> None:
+def test_takes_the_papers_own_example(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     verdict = trader.propose(dfid, PAPER | {"dfid": dfid, "agent_id": "trader"}).ok()
     assert verdict["verdict"] == "REJECT"
@@ -43,7 +43,7 @@ def priced(desk: None) -> None:
 
 
 @pytest.mark.usefixtures("priced")
-def test_accepts_the_papers_own_example_on_a_context_of_the_flow(trader: ground.Caller) -> None:
+def test_accepts_the_papers_own_example_on_a_context_of_the_flow(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     trader.propose(dfid, PAPER | {"context_ref": trader.context(dfid)}).ok()
     flow = trader.get(f"/flows/{dfid}").ok()
@@ -51,7 +51,7 @@ def test_accepts_the_papers_own_example_on_a_context_of_the_flow(trader: ground.
 
 
 @pytest.mark.usefixtures("priced")
-def test_the_papers_bounds_are_kept_and_others_are_refused(trader: ground.Caller) -> None:
+def test_the_papers_bounds_are_kept_and_others_are_refused(trader: api_client.Caller) -> None:
     for name, value, code in (
         ("requires_market_state", "CLOSED", "CONSTRAINT_VIOLATED"),
         ("requires_market_mood", "OPEN", "INVALID_SCHEMA"),
@@ -63,7 +63,7 @@ def test_the_papers_bounds_are_kept_and_others_are_refused(trader: ground.Caller
         assert [reason["code"] for reason in verdict["reasons"]] == [code]
 
 
-def test_asks_for_a_key(trader: ground.Caller) -> None:
+def test_asks_for_a_key(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     problem = trader.post(f"/flows/{dfid}/proposals", PAPER).problem(400, "IDEMPOTENCY_KEY_MISSING")
     assert problem["dfid"] == dfid
@@ -71,15 +71,15 @@ def test_asks_for_a_key(trader: ground.Caller) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "with space", "ключ"])
-def test_refuses_a_key_of_another_form(trader: ground.Caller, key: str) -> None:
+def test_refuses_a_key_of_another_form(trader: api_client.Caller, key: str) -> None:
     dfid = trader.open_flow()
     answer = trader.post(f"/flows/{dfid}/proposals", PAPER, {"Idempotency-Key": key})
     answer.problem(400, "IDEMPOTENCY_KEY_INVALID")
 
 
-def test_a_repeat_gets_the_stored_answer_byte_for_byte(trader: ground.Caller) -> None:
+def test_a_repeat_gets_the_stored_answer_byte_for_byte(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    body = ground.proposal(trader.context(dfid))
+    body = api_client.proposal(trader.context(dfid))
     first = trader.propose(dfid, body, "k" * 255)
     again = trader.propose(dfid, dict(reversed(body.items())), "k" * 255)
     assert first.ok()["verdict"] == "ACCEPT"
@@ -87,7 +87,7 @@ def test_a_repeat_gets_the_stored_answer_byte_for_byte(trader: ground.Caller) ->
     assert Proposal.objects.count() == 1
 
 
-def test_a_repeat_with_integral_floats_is_the_same_body(trader: ground.Caller) -> None:
+def test_a_repeat_with_integral_floats_is_the_same_body(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     headers = {"Idempotency-Key": "k"}
     raw = b'{"policy_kind":"X","params":{"n":%s},"execution_constraints":{"validity_window_sec":30}}'
@@ -98,24 +98,28 @@ def test_a_repeat_with_integral_floats_is_the_same_body(trader: ground.Caller) -
     assert {answer.content for answer in answers} == {answers[0].content}
 
 
-def test_another_body_under_a_key_is_refused(trader: ground.Caller) -> None:
+def test_another_body_under_a_key_is_refused(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    trader.propose(dfid, ground.proposal(trader.context(dfid)), "k").ok()
-    problem = trader.propose(dfid, ground.proposal(confidence=0.8), "k").problem(
+    trader.propose(dfid, api_client.proposal(trader.context(dfid)), "k").ok()
+    problem = trader.propose(dfid, api_client.proposal(confidence=0.8), "k").problem(
         422, "IDEMPOTENCY_KEY_REUSED"
     )
     assert problem["dfid"] == dfid
 
 
-def test_a_key_belongs_to_one_agent_and_one_flow(trader: ground.Caller, stranger: ground.Caller) -> None:
+def test_a_key_belongs_to_one_agent_and_one_flow(
+    trader: api_client.Caller, stranger: api_client.Caller
+) -> None:
     answers = set()
     for caller in (trader, trader, stranger):
         dfid = caller.open_flow()
-        answers.add(caller.propose(dfid, ground.proposal(caller.context(dfid)), "same").ok()["proposal_id"])
+        answers.add(
+            caller.propose(dfid, api_client.proposal(caller.context(dfid)), "same").ok()["proposal_id"]
+        )
     assert len(answers) == 3
 
 
-def test_a_refused_call_stores_no_answer_and_costs_no_attempt(trader: ground.Caller) -> None:
+def test_a_refused_call_stores_no_answer_and_costs_no_attempt(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     trader.propose(dfid, {"policy_kind": 1}, "k").problem(422, "INVALID_REQUEST")
     trader.call("POST", f"/flows/{dfid}/proposals", raw=b"{", headers={"Idempotency-Key": "k"}).problem(
@@ -123,7 +127,7 @@ def test_a_refused_call_stores_no_answer_and_costs_no_attempt(trader: ground.Cal
     )
     assert not Answer.objects.exists()
     assert trader.get(f"/flows/{dfid}").ok()["attempts_left"] == 3
-    assert trader.propose(dfid, ground.proposal(trader.context(dfid)), "k").ok()["verdict"] == "ACCEPT"
+    assert trader.propose(dfid, api_client.proposal(trader.context(dfid)), "k").ok()["verdict"] == "ACCEPT"
 
 
 @pytest.mark.parametrize(
@@ -137,10 +141,10 @@ def test_a_refused_call_stores_no_answer_and_costs_no_attempt(trader: ground.Cal
     ],
 )
 def test_a_body_that_speaks_for_another_is_refused_and_recorded(
-    trader: ground.Caller, forged: dict[str, str]
+    trader: api_client.Caller, forged: dict[str, str]
 ) -> None:
     dfid = trader.open_flow()
-    problem = trader.propose(dfid, ground.proposal(trader.context(dfid)) | forged).problem(
+    problem = trader.propose(dfid, api_client.proposal(trader.context(dfid)) | forged).problem(
         403, "UNAUTHORIZED"
     )
     assert problem["dfid"] == dfid
@@ -149,9 +153,9 @@ def test_a_body_that_speaks_for_another_is_refused_and_recorded(
     assert not Proposal.objects.exists()
 
 
-def test_the_flows_id_may_be_written_in_capitals(trader: ground.Caller) -> None:
+def test_the_flows_id_may_be_written_in_capitals(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
-    body = ground.proposal(trader.context(dfid)) | {"dfid": dfid.upper()}
+    body = api_client.proposal(trader.context(dfid)) | {"dfid": dfid.upper()}
     assert trader.propose(dfid, body).ok()["dfid"] == dfid
 
 
@@ -195,10 +199,10 @@ def test_the_flows_id_may_be_written_in_capitals(trader: ground.Caller) -> None:
     ],
 )
 def test_names_what_is_wrong_with_an_envelope(
-    trader: ground.Caller, changes: dict[str, Any], pointer: str
+    trader: api_client.Caller, changes: dict[str, Any], pointer: str
 ) -> None:
     dfid = trader.open_flow()
-    problem = trader.propose(dfid, ground.proposal("x") | changes).problem(422, "INVALID_REQUEST")
+    problem = trader.propose(dfid, api_client.proposal("x") | changes).problem(422, "INVALID_REQUEST")
     assert [violation["pointer"] for violation in problem["violations"]] == [pointer]
 
 
@@ -218,18 +222,18 @@ def test_names_what_is_wrong_with_an_envelope(
     ],
 )
 def test_an_envelope_of_the_right_form_reaches_the_gate(
-    trader: ground.Caller, changes: dict[str, Any]
+    trader: api_client.Caller, changes: dict[str, Any]
 ) -> None:
     dfid = trader.open_flow()
-    body = {**ground.proposal(trader.context(dfid)), **changes}
+    body = {**api_client.proposal(trader.context(dfid)), **changes}
     assert trader.propose(dfid, body).ok()["verdict"] in {"ACCEPT", "REJECT", "ESCALATE"}
 
 
-def test_lost_races_are_told_to_try_again(trader: ground.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_races_are_told_to_try_again(trader: api_client.Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(**call: Any) -> None:
         raise transactions.BusyError
 
     dfid = trader.open_flow()
     monkeypatch.setattr(intake, "submit", busy)
-    assert trader.propose(dfid, ground.proposal()).problem(409, "BUSY")["retriable"] is True
+    assert trader.propose(dfid, api_client.proposal()).problem(409, "BUSY")["retriable"] is True
     assert not LedgerEntry.objects.filter(kind="request:refused").exists()

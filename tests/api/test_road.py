@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.api import ground
+from tests.support import api_client
 
 pytestmark = pytest.mark.django_db
 
 
-def test_an_agent_walks_from_handshake_to_verdict(trader: ground.Caller) -> None:
+def test_an_agent_walks_from_handshake_to_verdict(trader: api_client.Caller) -> None:
     dfid = trader.open_flow()
     context_ref = trader.context(dfid)
-    verdict = trader.propose(dfid, ground.proposal(context_ref)).ok()
+    verdict = trader.propose(dfid, api_client.proposal(context_ref)).ok()
     assert verdict["verdict"] == "ACCEPT"
     assert verdict["state"] == "ACCEPTED"
     assert verdict["intent_id"]

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Page
 
 from demo.client import Client, Context, Verdict
-from tests import waiting
+from tests.support import wait_until
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -121,7 +121,7 @@ def greeting(process: subprocess.Popen[str], lines: list[str]) -> tuple[str, str
         url, password = re.search(r"running at (\S+)/\n", text), re.search(r"with the password (\S+)", text)
         return (url[1], password[1]) if url and password else None
 
-    found = waiting.until(said, timeout_s=60)
+    found = wait_until.until(said, timeout_s=60)
     assert found is not None
     return found
 
@@ -147,7 +147,7 @@ def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
     """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
     dfid = agent.open_flow(trigger="browser test")
     # The demo's market closes for a moment every five minutes, and then everything is rejected.
-    context = waiting.until(lambda: _open_market(agent, dfid), interval_s=0.5)
+    context = wait_until.until(lambda: _open_market(agent, dfid), interval_s=0.5)
     assert context is not None
     price = int(context.fact(f"price.{symbol}"))
     quantity = max(1, cents // price)

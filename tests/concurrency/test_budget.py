@@ -8,8 +8,7 @@ import pytest
 from audit.models import LedgerEntry
 from escalations.models import Escalation
 from runtime.flows.models import Flow
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 RACERS = 100
 
@@ -43,7 +42,7 @@ def test_a_hundred_racers_for_three_tokens_get_three(desk: factories.Desk) -> No
 
 
 def test_two_agents_do_not_share_a_bucket(desk: factories.Desk) -> None:
-    other = factories.desk(agent_id="other", manifest=builders.manifest(escalations_per_hour=1))
+    other = factories.desk(agent_id="other", manifest=gate_cases.manifest(escalations_per_hour=1))
     works = [
         partial(who.propose, who.open(), params=factories.OVER_LIMIT)
         for who in (desk, other)

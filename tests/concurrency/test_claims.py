@@ -26,9 +26,8 @@ from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
 from runtime.stops.services import call_gate, stops
 from runtime.workers import embedded
-from tests.adapters import targets
-from tests.services import trade
-from tests.waiting import until as until_by
+from tests.support import misbehaving_targets, trading_desk
+from tests.support.wait_until import until as until_by
 
 T = TypeVar("T")
 # A loaded machine is slow, not wrong.
@@ -37,9 +36,9 @@ WORKERS = 8
 
 
 @pytest.fixture
-def target(settings: Settings) -> Iterator[targets.StandIn]:
+def target(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as running:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"order_id":"o1"}')) as running:
         yield running
 
 
@@ -65,19 +64,21 @@ def attempt(intent_id: UUID, number: int) -> Status | None:
         return None
 
 
-def test_eight_workers_on_one_intent_make_one_call(real_db: str, target: targets.StandIn) -> None:
-    intent_id = trade.open_desk(base_url=target.base_url).accept()
+def test_eight_workers_on_one_intent_make_one_call(real_db: str, target: misbehaving_targets.StandIn) -> None:
+    intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     results = race(WORKERS, lambda number: attempt(intent_id, number))
     assert results.count(Status.SUCCEEDED) == 1
     assert set(results) <= {Status.SUCCEEDED, Status.NOT_DUE, Status.ENDED, None}
     assert len(target.seen) == 1
-    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
-    assert trade.attempts(intent_id) == [AttemptState.SUCCEEDED]
+    assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trading_desk.attempts(intent_id) == [AttemptState.SUCCEEDED]
     assert isinstance(verify_database(), Whole)
 
 
-def test_many_workers_on_many_intents_call_each_once(real_db: str, target: targets.StandIn) -> None:
-    desk = trade.open_desk(base_url=target.base_url)
+def test_many_workers_on_many_intents_call_each_once(
+    real_db: str, target: misbehaving_targets.StandIn
+) -> None:
+    desk = trading_desk.open_desk(base_url=target.base_url)
     waiting = [desk.accept() for _ in range(6)]
 
     def work(number: int) -> None:
@@ -94,12 +95,12 @@ def test_many_workers_on_many_intents_call_each_once(real_db: str, target: targe
     assert isinstance(verify_database(), Whole)
 
 
-def test_a_cancel_and_a_claim_never_both_win(real_db: str, target: targets.StandIn) -> None:
-    desk = trade.open_desk(base_url=target.base_url)
+def test_a_cancel_and_a_claim_never_both_win(real_db: str, target: misbehaving_targets.StandIn) -> None:
+    desk = trading_desk.open_desk(base_url=target.base_url)
     for _ in range(5):
         target.seen.clear()
         intent_id = desk.accept()
-        dfid = trade.flow_of(intent_id).dfid
+        dfid = trading_desk.flow_of(intent_id).dfid
 
         def work(number: int, intent_id: UUID = intent_id, dfid: UUID = dfid) -> Any:
             if number == 0:
@@ -111,14 +112,14 @@ def test_a_cancel_and_a_claim_never_both_win(real_db: str, target: targets.Stand
             assert (status, len(target.seen)) == (Status.SUCCEEDED, 1)
         else:
             assert (status, len(target.seen)) == (Status.ENDED, 0)
-            assert trade.states(intent_id) == (IntentState.CANCELLED, FlowState.ABORTED)
+            assert trading_desk.states(intent_id) == (IntentState.CANCELLED, FlowState.ABORTED)
 
 
 def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
-    real_db: str, target: targets.StandIn, settings: Settings
+    real_db: str, target: misbehaving_targets.StandIn, settings: Settings
 ) -> None:
     """The lease ends while the answer comes in: either the result is recorded, or the doubt is."""
-    desk = trade.open_desk(base_url=target.base_url)
+    desk = trading_desk.open_desk(base_url=target.base_url)
     for _ in range(5):
         intent_id = desk.accept()
         claimed = transactions.retry_on_conflict(partial(claiming.claim, intent_id, owner="worker"))
@@ -135,20 +136,22 @@ def test_a_worker_and_the_sweeper_on_one_lease_end_it_once(
 
         rescued, _ = race(2, work)
         ends = {0: (IntentState.DONE, FlowState.CLOSED), 1: (IntentState.IN_DOUBT, FlowState.ESCALATED)}
-        assert trade.states(intent_id) == ends[rescued]
+        assert trading_desk.states(intent_id) == ends[rescued]
         assert Escalation.objects.filter(intent_id=intent_id).count() == rescued
     assert isinstance(verify_database(), Whole)
 
 
-def test_a_stop_that_was_confirmed_lets_no_call_through(real_db: str, target: targets.StandIn) -> None:
-    desk = trade.open_desk(base_url=target.base_url)
+def test_a_stop_that_was_confirmed_lets_no_call_through(
+    real_db: str, target: misbehaving_targets.StandIn
+) -> None:
+    desk = trading_desk.open_desk(base_url=target.base_url)
     waiting = [desk.accept() for _ in range(12)]
     begun: set[UUID] = set()
 
     def work(number: int) -> None:
         if number == 0:
             until(lambda: len(target.seen) >= 2)
-            stop = stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+            stop = stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
             answered_at = clock.now()
             named = LedgerEntry.objects.get(kind="system:stopped").payload["under_way"]
             ended = Attempt.objects.filter(sent_at__lte=stop.stopped_at, finished_at__lte=answered_at)
@@ -163,7 +166,7 @@ def test_a_stop_that_was_confirmed_lets_no_call_through(real_db: str, target: ta
     keys = dict(Attempt.objects.values_list("target_key", "intent_id"))
     assert {keys[seen.headers["Idempotency-Key"]] for seen in target.seen} == begun
     assert due_intents.list_due(at=clock.now(), limit=50) == []
-    stops.resume_all(tenant=trade.TENANT, actor="user:1")
+    stops.resume_all(tenant=trading_desk.TENANT, actor="user:1")
     left = due_intents.list_due(at=clock.now(), limit=50)
     assert len(left) + len(target.seen) == 12
 
@@ -184,8 +187,8 @@ def test_a_stop_names_the_calls_under_way_and_lets_no_other_begin(
         return passing(intent_id=intent_id, **asked)
 
     monkeypatch.setattr(call_gate, "passing", late)
-    with targets.stand_in(targets.answer(200), is_held=True) as slow:
-        desk = trade.open_desk(base_url=slow.base_url)
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200), is_held=True) as slow:
+        desk = trading_desk.open_desk(base_url=slow.base_url)
         first, second = desk.accept(), desk.accept()
 
         def work(number: int) -> Any:
@@ -193,9 +196,11 @@ def test_a_stop_names_the_calls_under_way_and_lets_no_other_begin(
                 return attempt((first, second)[number], number)
             until(lambda: slow.seen and at_the_gate.is_set())
             if whose == "everything":
-                stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+                stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
             else:
-                stops.stop_agent(tenant=trade.TENANT, agent_id=trade.AGENT, actor="user:1", reason="trial")
+                stops.stop_agent(
+                    tenant=trading_desk.TENANT, agent_id=trading_desk.AGENT, actor="user:1", reason="trial"
+                )
             stopped.set()
             slow.release.set()
             return Status.ENDED
@@ -204,11 +209,11 @@ def test_a_stop_names_the_calls_under_way_and_lets_no_other_begin(
         assert len(slow.seen) == 1
     entry = LedgerEntry.objects.get(kind__in=("system:stopped", "agent:stopped"))
     assert entry.payload["under_way"] == [str(first)]
-    assert trade.states(second) == (IntentState.PENDING, FlowState.ACCEPTED)
+    assert trading_desk.states(second) == (IntentState.PENDING, FlowState.ACCEPTED)
 
 
 def test_a_stop_waits_for_the_first_byte_of_a_call_that_has_looked(
-    real_db: str, target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+    real_db: str, target: misbehaving_targets.StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call has seen no stop and has sent nothing yet: the stop's answer comes after its first byte."""
     order: list[str] = []
@@ -224,32 +229,34 @@ def test_a_stop_waits_for_the_first_byte_of_a_call_that_has_looked(
             yield
 
     monkeypatch.setattr(call_gate, "passing", put_aside)
-    intent_id = trade.open_desk(base_url=target.base_url).accept()
+    intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
 
     def work(number: int) -> None:
         if number == 0:
             attempt(intent_id, number)
             return
         until(looked.is_set)
-        stops.stop_all(tenant=trade.TENANT, actor="user:1", reason="trial")
+        stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
         order.append("stopped")
         stopped.set()
 
     race(2, work)
     assert order == ["first byte", "stopped"]
-    assert trade.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
+    assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
 
 
-def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(real_db: str, target: targets.StandIn) -> None:
-    desk = trade.open_desk(base_url=target.base_url)
+def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(
+    real_db: str, target: misbehaving_targets.StandIn
+) -> None:
+    desk = trading_desk.open_desk(base_url=target.base_url)
     early = desk.accept()
     working = embedded.Drain()
     working.start()
     try:
-        until(lambda: trade.states(early)[0] is IntentState.DONE)
+        until(lambda: trading_desk.states(early)[0] is IntentState.DONE)
         late = desk.accept()
         embedded.ring([late])
-        until(lambda: trade.states(late)[0] is IntentState.DONE)
+        until(lambda: trading_desk.states(late)[0] is IntentState.DONE)
     finally:
         assert working.stop(timeout_s=60)
     assert len(target.seen) == 2
@@ -258,20 +265,20 @@ def test_the_drain_finds_what_nobody_rang_for_and_stops_clean(real_db: str, targ
 def test_one_slow_target_does_not_block_the_rest(real_db: str, settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     with (
-        targets.stand_in(targets.answer(200), is_held=True) as slow,
-        targets.stand_in(targets.answer(200)) as quick,
+        misbehaving_targets.stand_in(misbehaving_targets.answer(200), is_held=True) as slow,
+        misbehaving_targets.stand_in(misbehaving_targets.answer(200)) as quick,
     ):
-        desk = trade.open_desk(base_url=slow.base_url)
+        desk = trading_desk.open_desk(base_url=slow.base_url)
         stuck = [desk.accept() for _ in range(4)]
-        trade.aim_elsewhere("quick", quick.base_url)
+        trading_desk.aim_elsewhere("quick", quick.base_url)
         free = desk.accept()
         working = embedded.Drain()
         working.start()
         try:
-            until(lambda: trade.states(free)[0] is IntentState.DONE)
+            until(lambda: trading_desk.states(free)[0] is IntentState.DONE)
             until(lambda: len(slow.seen) == embedded.PER_TARGET)
             slow.release.set()
-            until(lambda: all(trade.states(one)[0] is IntentState.DONE for one in stuck))
+            until(lambda: all(trading_desk.states(one)[0] is IntentState.DONE for one in stuck))
         finally:
             slow.release.set()
             assert working.stop(timeout_s=60)
@@ -279,9 +286,9 @@ def test_one_slow_target_does_not_block_the_rest(real_db: str, settings: Setting
 
 
 def test_an_intent_that_cannot_be_attempted_rests_between_tries(
-    real_db: str, target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+    real_db: str, target: misbehaving_targets.StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = trade.open_desk(base_url=target.base_url)
+    desk = trading_desk.open_desk(base_url=target.base_url)
     poisoned, sound = desk.accept(), desk.accept()
     tries: list[UUID] = []
     real = attempting.attempt
@@ -296,9 +303,9 @@ def test_an_intent_that_cannot_be_attempted_rests_between_tries(
     working = embedded.Drain()
     working.start()
     try:
-        until(lambda: trade.states(sound)[0] is IntentState.DONE)
+        until(lambda: trading_desk.states(sound)[0] is IntentState.DONE)
         until(lambda: tries.count(poisoned) >= 2)
         assert tries.count(poisoned) <= 3
     finally:
         assert working.stop(timeout_s=60)
-    assert trade.states(poisoned)[0] is IntentState.PENDING
+    assert trading_desk.states(poisoned)[0] is IntentState.PENDING

@@ -17,8 +17,7 @@ from runtime.core import clock
 from runtime.flows.models import Intent, Verdict
 from runtime.flows.services import flows
 from runtime.registry.services import agents
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def activate(desk: factories.Desk) -> None:
     """Another manifest, as a pack puts it in force: under the agent's lock."""
     with transaction.atomic():
         agent = agents.lock_by_pk(pk=desk.agent.pk)
-        factories.activate(agent, builders.manifest(version="1.5.0", limits={"max_notional_cents": 1}))
+        factories.activate(agent, gate_cases.manifest(version="1.5.0", limits={"max_notional_cents": 1}))
 
 
 @pytest.mark.parametrize("repeat", range(3))

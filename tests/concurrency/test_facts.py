@@ -1,28 +1,28 @@
 """Writers of one fact at once: no version twice, none lost."""
 
 from runtime.state.models import Fact, FactVersion
-from tests.api import ground
 from tests.concurrency.test_idempotency import race, statuses
+from tests.support import api_client
 
 WRITERS = 20
 PATH = "/state/facts/price.AAPL"
 
 
 def test_of_twenty_conditional_writers_one_wins(real_db: str) -> None:
-    ground.load_pack()
-    token = ground.feed_key()
-    etag = ground.Caller(token).get(PATH).ok()["etag"]
+    api_client.load_pack()
+    token = api_client.feed_key()
+    etag = api_client.Caller(token).get(PATH).ok()["etag"]
     answers = race(
-        WRITERS, lambda number: ground.Caller(token).put(PATH, {"value": number}, {"If-Match": etag})
+        WRITERS, lambda number: api_client.Caller(token).put(PATH, {"value": number}, {"If-Match": etag})
     )
     assert statuses(answers) == {200: 1, 412: WRITERS - 1}
     assert Fact.objects.get(path="price.AAPL").version == 2
 
 
 def test_twenty_unconditional_writers_all_get_a_version(real_db: str) -> None:
-    ground.load_pack()
-    token = ground.feed_key()
-    answers = race(WRITERS, lambda number: ground.Caller(token).put(PATH, {"value": number}))
+    api_client.load_pack()
+    token = api_client.feed_key()
+    answers = race(WRITERS, lambda number: api_client.Caller(token).put(PATH, {"value": number}))
     assert statuses(answers) == {200: WRITERS}
     assert sorted(answer.body["version"] for answer in answers) == list(range(2, WRITERS + 2))
     kept = FactVersion.objects.filter(path="price.AAPL").order_by("version")
@@ -31,20 +31,20 @@ def test_twenty_unconditional_writers_all_get_a_version(real_db: str) -> None:
 
 
 def test_twenty_writers_of_a_new_fact_all_get_a_version(real_db: str) -> None:
-    ground.load_pack()
-    token = ground.feed_key()
+    api_client.load_pack()
+    token = api_client.feed_key()
     answers = race(
-        WRITERS, lambda number: ground.Caller(token).put("/state/facts/price.NEW", {"value": number})
+        WRITERS, lambda number: api_client.Caller(token).put("/state/facts/price.NEW", {"value": number})
     )
     assert statuses(answers) == {200: WRITERS}
     assert sorted(answer.body["version"] for answer in answers) == list(range(1, WRITERS + 1))
 
 
 def test_writers_of_many_facts_share_a_stream(real_db: str) -> None:
-    ground.load_pack()
-    token = ground.feed_key()
+    api_client.load_pack()
+    token = api_client.feed_key()
     answers = race(
         WRITERS,
-        lambda number: ground.Caller(token).put(f"/state/facts/price.N{number}", {"value": number}),
+        lambda number: api_client.Caller(token).put(f"/state/facts/price.N{number}", {"value": number}),
     )
     assert statuses(answers) == {200: WRITERS}

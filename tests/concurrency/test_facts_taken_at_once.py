@@ -12,9 +12,8 @@ from runtime.execution.services import attempting
 from runtime.execution.services.attempting import Status
 from runtime.flows.models import Outcome
 from runtime.state.models import Fact, FactVersion
-from tests.adapters import targets
-from tests.concurrency.racing import race
-from tests.services import trade
+from tests.support import misbehaving_targets, trading_desk
+from tests.support.racing import race
 
 RACERS = 12
 # In another order than by path: the locks must not follow the kind's.
@@ -22,24 +21,24 @@ WRITES = '{fact: order.newest, value: "receipt.id"}, {fact: desk.last, value: "r
 
 
 @pytest.fixture
-def target(settings: Settings) -> Iterator[targets.StandIn]:
+def target(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"id":"o1"}')) as running:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"id":"o1"}')) as running:
         yield running
 
 
 def test_every_receipt_leaves_its_version(
-    real_db: str, target: targets.StandIn, monkeypatch: pytest.MonkeyPatch
+    real_db: str, target: misbehaving_targets.StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = trade.PACK.replace("path: /orders}}", f"path: /orders}}, writes: [{WRITES}]}}")
-    monkeypatch.setattr(trade, "PACK", text)
-    desk = trade.open_desk(base_url=target.base_url)
+    text = trading_desk.PACK.replace("path: /orders}}", f"path: /orders}}, writes: [{WRITES}]}}")
+    monkeypatch.setattr(trading_desk, "PACK", text)
+    desk = trading_desk.open_desk(base_url=target.base_url)
     waiting = [desk.accept(window_s=600) for _ in range(RACERS)]
 
     def work(number: int) -> Status | None:
         if number == RACERS:
             # A feed writes one of them in the midst of it.
-            trade.write_fact("desk.last", "feed")
+            trading_desk.write_fact("desk.last", "feed")
             return None
         return _attempt(waiting[number], number)
 

@@ -15,19 +15,16 @@ from runtime.flows.models import Attempt, Intent
 from runtime.guards.models import GuardRun, Review
 from runtime.guards.services import guard_runs
 from runtime.registry.services import agents
-from tests import factories
-from tests.adapters import targets
-from tests.concurrency import racing
-from tests.services import watch
+from tests.support import factories, guard_rounds, misbehaving_targets, racing
 
 ROUNDS = 8
 WORKERS = 6
 
 
 @pytest.fixture
-def target(settings: Settings) -> Iterator[targets.StandIn]:
+def target(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as running:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"order_id":"o1"}')) as running:
         yield running
 
 
@@ -48,13 +45,13 @@ def restore(desk: factories.Desk) -> None:
 
 
 def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
-    real_db: str, target: targets.StandIn
+    real_db: str, target: misbehaving_targets.StandIn
 ) -> None:
     desk = desk_at(target.base_url)
-    watch.configure(emergency_stop=True, stop_confidence="0.9")
+    guard_rounds.configure(emergency_stop=True, stop_confidence="0.9")
     for _ in range(ROUNDS):
         target.seen.clear()
-        watch.propose(desk)
+        guard_rounds.propose(desk)
         run, intent = GuardRun.objects.latest("pk"), Intent.objects.latest("intent_id")
 
         def work(number: int, run: GuardRun = run, intent: Intent = intent) -> object:
@@ -87,11 +84,11 @@ def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
     assert isinstance(verify_database(), Whole)
 
 
-def test_many_workers_on_one_run_record_it_once(real_db: str, target: targets.StandIn) -> None:
+def test_many_workers_on_one_run_record_it_once(real_db: str, target: misbehaving_targets.StandIn) -> None:
     desk = desk_at(target.base_url)
-    watch.configure()
+    guard_rounds.configure()
     for _ in range(ROUNDS):
-        answer = watch.propose(desk)
+        answer = guard_rounds.propose(desk)
         run = GuardRun.objects.latest("pk")
         ends = racing.race(WORKERS, lambda number, run=run: guard_runs.run(run.pk))  # type: ignore[misc]
         assert ends.count(GuardRunState.FLAGGED) == 1

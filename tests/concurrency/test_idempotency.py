@@ -13,7 +13,7 @@ from runtime.contexts.models import Snapshot
 from runtime.core.models import Answer
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.registry.services import credentials
-from tests.api import ground
+from tests.support import api_client
 
 T = TypeVar("T")
 CALLERS = 50
@@ -34,16 +34,16 @@ def race(count: int, work: Callable[[int], T]) -> list[T]:
         return list(pool.map(one, range(count)))
 
 
-def statuses(answers: list[ground.Heard]) -> Counter[int]:
+def statuses(answers: list[api_client.Heard]) -> Counter[int]:
     return Counter(answer.status for answer in answers)
 
 
 def test_fifty_equal_proposals_are_one(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     dfid = trader.open_flow()
-    body = ground.proposal(trader.context(dfid))
-    answers = race(CALLERS, lambda number: ground.Caller(trader.token).propose(dfid, body, "one-key"))
+    body = api_client.proposal(trader.context(dfid))
+    answers = race(CALLERS, lambda number: api_client.Caller(trader.token).propose(dfid, body, "one-key"))
     assert statuses(answers) == {200: CALLERS}
     assert len({answer.content for answer in answers}) == 1
     assert (Proposal.objects.count(), Intent.objects.count(), Answer.objects.count()) == (1, 1, 1)
@@ -51,11 +51,13 @@ def test_fifty_equal_proposals_are_one(real_db: str) -> None:
 
 
 def test_fifty_proposals_under_their_own_keys_make_one_intent(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     dfid = trader.open_flow()
-    body = ground.proposal(trader.context(dfid))
-    answers = race(CALLERS, lambda number: ground.Caller(trader.token).propose(dfid, body, f"key-{number}"))
+    body = api_client.proposal(trader.context(dfid))
+    answers = race(
+        CALLERS, lambda number: api_client.Caller(trader.token).propose(dfid, body, f"key-{number}")
+    )
     assert statuses(answers) == {200: 1, 409: CALLERS - 1}
     assert {answer.body.get("code") for answer in answers} == {None, "FLOW_NOT_OPEN"}
     assert (Proposal.objects.count(), Intent.objects.count()) == (1, 1)
@@ -63,14 +65,14 @@ def test_fifty_proposals_under_their_own_keys_make_one_intent(real_db: str) -> N
 
 
 def test_one_key_with_two_bodies_at_once_decides_one(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     dfid = trader.open_flow()
     context_ref = trader.context(dfid)
 
-    def work(number: int) -> ground.Heard:
-        body = ground.proposal(context_ref, explain=f"variant {number % 2}")
-        return ground.Caller(trader.token).propose(dfid, body, "one-key")
+    def work(number: int) -> api_client.Heard:
+        body = api_client.proposal(context_ref, explain=f"variant {number % 2}")
+        return api_client.Caller(trader.token).propose(dfid, body, "one-key")
 
     answers = race(20, work)
     assert statuses(answers) == {200: 10, 422: 10}
@@ -78,11 +80,11 @@ def test_one_key_with_two_bodies_at_once_decides_one(real_db: str) -> None:
 
 
 def test_fifty_equal_flows_are_one(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     headers = {"Idempotency-Key": "one-key"}
     answers = race(
-        CALLERS, lambda number: ground.Caller(trader.token).post("/flows", {"trigger": "x"}, headers)
+        CALLERS, lambda number: api_client.Caller(trader.token).post("/flows", {"trigger": "x"}, headers)
     )
     assert statuses(answers) == {201: CALLERS}
     assert len({answer.content for answer in answers}) == 1
@@ -91,24 +93,24 @@ def test_fifty_equal_flows_are_one(real_db: str) -> None:
 
 
 def test_contexts_of_one_flow_at_once_all_come(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     dfid = trader.open_flow()
-    answers = race(10, lambda number: ground.Caller(trader.token).post(f"/flows/{dfid}/context"))
+    answers = race(10, lambda number: api_client.Caller(trader.token).post(f"/flows/{dfid}/context"))
     assert statuses(answers) == {201: 10}
     assert len({answer.body["context_ref"] for answer in answers}) == Snapshot.objects.count() == 1
     assert isinstance(verify_database(), Whole)
 
 
 def test_cancel_and_proposal_at_once_leave_one_of_them(real_db: str) -> None:
-    ground.load_pack()
-    trader = ground.session()
+    api_client.load_pack()
+    trader = api_client.session()
     for _ in range(5):
         dfid = trader.open_flow()
-        body = ground.proposal(trader.context(dfid))
+        body = api_client.proposal(trader.context(dfid))
 
-        def work(number: int, dfid: str = dfid, body: dict[str, object] = body) -> ground.Heard:
-            caller = ground.Caller(trader.token)
+        def work(number: int, dfid: str = dfid, body: dict[str, object] = body) -> api_client.Heard:
+            caller = api_client.Caller(trader.token)
             return (
                 caller.propose(dfid, body)
                 if number
@@ -124,9 +126,9 @@ def test_cancel_and_proposal_at_once_leave_one_of_them(real_db: str) -> None:
 
 
 def test_a_key_revoked_in_mid_flight_lets_nothing_in_afterwards(real_db: str) -> None:
-    ground.load_pack()
-    key = ground.agent_key()
-    token = ground.Caller(key).post("/handshake", ground.hello()).ok()["session_token"]
+    api_client.load_pack()
+    key = api_client.agent_key()
+    token = api_client.Caller(key).post("/handshake", api_client.hello()).ok()["session_token"]
     revoked = threading.Event()
 
     def work(number: int) -> tuple[bool, int]:
@@ -135,9 +137,9 @@ def test_a_key_revoked_in_mid_flight_lets_nothing_in_afterwards(real_db: str) ->
             revoked.set()
             return False, 0
         late = revoked.is_set()
-        return late, ground.Caller(token).post("/flows", {"trigger": "x"}).status
+        return late, api_client.Caller(token).post("/flows", {"trigger": "x"}).status
 
     answers = race(20, work)[1:]
     assert {status for late, status in answers if late} <= {401}
     assert {status for _, status in answers} <= {201, 401}
-    assert ground.Caller(token).post("/flows", {"trigger": "x"}).status == 401
+    assert api_client.Caller(token).post("/flows", {"trigger": "x"}).status == 401

@@ -11,8 +11,7 @@ from runtime.contracts.problem import Problem
 from runtime.core.models import Answer
 from runtime.flows.models import Intent, Proposal, Verdict
 from runtime.proposals.services import intake
-from tests import factories
-from tests.concurrency import racing
+from tests.support import factories, racing
 
 REPEATS = 50
 RIVALS = 8

@@ -11,8 +11,7 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.registry.models import PolicyKind, Target
 from runtime.registry.queries import kind_versions
 from runtime.registry.services import document_writing, kinds
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 pytestmark = pytest.mark.usefixtures("real_db")
 KIND = "ADJUST_POSITION"
@@ -27,7 +26,7 @@ def desk() -> factories.Desk:
         tenant=factories.TENANT, name="broker", base_url="http://127.0.0.1:1", configured_at=clock.now()
     )
     for version in VERSIONS:
-        text = document_writing.as_yaml(builders.kind(version=version, title=f"Version {version}"))
+        text = document_writing.as_yaml(gate_cases.kind(version=version, title=f"Version {version}"))
         row = kinds.draft(tenant=factories.TENANT, text=text, actor="user:1")
         assert isinstance(row, PolicyKind), row
     return desk

@@ -11,14 +11,13 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.registry.models import Agent, Manifest, Session
 from runtime.registry.services import agents, handshakes, manifests
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 ROUNDS = 4
 
 
 def drafted(version: str) -> None:
-    text = builders.manifest(version=version).to_bytes().decode()
+    text = gate_cases.manifest(version=version).to_bytes().decode()
     row = manifests.draft(tenant="default", agent_id="trader", text=text, actor="user:1")
     assert isinstance(row, Manifest), row
 
@@ -49,7 +48,7 @@ def test_two_admins_activate_two_drafts_and_one_is_in_force(real_db: str) -> Non
 
 def test_two_admins_draft_the_same_version_and_one_row_is_stored(real_db: str) -> None:
     factories.desk()
-    text = builders.manifest(version="1.5.0").to_bytes().decode()
+    text = gate_cases.manifest(version="1.5.0").to_bytes().decode()
     before = LedgerEntry.objects.filter(kind="manifest:registered").count()
 
     answers = racing.race(

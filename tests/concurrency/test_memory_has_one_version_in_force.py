@@ -3,15 +3,14 @@
 from runtime.contracts import api_schemas
 from runtime.state.models import MemoryItem
 from runtime.state.services import memory
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 RACERS = 16
 SCOPES = [{"scope": "desk", "access": "READ_WRITE"}]
 
 
 def test_sixteen_writers_of_one_key_leave_one_in_force(real_db: str) -> None:
-    manifest = builders.manifest(memory_scopes=SCOPES)
+    manifest = gate_cases.manifest(memory_scopes=SCOPES)
     first, second = factories.desk(manifest=manifest), factories.desk(manifest=manifest, agent_id="other")
 
     def work(number: int) -> object:

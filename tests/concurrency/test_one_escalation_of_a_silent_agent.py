@@ -14,8 +14,7 @@ from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.maintenance.services import sweeper, watchdog
 from runtime.registry.models import Agent
-from tests import factories, quiet
-from tests.concurrency import racing
+from tests.support import factories, fallen_silent, racing
 
 SWEEPERS = 8
 
@@ -23,11 +22,11 @@ SWEEPERS = 8
 @pytest.fixture
 def desk(real_db: str, monkeypatch: pytest.MonkeyPatch) -> factories.Desk:
     monkeypatch.setattr(watchdog, "_after_pk", 0)
-    return quiet.desk()
+    return fallen_silent.desk()
 
 
 def test_many_sweepers_open_one_escalation(desk: factories.Desk) -> None:
-    quiet.hush(desk)
+    fallen_silent.hush(desk)
     (due,) = watchdog.find_silent_agents(at=clock.now())
     mended = racing.race(SWEEPERS, lambda _: transactions.retry_on_conflict(lambda: watchdog.reconcile(due)))
     assert Counter(mended) == {True: 1, False: SWEEPERS - 1}
@@ -36,7 +35,7 @@ def test_many_sweepers_open_one_escalation(desk: factories.Desk) -> None:
 
 
 def test_an_agent_that_comes_back_at_that_moment_leaves_nothing_open(desk: factories.Desk) -> None:
-    quiet.hush(desk)
+    fallen_silent.hush(desk)
     (due,) = watchdog.find_silent_agents(at=clock.now())
     speak = partial(Agent.objects.filter(pk=desk.agent.pk).update, last_seen_at=clock.now())
     works: list[Callable[[], int]] = [
@@ -53,7 +52,7 @@ def test_an_agent_that_comes_back_at_that_moment_leaves_nothing_open(desk: facto
 
 def test_two_people_and_a_sweeper_end_it_once(desk: factories.Desk) -> None:
     people = [factories.user(name) for name in ("olivia", "oscar")]
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     acts = (Action.ACKNOWLEDGE, Action.STOP_AGENT)
 
     def act(number: int) -> object:

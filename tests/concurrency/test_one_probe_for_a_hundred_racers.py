@@ -15,18 +15,17 @@ from runtime.execution.models import Circuit
 from runtime.execution.services import attempting
 from runtime.execution.services.attempting import Status
 from runtime.flows.models import Intent
-from tests.adapters import targets
-from tests.concurrency.racing import race
-from tests.services import trade
+from tests.support import misbehaving_targets, trading_desk
+from tests.support.racing import race
 
 RACERS = 100
 FAILING = 12
 
 
 @pytest.fixture
-def busy(settings: Settings) -> Iterator[targets.StandIn]:
+def busy(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(503)) as running:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(503)) as running:
         yield running
 
 
@@ -43,8 +42,8 @@ def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
     real_db: str, settings: Settings
 ) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200), is_held=True) as target:
-        desk = trade.open_desk(base_url=target.base_url)
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200), is_held=True) as target:
+        desk = trading_desk.open_desk(base_url=target.base_url)
         waiting = [desk.accept(window_s=600) for _ in range(RACERS)]
         Circuit.objects.create(
             target="broker",
@@ -78,10 +77,10 @@ def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
 
 
 def test_failures_at_once_are_each_counted_and_open_it_once(
-    real_db: str, busy: targets.StandIn, settings: Settings
+    real_db: str, busy: misbehaving_targets.StandIn, settings: Settings
 ) -> None:
     settings.DIR_CIRCUIT_FAILURES = FAILING
-    desk = trade.open_desk(base_url=busy.base_url)
+    desk = trading_desk.open_desk(base_url=busy.base_url)
     waiting = [desk.accept(window_s=600) for _ in range(FAILING)]
     assert set(race(FAILING, lambda number: attempt(waiting[number], number))) == {Status.RETRY_LATER}
     row = Circuit.objects.get()

@@ -5,8 +5,7 @@ from audit.verification.verify import Whole, verify_database
 from runtime.contracts.problem import Problem
 from runtime.registry.models import Agent, OwnerChange
 from runtime.registry.services import ownership, registration
-from tests import factories
-from tests.concurrency import racing
+from tests.support import factories, racing
 
 
 def edit(by: str, owner: str) -> Agent | Problem:

@@ -12,8 +12,7 @@ from audit.access.permissions import Role
 from runtime.contracts.states import IntentState
 from runtime.execution.services import attempting
 from runtime.flows.queries import recorded_flow
-from tests.adapters import targets
-from tests.services import trade
+from tests.support import misbehaving_targets, trading_desk
 from tests.web.test_pages import sign_in, text_of
 
 
@@ -22,7 +21,7 @@ def work_elsewhere(intent_id: UUID) -> None:
 
     def done() -> None:
         try:
-            attempting.attempt(intent_id, owner=trade.OWNER)
+            attempting.attempt(intent_id, owner=trading_desk.OWNER)
         finally:
             connection.close()
 
@@ -34,8 +33,10 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
     real_db: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
-        intent_id = trade.open_desk(base_url=target.base_url).accept()
+    with misbehaving_targets.stand_in(
+        misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
+    ) as target:
+        intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
         client = sign_in(Role.AUDITOR)
         real, waiting = recorded_flow.of_flow, [intent_id]
 
@@ -46,7 +47,7 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
             return known
 
         monkeypatch.setattr("runtime.flows.views.flow_pages.recorded.of_flow", then_worked)
-        page = text_of(client, f"/flows/{trade.flow_of(intent_id).dfid}/")
+        page = text_of(client, f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
     assert waiting == []
-    assert trade.intent(intent_id).state == IntentState.DONE
+    assert trading_desk.intent(intent_id).state == IntentState.DONE
     assert "does not match the ledger" not in page

@@ -17,8 +17,7 @@ from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.flows.models import Feedback
 from runtime.flows.services import flows
-from tests import factories
-from tests.concurrency import racing
+from tests.support import factories, racing
 
 
 @pytest.fixture

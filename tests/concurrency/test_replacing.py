@@ -21,12 +21,10 @@ from runtime.flows.models import Intent
 from runtime.flows.services.flow_transaction import Journal
 from runtime.resources.models import Resource
 from runtime.resources.services import reservations
-from tests import builders, factories
-from tests.concurrency import racing
-from tests.services import stock
+from tests.support import factories, gate_cases, racing, resources_pack
 
 CLAIMS = [{"resource": "cash:USD", "amount": "params.notional_cents"}]
-SMALLER = {**builders.PARAMS, "quantity": 2, "notional_cents": 37_900}
+SMALLER = {**gate_cases.PARAMS, "quantity": 2, "notional_cents": 37_900}
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def desk(real_db: str) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 def failed(desk: factories.Desk) -> Escalation:
@@ -96,7 +94,7 @@ def test_a_replacement_against_another_decision_has_one_winner(
         "MARK_DONE": (1, 0),
     }[won]
     assert (
-        stock.used("cash:USD")
+        resources_pack.used("cash:USD")
         == {
             "MODIFY": (37_900, 0),
             "RESUME": (94_750, 0),
@@ -104,27 +102,27 @@ def test_a_replacement_against_another_decision_has_one_winner(
             "MARK_DONE": (0, 94_750),
         }[won]
     )
-    stock.check()
+    resources_pack.check()
 
 
 def test_a_replacement_never_takes_what_another_flow_took_meanwhile(desk: factories.Desk) -> None:
     """100 of 150 cents free beside its own: the replacement or the newcomer fits, never both."""
     escalation = failed(desk)
-    wish = factories.wish(escalation, Action.MODIFY, params={**builders.PARAMS, "notional_cents": 100_000})
+    wish = factories.wish(escalation, Action.MODIFY, params={**gate_cases.PARAMS, "notional_cents": 100_000})
     olivia = factories.user("olivia")
     other = desk.open()
-    newcomer = {**builders.PARAMS, "notional_cents": 52_000}
+    newcomer = {**gate_cases.PARAMS, "notional_cents": 52_000}
     works: list[Any] = [
         partial(send, escalation, olivia, wish),
         lambda: racing.patiently(lambda: racing.propose(desk, other, params=newcomer)),
     ]
     decided, proposed = racing.all_at_once(works)
-    stock.check()
+    resources_pack.check()
     assert not isinstance(proposed, Exception), proposed
     if result(decided) == "MODIFY":
         assert proposed["verdict"] == "REJECT"
-        assert stock.used("cash:USD") == (100_000, 0)
+        assert resources_pack.used("cash:USD") == (100_000, 0)
     else:
         assert (result(decided), proposed["verdict"]) == ("GATE_REFUSED", "ACCEPT")
-        assert stock.used("cash:USD") == (146_750, 0)
+        assert resources_pack.used("cash:USD") == (146_750, 0)
         assert Intent.objects.filter(state="WITH_PERSON").count() == 1

@@ -18,10 +18,8 @@ from runtime.contracts.states import Effect
 from runtime.core import clock
 from runtime.flows.models import Attempt
 from runtime.resources.models import Resource
-from tests import builders, factories
-from tests.concurrency import racing
 from tests.escalations.test_replacing import CLAIMS, called
-from tests.services import stock
+from tests.support import factories, gate_cases, racing, resources_pack
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def left(real_db: str) -> Escalation:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    desk = factories.desk(kind=builders.kind(claims=CLAIMS))
+    desk = factories.desk(kind=gate_cases.kind(claims=CLAIMS))
     with transaction.atomic():
         escalation = called(desk, "UNKNOWN", Reason.IN_DOUBT)
     answer = factories.decide(escalation, factories.user("olivia"), Action.ABORT)
@@ -57,5 +55,5 @@ def test_one_of_two_statements_stands(left: Escalation, others: Effect, repeat: 
     assert codes == {"ALREADY_STATED": 1, stating.Stated: 1}
     row = EffectStatement.objects.get()
     assert Attempt.objects.get().effect == row.effect
-    assert stock.used("cash:USD") == ((0, 0) if row.effect == "NOT_HAPPENED" else (0, 94_750))
-    stock.check()
+    assert resources_pack.used("cash:USD") == ((0, 0) if row.effect == "NOT_HAPPENED" else (0, 94_750))
+    resources_pack.check()

@@ -6,8 +6,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState
 from runtime.core.idempotency import IdempotentRequest
 from runtime.resources.models import ComputeBudget, UsageReport
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 RACERS = 40
 
@@ -25,7 +24,7 @@ def report(
 
 
 def test_forty_racers_add_up_exactly(real_db: str) -> None:
-    desk = factories.desk(manifest=builders.manifest(compute={"tokens": 1_000_000, "cost_usd": "1.00"}))
+    desk = factories.desk(manifest=gate_cases.manifest(compute={"tokens": 1_000_000, "cost_usd": "1.00"}))
     flow = desk.open()
     answers = racing.race(RACERS, lambda number: report(desk, flow, tokens=number))
     assert all(isinstance(answer, api_schemas.UsageAnswer) for answer in answers)
@@ -36,7 +35,7 @@ def test_forty_racers_add_up_exactly(real_db: str) -> None:
 
 
 def test_forty_repeats_under_one_key_add_once(real_db: str) -> None:
-    desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
+    desk = factories.desk(manifest=gate_cases.manifest(compute={"tokens": 100}))
     flow = desk.open()
     answers = racing.race(RACERS, lambda number: report(desk, flow, tokens=7, key="once"))
     assert len({str(answer) for answer in answers}) == 1
@@ -45,7 +44,7 @@ def test_forty_repeats_under_one_key_add_once(real_db: str) -> None:
 
 
 def test_racers_past_the_cap_stop_the_flow_once(real_db: str) -> None:
-    desk = factories.desk(manifest=builders.manifest(compute={"tokens": 100}))
+    desk = factories.desk(manifest=gate_cases.manifest(compute={"tokens": 100}))
     flow = desk.open()
     answers = racing.race(RACERS, lambda number: report(desk, flow, tokens=10))
     paid = [answer for answer in answers if isinstance(answer, api_schemas.UsageAnswer)]

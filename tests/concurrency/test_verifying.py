@@ -16,7 +16,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.registry.services import agents, users
-from tests import builders, factories
+from tests.support import factories, gate_cases
 
 STEP_S = 30
 
@@ -72,7 +72,7 @@ def test_what_is_written_while_entries_are_read_is_no_finding(
             tenant="default", name="late", password="a long phrase", roles=[Role.AUDITOR], actor="x"
         )
         assert not isinstance(added, Problem), added
-        desk.propose(desk.open(), params=builders.PARAMS)
+        desk.propose(desk.open(), params=gate_cases.PARAMS)
         with transaction.atomic():
             erase()
 

@@ -12,23 +12,20 @@ from runtime.execution.services import attempting
 from runtime.flows.models import Attempt, Intent
 from runtime.registry.models import Manifest
 from runtime.registry.services import manifests
-from tests import builders, factories
-from tests.adapters import targets
-from tests.concurrency import racing
-from tests.services import trade
+from tests.support import factories, gate_cases, misbehaving_targets, racing, trading_desk
 
 WORKERS, ROUNDS = 4, 4
 
 
 @pytest.fixture
-def target(settings: Settings) -> Iterator[targets.StandIn]:
+def target(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as running:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"order_id":"o1"}')) as running:
         yield running
 
 
 def drafted(version: str, cents: int) -> None:
-    draft = builders.manifest(version=version, limits={"max_notional_cents": cents})
+    draft = gate_cases.manifest(version=version, limits={"max_notional_cents": cents})
     row = manifests.draft(
         tenant="default", agent_id="trader", text=draft.to_bytes().decode(), actor="user:901"
     )
@@ -55,7 +52,7 @@ def accepted(desk: factories.Desk) -> Intent:
 
 
 def test_no_call_begins_above_a_limit_that_was_in_force_before_it(
-    real_db: str, target: targets.StandIn
+    real_db: str, target: misbehaving_targets.StandIn
 ) -> None:
     desk = factories.desk()
     factories.configure_target(base_url=target.base_url)
@@ -77,11 +74,11 @@ def test_no_call_begins_above_a_limit_that_was_in_force_before_it(
         for intent in waiting:
             begun = Attempt.objects.filter(intent=intent).values_list("started_at", flat=True).first()
             if begun is None:
-                assert trade.states(intent.pk) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
+                assert trading_desk.states(intent.pk) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
                 assert Escalation.objects.get(intent=intent).reason == "RISK_LIMIT_EXCEEDED"
             else:
                 assert begun <= manifest.activated_at
-                assert trade.states(intent.pk) == (IntentState.DONE, FlowState.CLOSED)
+                assert trading_desk.states(intent.pk) == (IntentState.DONE, FlowState.CLOSED)
         drafted(wide, 100_000)
         activated(wide)
     assert len(target.seen) == Attempt.objects.count()

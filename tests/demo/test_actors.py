@@ -22,7 +22,7 @@ from tests.demo.paper import ThreadBroker
 from tests.faults import stack as stacks
 from tests.faults.processes import ROOT
 from tests.faults.stack import Stack
-from tests.waiting import until
+from tests.support.wait_until import until
 
 PACK = ROOT / "demo" / "paper-brokerage.yaml"
 

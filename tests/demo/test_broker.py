@@ -17,7 +17,7 @@ from demo.http_client import Unreachable, Wire
 from demo.market import CARE_FROM_S, CASH, HELD, Schedule
 from demo.parent_death import PARENT_ENV
 from tests.demo.paper import PaperBroker, ThreadBroker, gone
-from tests.waiting import until
+from tests.support.wait_until import until
 
 ORDER = {"dfid": "d-1", "intent_id": "i-1", "params": {"symbol": "AAPL", "quantity": 2, "action": "BUY"}}
 PACK = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"

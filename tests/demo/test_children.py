@@ -12,7 +12,7 @@ import pytest
 from demo import agents, supervisor
 from demo.http_client import Unreachable, Wire
 from tests.demo.paper import free_port, gone
-from tests.waiting import until
+from tests.support.wait_until import until
 
 NOWHERE = "http://127.0.0.1:9"
 KEYS = {"momentum-trader": "agk_x.y"}

@@ -13,7 +13,7 @@ import pytest
 from demo import agents, broker, feed
 from demo.http_client import Unreachable, Wire
 from tests.demo.paper import ThreadBroker, free_port
-from tests.waiting import until
+from tests.support.wait_until import until
 
 NOWHERE = "http://127.0.0.1:9"
 

@@ -14,9 +14,7 @@ from demo.market import BASE_CENTS
 from runtime.contracts.guard import GuardResult, bps
 from runtime.kernel.guards import explanation_check
 
-PACK = yaml.safe_load(
-    (Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml").read_text()
-)
+PACK = yaml.safe_load((Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml").read_text())
 SEEDS = range(60)
 
 

@@ -12,7 +12,7 @@ from tests.demo.paper import free_port, gone
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases
 from tests.support.console_shell import ConsoleShell
-from tests.waiting import until
+from tests.support.wait_until import until
 
 PORT = free_port()
 BASE = f"http://127.0.0.1:{PORT}"

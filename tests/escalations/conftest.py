@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from tests import factories
+from tests.support import factories
 
 
 @pytest.fixture

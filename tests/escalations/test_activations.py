@@ -12,8 +12,7 @@ from runtime.flows.models import Intent, Proposal
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, PolicyKind, Target
 from runtime.registry.services import document_writing, kinds
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 KIND = "ADJUST_POSITION"
@@ -26,7 +25,7 @@ def put_in_force(version: str = "1.3.0", **fields: object) -> None:
         name="broker",
         defaults={"base_url": "http://127.0.0.1:1", "configured_at": clock.now()},
     )
-    text = document_writing.as_yaml(builders.kind(**{"version": version, "title": "Again", **fields}))
+    text = document_writing.as_yaml(gate_cases.kind(**{"version": version, "title": "Again", **fields}))
     drafted = kinds.draft(tenant=factories.TENANT, text=text, actor="user:1001", kind=KIND)
     assert isinstance(drafted, PolicyKind), drafted
     active = PolicyKind.objects.get(kind=KIND, active=True)
@@ -59,7 +58,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
         user=olivia,
         wish=seen,
     )
-    assert ground.refused(answer)[0] == 409
+    assert decision_rows.refused(answer)[0] == 409
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
     assert Intent.objects.get().proposal.policy_version == "1.3.0"
 
@@ -78,20 +77,20 @@ def test_evidence_under_rules_that_now_reject_shows_what_cannot_be_lifted(
 ) -> None:
     escalation = desk.escalate()
     rule = {"id": "R_SMALL", "require": "params.notional_cents < 100000", "message": "Too large"}
-    put_in_force(rules=[*builders.KIND["rules"], rule])
+    put_in_force(rules=[*gate_cases.KIND["rules"], rule])
     assert drift_scan.revise_open() == 1
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
 
 
 def test_a_kind_that_nobody_waits_for_revises_nothing(desk: factories.Desk) -> None:
     desk.escalate()
-    factories.policy_kind(builders.kind(kind="REBALANCE"))
+    factories.policy_kind(gate_cases.kind(kind="REBALANCE"))
     assert drift_scan.revise_open() == 0
 
 
 def test_another_manifest_is_another_bundle_too(desk: factories.Desk) -> None:
     escalation = desk.escalate()
-    factories.activate(desk.agent, builders.manifest(version="1.5.0", policy_kinds=[KIND]))
+    factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", policy_kinds=[KIND]))
     assert drift_scan.revise_open() == 1
     assert Escalation.objects.get(pk=escalation.pk).revision == 2
 
@@ -108,7 +107,7 @@ def test_a_context_that_was_issued_before_stays_good(desk: factories.Desk) -> No
 def test_a_fact_that_only_the_new_version_asks_for_needs_a_fresh_context(desk: factories.Desk) -> None:
     factories.write("desk.mood", "CALM")
     flow = desk.open()
-    put_in_force(depends_on=[*builders.KIND["depends_on"], "desk.mood"])
+    put_in_force(depends_on=[*gate_cases.KIND["depends_on"], "desk.mood"])
     assert [reason["code"] for reason in desk.propose(flow)["reasons"]] == ["STALE_CONTEXT"]
     assert desk.propose(desk.look(flow.dfid))["verdict"] == "ACCEPT"
 

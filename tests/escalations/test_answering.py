@@ -16,8 +16,7 @@ from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.registry.models import Agent
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -82,7 +81,7 @@ def test_the_evidence_gets_a_revision_that_holds_question_and_answer(
     late = deciding.decide(
         tenant="default", escalation_id=row.pk, person=factories.person(olivia), user=olivia, wish=seen
     )
-    assert ground.refused(late) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(late) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(row, olivia), deciding.Decided)
 
 
@@ -98,7 +97,7 @@ def test_what_was_answered_stays_in_every_later_revision(desk: factories.Desk, a
     assert Evidence.objects.get(revision=2).why.startswith(
         "the agent answered question 1, price.AAPL changed"
     )
-    factories.policy_kind(builders.kind(version="1.3.0"))
+    factories.policy_kind(gate_cases.kind(version="1.3.0"))
     factories.write("price.AAPL", 12_000)
     assert drift_scan.revise_open() == 1
     (said,) = evidence_revision.get_shown(Escalation.objects.get())["questions"]
@@ -113,18 +112,18 @@ def test_the_ledger_holds_a_commitment_to_the_answer(desk: factories.Desk, asked
     kept = Payload.objects.get(commitment=entry.payload["answer_commitment"])
     assert kept.body is not None
     assert canonical.decode(bytes(kept.body)) == ANSWER
-    kinds = [kind for kind, _ in ground.recorded(asked)]
+    kinds = [kind for kind, _ in decision_rows.recorded(asked)]
     assert kinds[-2:] == ["information:answered", "escalation:revised"]
 
 
 def test_the_same_answer_again_is_the_stored_one(desk: factories.Desk, asked: Escalation) -> None:
     first = factories.answer(desk, asked, ANSWER)
-    before = ground.recorded(asked)
+    before = decision_rows.recorded(asked)
     assert factories.answer(desk, asked, ANSWER) == first
     assert factories.answer(desk, asked, ANSWER, number=1) == first
     assert code(factories.answer(desk, asked, "Something else.")) == (409, "ALREADY_ANSWERED")
     assert code(factories.answer(desk, asked, ANSWER, payload_ref="s3://x")) == (409, "ALREADY_ANSWERED")
-    assert ground.recorded(asked) == before
+    assert decision_rows.recorded(asked) == before
     assert Escalation.objects.get().revision == 2
 
 
@@ -166,7 +165,7 @@ def test_an_answer_counts_until_the_last_millisecond_of_the_wait(
     if is_late:
         assert code(answer) == (409, "QUESTION_CLOSED")
         assert Question.objects.get().closed_why == "WAIT_ENDED"
-        assert ground.recorded(asked)[-1] == ("information:closed", "agent:trader")
+        assert decision_rows.recorded(asked)[-1] == ("information:closed", "agent:trader")
     else:
         assert isinstance(answer, api_schemas.AnswerView)
 

@@ -13,8 +13,8 @@ from escalations.models import Escalation
 from escalations.services import evidence_revision
 from runtime.contracts.states import IntentState
 from runtime.flows.models import Verdict
-from tests.services import effects, trade
-from tests.services.effects import Bank, attempt
+from tests.support import booking_targets, trading_desk
+from tests.support.booking_targets import Bank, attempt
 
 pytestmark = pytest.mark.django_db
 Forge = Callable[[dict[str, Any]], dict[str, Any]]
@@ -23,15 +23,15 @@ Forge = Callable[[dict[str, Any]], dict[str, Any]]
 @pytest.fixture
 def bank(settings: Settings) -> Iterator[Bank]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with effects.opened(knows_keys=True) as bank:
+    with booking_targets.opened(knows_keys=True) as bank:
         yield bank
 
 
 @pytest.fixture
 def doubtful(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> UUID:
     """An intent whose only call was booked and answered with 502, and that waits to be sent again."""
-    monkeypatch.setattr(trade, "PACK", effects.pack(on_unknown="resend", honours_keys=True))
-    desk = trade.open_desk(base_url=bank.base_url)
+    monkeypatch.setattr(trading_desk, "PACK", booking_targets.pack(on_unknown="resend", honours_keys=True))
+    desk = trading_desk.open_desk(base_url=bank.base_url)
     bank.faults = ["502"]
     intent_id = desk.accept(window_s=3600)
     assert attempt(intent_id).status == "RETRY_LATER"
@@ -63,7 +63,7 @@ def test_a_person_is_asked_and_shown_what_was_accepted(
 ) -> None:
     rewrite(column, forge)
     attempt(doubtful)
-    assert trade.states(doubtful)[0] is IntentState.IN_DOUBT
+    assert trading_desk.states(doubtful)[0] is IntentState.IN_DOUBT
     asked = Escalation.objects.get(state=State.OPEN)
     shown = evidence_revision.get_shown(asked)
     assert asked.effect == "".join(item["text"] for item in shown["effect"]) == "Buy 2 ABC"

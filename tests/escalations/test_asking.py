@@ -19,8 +19,7 @@ from escalations.services import deadlines, deciding, question_clock, questions
 from runtime.core import clock
 from runtime.flows.models import Feedback
 from runtime.registry.models import Agent
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
@@ -104,17 +103,17 @@ def test_the_ledger_holds_a_commitment_to_the_words_and_the_signed_statement(
 
 def test_a_question_binds_to_what_was_seen_like_any_action(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
-    before = ground.state_of(escalation)
+    before = decision_rows.state_of(escalation)
     for change, code in (
         ({"evidence_hash": "0" * 64}, "EVIDENCE_CHANGED"),
         ({"version": 9}, "VERSION_CHANGED"),
         ({"impact": "HIGH_IMPACT"}, "IMPACT_CHANGED"),
     ):
         answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=ASKED, **change)
-        assert ground.refused(answer) == (409, code)
+        assert decision_rows.refused(answer) == (409, code)
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=" ")
-    assert ground.refused(answer) == (400, "JUSTIFICATION_MISSING")
-    assert ground.state_of(escalation) == before
+    assert decision_rows.refused(answer) == (400, "JUSTIFICATION_MISSING")
+    assert decision_rows.state_of(escalation) == before
     assert not Question.objects.exists()
 
 
@@ -132,10 +131,10 @@ def test_one_question_at_a_time_and_three_in_all(
         question = ask(escalation, olivia)
         assert question.number == number
         answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=ASKED)
-        assert ground.refused(answer) == (409, "QUESTION_OPEN")
+        assert decision_rows.refused(answer) == (409, "QUESTION_OPEN")
         set_clock(question.wait_until + MS)
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=ASKED)
-    assert ground.refused(answer) == (409, "QUESTIONS_SPENT")
+    assert decision_rows.refused(answer) == (409, "QUESTIONS_SPENT")
     assert deadline(escalation) - escalation.opened_at == timedelta(seconds=1200)
 
 
@@ -146,9 +145,9 @@ def test_nobody_asks_an_agent_that_may_not_answer(desk: factories.Desk, olivia: 
     assert row.state == "OPEN"
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=ASKED)
     # The gate finds something else in a suspended agent's proposal: first the evidence is looked at anew.
-    assert ground.refused(answer) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(answer) == (409, "EVIDENCE_CHANGED")
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=ASKED)
-    assert ground.refused(answer) == (409, "AGENT_SILENCED")
+    assert decision_rows.refused(answer) == (409, "AGENT_SILENCED")
 
 
 @pytest.mark.parametrize("left", [MS, timedelta(0)], ids=["before", "at"])
@@ -172,8 +171,8 @@ def test_when_no_answer_comes_the_clock_runs_on_and_nobodys_form_is_spoilt(
     row, closed = now_of(escalation), Question.objects.get()
     assert (closed.closed_why, closed.closed_at) == ("WAIT_ENDED", question.wait_until)
     assert (row.waiting_until, row.deadline_at, row.version) == (None, before.deadline_at, before.version)
-    assert ground.recorded(escalation)[-1] == ("information:closed", "system")
-    assert ground.last_payload(escalation)["why"] == "WAIT_ENDED"
+    assert decision_rows.recorded(escalation)[-1] == ("information:closed", "system")
+    assert decision_rows.last_payload(escalation)["why"] == "WAIT_ENDED"
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
 
 
@@ -216,7 +215,7 @@ def test_a_decision_without_a_sweeper_expires_both(
     question = ask(escalation, olivia)
     set_clock(question.wait_until + MS)
     answer = factories.decide(escalation, olivia)
-    assert ground.refused(answer) == (409, "ALREADY_DECIDED")
+    assert decision_rows.refused(answer) == (409, "ALREADY_DECIDED")
     assert (now_of(escalation).state, Question.objects.get().closed_why) == ("EXPIRED", "WAIT_ENDED")
 
 
@@ -230,7 +229,7 @@ def test_a_decision_closes_the_question_that_is_out(
     assert isinstance(answer, deciding.Decided)
     assert Question.objects.get().closed_why == "DECIDED"
     assert (now_of(escalation).state, now_of(escalation).waiting_until) == ("RESOLVED", None)
-    assert "information:closed" in [kind for kind, _ in ground.recorded(escalation)]
+    assert "information:closed" in [kind for kind, _ in decision_rows.recorded(escalation)]
 
 
 def test_a_flow_that_ends_otherwise_closes_the_question(desk: factories.Desk, olivia: User) -> None:

@@ -13,8 +13,7 @@ from escalations.services import deciding, drift_scan, evidence_revision
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.registry.models import PolicyKind
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -32,10 +31,10 @@ def test_a_captured_decision_posted_again_is_refused(
     escalation = desk.escalate()
     wish = factories.wish(escalation, action)
     assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
-    before = ground.state_of(escalation)
+    before = decision_rows.state_of(escalation)
     for account in (olivia, factories.user("mallory")):
-        assert ground.refused(factories.send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
-    assert ground.state_of(escalation) == before
+        assert decision_rows.refused(factories.send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
+    assert decision_rows.state_of(escalation) == before
     assert Intent.objects.count() == (action is Action.OVERRIDE)
     assert Decision.objects.count() == 1
 
@@ -58,35 +57,38 @@ def test_a_hash_is_the_one_that_was_shown_and_is_written_as_it_was_shown(
     desk: factories.Desk, olivia: User, mangle: Any, expected: tuple[int, str]
 ) -> None:
     escalation = desk.escalate(params={**factories.OVER_LIMIT, "notional_cents": 150_003})
-    before = ground.state_of(escalation)
+    before = decision_rows.state_of(escalation)
     wish = factories.wish(escalation)
     shown = wish.evidence_hash
     assert shown.upper() != shown
     assert (
-        ground.refused(factories.send(escalation, olivia, replace(wish, evidence_hash=mangle(shown))))
+        decision_rows.refused(factories.send(escalation, olivia, replace(wish, evidence_hash=mangle(shown))))
         == expected
     )
-    assert ground.state_of(escalation) == before
-    assert ground.recorded(escalation)[-1] == ("escalation:refused", f"user:{olivia.pk}")
+    assert decision_rows.state_of(escalation) == before
+    assert decision_rows.recorded(escalation)[-1] == ("escalation:refused", f"user:{olivia.pk}")
 
 
 def test_the_hash_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
     wish = replace(factories.wish(mine), evidence_hash=other.evidence_hash)
-    assert ground.refused(factories.send(mine, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(mine, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert not Decision.objects.exists()
 
 
 def test_the_form_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
-    assert ground.refused(factories.send(mine, olivia, factories.wish(other))) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(mine, olivia, factories.wish(other))) == (
+        409,
+        "EVIDENCE_CHANGED",
+    )
 
 
 @pytest.mark.parametrize("version", [0, 2, 4_294_967_295])
 def test_another_version_is_refused(desk: factories.Desk, olivia: User, version: int) -> None:
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation), version=version)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "VERSION_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "VERSION_CHANGED")
 
 
 @pytest.mark.parametrize("impact", ["HIGH_IMPACT", "", "low_impact"])
@@ -95,7 +97,7 @@ def test_another_impact_than_the_one_shown_is_refused(
 ) -> None:
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation), impact=impact)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "IMPACT_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "IMPACT_CHANGED")
 
 
 # drift
@@ -108,21 +110,21 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
     wish = factories.wish(escalation)
     factories.write("price.AAPL", 25_000)
     answer = factories.send(escalation, olivia, wish)
-    assert ground.refused(answer) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(answer) == (409, "EVIDENCE_CHANGED")
     assert isinstance(answer, Problem)
     assert "price.AAPL changed" in answer.detail
     row = Escalation.objects.get()
     assert (row.state, row.revision, row.version) == ("OPEN", 2, 2)
     assert row.evidence_hash != wish.evidence_hash
     assert revisions(escalation) == ["opened", "price.AAPL changed"]
-    kinds = [kind for kind, _ in ground.recorded(escalation)]
+    kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
     assert kinds[-2:] == ["escalation:revised", "escalation:refused"]
     first, second = [
         {fact["path"]: fact["value"] for fact in canonical.decode(bytes(item.body))["facts"]}
         for item in Evidence.objects.order_by("revision")
     ]
     assert (first["price.AAPL"], second["price.AAPL"]) == (18_950, 25_000)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
     assert Decision.objects.get().revision == 2
 
@@ -144,11 +146,11 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
 ) -> None:
     bound = {
         "id": "max_notional",
-        "value": builders.LIVE_NOTIONAL,
+        "value": gate_cases.LIVE_NOTIONAL,
         "limit": "manifest.limits.max_notional_cents",
     }
-    desk = factories.desk(kind=builders.kind(limits=[bound]))
-    escalation = desk.escalate(params={**builders.PARAMS, "quantity": 10})
+    desk = factories.desk(kind=gate_cases.kind(limits=[bound]))
+    escalation = desk.escalate(params={**gate_cases.PARAMS, "quantity": 10})
     wish = factories.wish(escalation)
     factories.write("price.AAPL", price)
     assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
@@ -156,22 +158,22 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
 
 
 def test_a_tick_that_makes_it_weigh_more_is_shown_before_it_is_decided(olivia: User) -> None:
-    kind = builders.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    kind = gate_cases.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
     escalation = factories.desk(kind=kind).escalate()
     wish = factories.wish(escalation)
     factories.write("price.AAPL", 19_010)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the impact changed"
     assert Escalation.objects.get().impact == "HIGH_IMPACT"
     stale = factories.person(olivia, confirmed_at_ms=None)
-    assert ground.refused(factories.decide(escalation, olivia, who=stale)) == (401, "STEP_UP")
+    assert decision_rows.refused(factories.decide(escalation, olivia, who=stale)) == (401, "STEP_UP")
 
 
 def test_many_small_moves_add_up_against_what_was_shown(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
     for price in (19_000, 19_050):
         factories.write("price.AAPL", price)
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
 
 
 def test_a_fact_that_nothing_depends_on_is_no_drift(desk: factories.Desk, olivia: User) -> None:
@@ -183,8 +185,8 @@ def test_a_fact_that_nothing_depends_on_is_no_drift(desk: factories.Desk, olivia
 def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
     limits = {"max_notional_cents": 10}
-    factories.activate(desk.agent, builders.manifest(version="1.5.0", limits=limits))
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", limits=limits))
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the active rules changed"
     shown = evidence_revision.get_shown(Escalation.objects.get())
     assert shown["agent"]["manifest_version"] == "1.5.0"
@@ -195,9 +197,9 @@ def test_a_manifest_that_no_longer_grants_the_kind_leaves_only_the_abort(
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = desk.escalate()
-    factories.activate(desk.agent, builders.manifest(version="1.5.0", policy_kinds=["TRANSFER_FUNDS"]))
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
+    factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", policy_kinds=["TRANSFER_FUNDS"]))
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
     assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
 
 
@@ -210,8 +212,8 @@ def test_rules_that_were_withdrawn_leave_only_the_abort(
         PolicyKind.objects.update(active=False)
     else:
         type(desk.agent).objects.update(active_manifest=None)
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
     assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
 
 
@@ -219,14 +221,14 @@ def test_a_new_version_of_the_kind_is_drift_and_the_override_runs_under_it(
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = desk.escalate()
-    factories.policy_kind(builders.kind(version="1.3.0", title="Another title"))
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    factories.policy_kind(gate_cases.kind(version="1.3.0", title="Another title"))
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
     assert Intent.objects.get().proposal.policy_version == "1.3.0"
 
 
 def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
-    desk = factories.desk(manifest=builders.manifest(escalations_per_hour=1))
+    desk = factories.desk(manifest=gate_cases.manifest(escalations_per_hour=1))
     escalation = desk.escalate()
     desk.propose(desk.open(), params=factories.OVER_LIMIT)
     factories.write("price.AAPL", 25_000)
@@ -242,7 +244,7 @@ def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
 def predicting(**prediction: Any) -> factories.Desk:
     """A desk whose kind predicts a position that it does not depend on; somebody else trades as well."""
     value = "context.facts.position[params.symbol] + params.quantity"
-    kind = builders.kind(predicts=[{"fact": "position.${params.symbol}", "value": value, **prediction}])
+    kind = gate_cases.kind(predicts=[{"fact": "position.${params.symbol}", "value": value, **prediction}])
     desk = factories.desk(kind=kind)
     factories.write("position.AAPL", 94)
     return desk
@@ -258,7 +260,7 @@ def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
     wish = factories.wish(escalation)
     assert expects(escalation) == [(94, 99)]
     factories.write("position.AAPL", 112)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "position.AAPL changed"
     assert expects(escalation) == [(112, 117)]
     assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
@@ -283,7 +285,7 @@ def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision
 
 def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(olivia: User) -> None:
     value = "context.facts.cash.desk - params.quantity * context.facts.price[params.symbol]"
-    desk = factories.desk(kind=builders.kind(predicts=[{"fact": "cash.desk", "value": value}]))
+    desk = factories.desk(kind=gate_cases.kind(predicts=[{"fact": "cash.desk", "value": value}]))
     factories.write("cash.desk", 1_000_000)
     escalation = desk.escalate()
     wish = factories.wish(escalation)
@@ -294,7 +296,7 @@ def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(o
 
 
 def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
-    kind = builders.kind(predicts=[{"fact": "order.${params.symbol}", "value": "'placed'"}])
+    kind = gate_cases.kind(predicts=[{"fact": "order.${params.symbol}", "value": "'placed'"}])
     escalation = factories.desk(kind=kind).escalate()
     assert expects(escalation) == [(None, "placed")]
     assert drift_scan.revise_open() == 0
@@ -325,13 +327,13 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
 
 
 def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) -> None:
-    kind = builders.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    kind = gate_cases.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
     escalation = factories.desk(kind=kind).escalate()
     seen = factories.wish(escalation, Action.ABORT)
     factories.write("price.AAPL", 19_010)
     assert drift_scan.revise_open() == 1
     wrong = replace(seen, impact="HIGH_IMPACT")
-    assert ground.refused(factories.send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
     assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
     assert canonical.decode(bytes(Decision.objects.get().statement))["impact"] == "LOW_IMPACT"
 
@@ -343,9 +345,9 @@ def test_an_abort_of_evidence_that_was_never_shown_is_refused(desk: factories.De
         (replace(wish, evidence_hash=other.evidence_hash), "EVIDENCE_CHANGED"),
         (replace(wish, version=2), "VERSION_CHANGED"),
     ):
-        assert ground.refused(factories.send(mine, olivia, made)) == (409, code)
+        assert decision_rows.refused(factories.send(mine, olivia, made)) == (409, code)
     short = replace(wish, evidence_hash=wish.evidence_hash[:-1])
-    assert ground.refused(factories.send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
+    assert decision_rows.refused(factories.send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
     assert not Decision.objects.exists()
 
 
@@ -355,11 +357,11 @@ def test_an_abort_of_evidence_that_was_never_shown_is_refused(desk: factories.De
 def test_the_queue_shows_the_figures_of_the_revision_in_force(olivia: User) -> None:
     bound = {
         "id": "max_notional",
-        "value": builders.LIVE_NOTIONAL,
+        "value": gate_cases.LIVE_NOTIONAL,
         "limit": "manifest.limits.max_notional_cents",
     }
-    desk = factories.desk(kind=builders.kind(limits=[bound]))
-    escalation = desk.escalate(params={**builders.PARAMS, "quantity": 10})
+    desk = factories.desk(kind=gate_cases.kind(limits=[bound]))
+    escalation = desk.escalate(params={**gate_cases.PARAMS, "quantity": 10})
     assert (escalation.proposed_value, escalation.limit) == ("189500", "100000")
     factories.write("price.AAPL", 25_000)
     assert drift_scan.revise_open() == 1

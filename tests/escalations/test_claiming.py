@@ -11,8 +11,7 @@ from escalations.models import Escalation
 from escalations.services import claiming, deciding
 from runtime.contracts.problem import Problem
 from runtime.core import clock
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +36,7 @@ def row() -> Escalation:
 def test_a_claim_is_a_lease_and_is_recorded(escalation: Escalation, olivia: User) -> None:
     assert claim(escalation, olivia) is None
     assert row().claimed_by == olivia
-    assert ground.recorded(escalation)[-1] == ("escalation:claimed", f"user:{olivia.pk}")
+    assert decision_rows.recorded(escalation)[-1] == ("escalation:claimed", f"user:{olivia.pk}")
 
 
 def test_a_claim_changes_neither_version_nor_evidence(escalation: Escalation, olivia: User) -> None:
@@ -54,8 +53,8 @@ def test_a_renewed_claim_lives_longer_and_is_recorded_as_such(
     monkeypatch.setattr(clock, "now", lambda: before - timedelta(minutes=1))
     assert claim(escalation, olivia) is None
     assert row().claimed_until == before + timedelta(minutes=9)
-    assert [kind for kind, _ in ground.recorded(escalation)].count("escalation:claimed") == 2
-    assert ground.last_payload(escalation)["renewed"] is True
+    assert [kind for kind, _ in decision_rows.recorded(escalation)].count("escalation:claimed") == 2
+    assert decision_rows.last_payload(escalation)["renewed"] is True
 
 
 def test_a_live_claim_of_a_colleague_is_a_conflict_and_no_bar_to_deciding(
@@ -88,7 +87,7 @@ def test_a_claim_is_given_back_by_its_holder_only(escalation: Escalation, olivia
     assert row().claimed_by == olivia
     assert release(escalation, olivia) is None
     assert (row().claimed_by, row().claimed_until) == (None, None)
-    assert ground.recorded(escalation)[-1] == ("escalation:released", f"user:{olivia.pk}")
+    assert decision_rows.recorded(escalation)[-1] == ("escalation:released", f"user:{olivia.pk}")
 
 
 def test_what_is_decided_cannot_be_claimed(escalation: Escalation, olivia: User) -> None:

@@ -16,8 +16,7 @@ from escalations.models import Decision, Escalation, Evidence
 from escalations.services import comparing, deciding, drift_scan, dry_running
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent, Proposal
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -50,17 +49,17 @@ def test_nothing_is_decided_on_a_rewritten_case(
     escalation = desk.escalate()
     rewrite(escalation)
     answer = factories.decide(escalation, olivia, action, params=factories.OVER_LIMIT)
-    assert ground.refused(answer) == (409, "TAMPERED")
+    assert decision_rows.refused(answer) == (409, "TAMPERED")
     assert not Intent.objects.exists()
-    assert [kind for kind, _ in ground.recorded(escalation)][-1] == "escalation:refused"
-    assert ("row:mismatched", f"user:{olivia.pk}") in ground.recorded(escalation)
+    assert [kind for kind, _ in decision_rows.recorded(escalation)][-1] == "escalation:refused"
+    assert ("row:mismatched", f"user:{olivia.pk}") in decision_rows.recorded(escalation)
 
 
 def test_a_rewritten_case_can_be_aborted(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
     rewrite_evidence(escalation)
     assert not isinstance(factories.decide(escalation, olivia, Action.ABORT), Problem)
-    assert ground.recorded(escalation)[-1][0] == "flow:moved"
+    assert decision_rows.recorded(escalation)[-1][0] == "flow:moved"
 
 
 def test_a_rewritten_case_is_not_tried_out(desk: factories.Desk, olivia: User) -> None:
@@ -179,15 +178,15 @@ def test_a_hash_that_was_never_shown_aborts_nothing(desk: factories.Desk, olivia
     escalation = desk.escalate()
     wish = replace(factories.wish(escalation, Action.ABORT), evidence_hash="1" * 64)
     Escalation.objects.update(evidence_hash="0" * 64)
-    assert ground.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
 
 
 def test_a_smaller_impact_in_the_row_asks_no_less_of_a_person(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate(params=factories.HIGH_IMPACT)
     Escalation.objects.update(impact="LOW_IMPACT", impact_rank=0)
     answer = factories.decide(escalation, olivia)
-    assert ground.refused(answer) == (409, "TAMPERED")
-    assert ground.recorded(escalation)[-2][0] == "row:mismatched"
+    assert decision_rows.refused(answer) == (409, "TAMPERED")
+    assert decision_rows.recorded(escalation)[-2][0] == "row:mismatched"
 
 
 @pytest.mark.parametrize("asks", [False, True])
@@ -202,7 +201,7 @@ def test_a_deadline_that_was_put_off_lets_nobody_decide(
     assert comparing.compare_basis(row) == []
     assert row.deadline_at is not None
     Escalation.objects.update(deadline_at=row.deadline_at + timedelta(microseconds=1))
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "TAMPERED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "TAMPERED")
 
 
 def test_a_deadline_that_was_taken_away_lets_nobody_decide(desk: factories.Desk) -> None:

@@ -25,12 +25,10 @@ from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Feedback, Intent
 from runtime.maintenance.services import payloads
 from runtime.resources.models import Resource
-from tests import builders, factories
-from tests.escalations import ground
 from tests.escalations.test_left_in_doubt import REASON, leave, state
 from tests.escalations.test_replacing import CLAIMS, called, modify
 from tests.escalations.test_stating import HELD, abort
-from tests.services import stock, tampering
+from tests.support import decision_rows, factories, gate_cases, ledger_tampering, resources_pack
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +42,7 @@ def desk(db: None) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 @pytest.fixture
@@ -97,27 +95,27 @@ def test_people_are_called_and_read_both(in_doubt: Escalation, olivia: User) -> 
     assert "1 call took effect after all." in text_of(client, "/")
     assert "call in doubt." not in text_of(client, "/")
     assert 'Calls in doubt <span class="n">1</span>' in text_of(client, "/escalations/")
-    assert tampering.differences() == []
+    assert ledger_tampering.differences() == []
 
 
 def test_the_agent_is_told_and_what_was_given_back_is_used_up(in_doubt: Escalation, olivia: User) -> None:
     abort(in_doubt, olivia, Effect.NOT_HAPPENED)
-    assert stock.used("cash:USD") == (0, 0)
+    assert resources_pack.used("cash:USD") == (0, 0)
     report(in_doubt)
     before, after = outcomes(in_doubt.intent_id)
     assert (before["status"], before["effect"], before["receipt"]) == ("FAILED", "NOT_HAPPENED", None)
     assert (after["status"], after["effect"]) == ("FAILED", "HAPPENED")
     assert after["receipt"]["order_id"] == "o-17"
-    assert stock.used("cash:USD") == (0, HELD)
-    stock.check()
-    assert tampering.differences() == []
+    assert resources_pack.used("cash:USD") == (0, HELD)
+    resources_pack.check()
+    assert ledger_tampering.differences() == []
 
 
 def test_what_no_longer_fits_is_not_granted_twice(in_doubt: Escalation, olivia: User) -> None:
     abort(in_doubt, olivia, Effect.NOT_HAPPENED)
     Resource.objects.update(capacity=HELD - 1)
     report(in_doubt)
-    assert stock.used("cash:USD") == (0, 0)
+    assert resources_pack.used("cash:USD") == (0, 0)
     assert left_calls.count_contradicted(tenant="default") == 1
 
 
@@ -135,8 +133,8 @@ def test_who_has_seen_both_has_the_last_word(
     assert canonical.decode(bytes(stated.statement))["contradicts"] == f"user:{olivia.pk}"
     entry = LedgerEntry.objects.get(kind="effect:stated").payload
     assert entry["contradicts"] == f"user:{olivia.pk}"
-    assert stock.used("cash:USD") == used
-    assert tampering.differences() == []
+    assert resources_pack.used("cash:USD") == used
+    assert ledger_tampering.differences() == []
 
 
 def test_a_later_statement_is_contradicted_as_well(desk: factories.Desk, olivia: User) -> None:
@@ -186,15 +184,15 @@ def test_what_waits_to_run_in_its_place_waits_for_a_person(in_doubt: Escalation,
     assert (asked.intent_id, asked.reason) == (new.pk, "EFFECT_CONTRADICTED")
     assert left_calls.count_contradicted(tenant="default") == 1
     assert outcomes(old.pk)[-1]["effect"] == "HAPPENED"
-    stock.check()
+    resources_pack.check()
     answer = factories.decide(asked, factories.user("mara"), Action.ABORT)
     assert not isinstance(answer, Problem), answer
     assert outcomes(new.pk)[-1]["effect"] == "NOT_HAPPENED"
-    assert stock.used("cash:USD") == (0, HELD)
-    assert tampering.differences() == []
+    assert resources_pack.used("cash:USD") == (0, HELD)
+    assert ledger_tampering.differences() == []
     assert isinstance(state(in_doubt, factories.user("otto"), Effect.NOT_HAPPENED), stating.Stated)
-    assert stock.used("cash:USD") == (0, 0)
-    assert tampering.differences() == []
+    assert resources_pack.used("cash:USD") == (0, 0)
+    assert ledger_tampering.differences() == []
 
 
 @pytest.fixture
@@ -232,8 +230,8 @@ def test_what_runs_in_its_place_is_not_called_again(replacing: tuple[Escalation,
     asked = Escalation.objects.get(state="OPEN")
     assert (asked.intent_id, asked.reason) == (claim.intent_id, "EFFECT_CONTRADICTED")
     assert Attempt.objects.filter(intent=claim.intent_id).count() == 1
-    stock.check()
-    assert tampering.differences() == []
+    resources_pack.check()
+    assert ledger_tampering.differences() == []
 
 
 @pytest.mark.parametrize("effect", [Effect.HAPPENED, Effect.NOT_HAPPENED])
@@ -247,7 +245,7 @@ def test_nobody_sends_it_on_before_somebody_who_has_seen_both_has_stated_again(
     report(before)
     mara = factories.user("mara")
     for answer in (factories.decide(asked, mara, Action.RESUME), modify(asked, mara, effect=None)):
-        assert ground.refused(answer) == (409, "EFFECT_CONTRADICTED")
+        assert decision_rows.refused(answer) == (409, "EFFECT_CONTRADICTED")
     assert isinstance(state(before, mara, effect), stating.Stated)
     assert isinstance(factories.decide(asked, mara, Action.RESUME), deciding.Decided)
     assert isinstance(claimed_again(claim), Claimed)
@@ -255,10 +253,10 @@ def test_nobody_sends_it_on_before_somebody_who_has_seen_both_has_stated_again(
 
 def test_after_the_receipt_nobody_states_that_nothing_happened(in_doubt: Escalation, olivia: User) -> None:
     report(in_doubt)
-    before = ground.state_of(in_doubt)
+    before = decision_rows.state_of(in_doubt)
     answer = factories.decide(in_doubt, olivia, Action.ABORT, effect=Effect.NOT_HAPPENED)
-    assert ground.refused(answer) == (409, "EVIDENCE_CHANGED")
-    assert ground.state_of(in_doubt) == before
+    assert decision_rows.refused(answer) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.state_of(in_doubt) == before
     abort(in_doubt, olivia, Effect.HAPPENED)
     assert [body["effect"] for body in outcomes(in_doubt.intent_id)] == ["HAPPENED"]
 

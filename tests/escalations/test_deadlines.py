@@ -12,8 +12,7 @@ from escalations.models import Decision, Escalation
 from escalations.services import deadlines, deciding, drift_scan
 from runtime.core import clock
 from runtime.flows.models import Feedback, Intent
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
@@ -49,13 +48,13 @@ def test_a_decision_a_millisecond_late_aborts_the_flow_and_decides_nothing(
     escalation = desk.escalate()
     set_clock(deadline(escalation) + MS)
     answer = factories.decide(escalation, olivia, action, params=factories.OVER_LIMIT)
-    assert ground.refused(answer) == (409, "ALREADY_DECIDED")
+    assert decision_rows.refused(answer) == (409, "ALREADY_DECIDED")
     row = Escalation.objects.select_related("flow").get()
     assert (row.state, row.resolution) == ("EXPIRED", "EXPIRED")
     assert (row.flow.state, row.flow.reason) == ("ABORTED", "DEADLINE_PASSED")
     assert not Decision.objects.exists()
     assert not Intent.objects.exists()
-    kinds = [kind for kind, _ in ground.recorded(escalation)]
+    kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
     assert kinds[-3:] == ["escalation:expired", "flow:moved", "escalation:refused"]
     told = list(Feedback.objects.order_by("seq").values_list("event_type", flat=True))
     assert told[-2:] == ["ESCALATION_RESOLVED", "FLOW_ABORTED"]
@@ -70,7 +69,7 @@ def test_the_sweeper_aborts_what_is_late_and_nothing_else(desk: factories.Desk, 
     assert deadlines.sweep() == 0
     states = dict(Escalation.objects.values_list("pk", "state"))
     assert states == {late.pk: "EXPIRED", open_one.pk: "OPEN"}
-    assert ("escalation:expired", "system") in ground.recorded(late)
+    assert ("escalation:expired", "system") in decision_rows.recorded(late)
 
 
 def test_one_escalation_that_cannot_be_ended_keeps_no_other_alive(
@@ -110,7 +109,7 @@ def test_an_evidence_that_drifted_is_revised_by_the_sweeper_once(desk: factories
     assert drift_scan.revise_open() == 0
     row = Escalation.objects.get()
     assert (row.revision, row.version, row.state) == (2, 2, "OPEN")
-    assert ground.recorded(escalation)[-1] == ("escalation:revised", "system")
+    assert decision_rows.recorded(escalation)[-1] == ("escalation:revised", "system")
 
 
 def test_a_revision_changes_what_a_proposal_weighs(desk: factories.Desk) -> None:

@@ -16,8 +16,7 @@ from runtime.epochs.models import Epoch
 from runtime.flows.models import Feedback, Intent, Proposal
 from runtime.flows.services import flows
 from runtime.registry.models import Agent
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -28,13 +27,13 @@ def held_back(
     escalation: Escalation, account: User, *named: Any, expected: tuple[int, str], **fields: Any
 ) -> None:
     """A decision is refused so; the refusal is recorded, and nothing else changes."""
-    before, entries = ground.state_of(escalation), ground.recorded(escalation)
+    before, entries = decision_rows.state_of(escalation), decision_rows.recorded(escalation)
     answer = factories.decide(escalation, account, *named, **fields)
-    assert ground.refused(answer) == expected
-    assert ground.state_of(escalation) == before
-    added = ground.recorded(escalation)[len(entries) :]
+    assert decision_rows.refused(answer) == expected
+    assert decision_rows.state_of(escalation) == before
+    added = decision_rows.recorded(escalation)[len(entries) :]
     assert added == [("escalation:refused", f"user:{account.pk}")]
-    assert ground.last_payload(escalation)["code"] == expected[1]
+    assert decision_rows.last_payload(escalation)["code"] == expected[1]
 
 
 # what each action does
@@ -52,7 +51,7 @@ def test_an_override_runs_what_the_agent_proposed_by_a_stronger_author(
     assert canonical.decode(bytes(intent.proposal.body))["params"] == factories.OVER_LIMIT
     row = Escalation.objects.get()
     assert (row.state, row.resolution, row.version) == ("RESOLVED", "OVERRIDE", 2)
-    kinds = [kind for kind, _ in ground.recorded(escalation)]
+    kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
     assert kinds[-5:] == [
         "escalation:decided",
         "proposal:submitted",
@@ -64,7 +63,7 @@ def test_an_override_runs_what_the_agent_proposed_by_a_stronger_author(
 
 def test_a_modify_runs_the_changed_parameters_and_tells_the_agent(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
-    changed = {**builders.PARAMS, "notional_cents": 120_000, "quantity": 4}
+    changed = {**gate_cases.PARAMS, "notional_cents": 120_000, "quantity": 4}
     answer = factories.decide(escalation, olivia, Action.MODIFY, params=changed)
     assert isinstance(answer, deciding.Decided)
     intent = Intent.objects.get()
@@ -116,7 +115,7 @@ def test_a_decision_holds_for_one_window_of_the_proposals_own_length(
 
 
 def test_a_passive_agents_granted_escalations_can_still_be_decided(olivia: User) -> None:
-    desk = factories.desk(manifest=builders.manifest(escalations_per_hour=1))
+    desk = factories.desk(manifest=gate_cases.manifest(escalations_per_hour=1))
     granted = desk.escalate()
     assert desk.propose(desk.open(), params=factories.OVER_LIMIT)["verdict"] == "REJECT"
     assert desk.again().status == "PASSIVE"
@@ -173,7 +172,7 @@ def test_a_member_of_the_owning_group_does_not_decide(desk: factories.Desk) -> N
 def test_who_activated_the_manifest_in_the_last_days_does_not_decide(
     desk: factories.Desk, olivia: User
 ) -> None:
-    factories.activate(desk.agent, builders.manifest(version="1.5.0"), by=f"user:{olivia.pk}")
+    factories.activate(desk.agent, gate_cases.manifest(version="1.5.0"), by=f"user:{olivia.pk}")
     held_back(desk.escalate(), olivia, expected=(403, "SEPARATION_OF_DUTY"))
 
 
@@ -181,9 +180,9 @@ def test_a_manifest_activated_after_the_page_loaded_binds_its_editor_too(
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = desk.escalate()
-    factories.activate(desk.agent, builders.manifest(version="1.5.0"), by=f"user:{olivia.pk}")
+    factories.activate(desk.agent, gate_cases.manifest(version="1.5.0"), by=f"user:{olivia.pk}")
     first = factories.decide(escalation, olivia)
-    assert ground.refused(first) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(first) == (409, "EVIDENCE_CHANGED")
     held_back(escalation, olivia, expected=(403, "SEPARATION_OF_DUTY"))
 
 
@@ -212,9 +211,9 @@ def test_space_around_what_is_typed_again_does_not_matter(desk: factories.Desk, 
 
 
 def test_a_target_that_ends_in_a_space_can_be_typed_again(olivia: User) -> None:
-    schema = {**builders.KIND["params_schema"]}
+    schema = {**gate_cases.KIND["params_schema"]}
     schema["properties"] = {**schema["properties"], "symbol": {"type": "string"}}
-    kind = builders.kind(
+    kind = gate_cases.kind(
         params_schema=schema,
         limits=[],
         depends_on=[],
@@ -266,15 +265,15 @@ def test_a_modify_beyond_what_was_shown_is_refused(
 
 def test_a_modify_does_not_weigh_more_than_what_was_shown(olivia: User) -> None:
     # A sale is of low impact here and a purchase of high: a fresh password was never asked for.
-    kind = builders.kind(impact="params.action == 'BUY' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
-    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
-    held_back(escalation, olivia, Action.MODIFY, params=builders.PARAMS, expected=(409, "IMPACT_RAISED"))
+    kind = gate_cases.kind(impact="params.action == 'BUY' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**gate_cases.PARAMS, "action": "SELL"})
+    held_back(escalation, olivia, Action.MODIFY, params=gate_cases.PARAMS, expected=(409, "IMPACT_RAISED"))
 
 
 def test_a_modify_may_weigh_less_than_what_was_shown(olivia: User) -> None:
-    kind = builders.kind(impact="params.action == 'SELL' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
-    escalation = factories.desk(kind=kind).escalate(params={**builders.PARAMS, "action": "SELL"})
-    answer = factories.decide(escalation, olivia, Action.MODIFY, params=builders.PARAMS)
+    kind = gate_cases.kind(impact="params.action == 'SELL' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
+    escalation = factories.desk(kind=kind).escalate(params={**gate_cases.PARAMS, "action": "SELL"})
+    answer = factories.decide(escalation, olivia, Action.MODIFY, params=gate_cases.PARAMS)
     assert isinstance(answer, deciding.Decided)
 
 
@@ -314,7 +313,7 @@ def test_a_condition_may_read_facts_and_history_that_the_kind_does_not(
 def test_an_override_of_a_fail_is_refused_but_an_abort_is_not(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
     factories.write("market.state", "CLOSED")
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     held_back(escalation, olivia, expected=(409, "NOT_LIFTABLE"))
     assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
 
@@ -325,9 +324,9 @@ def test_nothing_of_a_barred_agent_runs_but_it_can_be_aborted(
 ) -> None:
     escalation = desk.escalate()
     Agent.objects.update(status=status)
-    assert ground.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     held_back(escalation, olivia, expected=(409, "NOT_LIFTABLE"))
-    held_back(escalation, olivia, Action.MODIFY, params=builders.PARAMS, expected=(409, "GATE_REFUSED"))
+    held_back(escalation, olivia, Action.MODIFY, params=gate_cases.PARAMS, expected=(409, "GATE_REFUSED"))
     assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
 
 
@@ -351,7 +350,7 @@ def test_an_unknown_escalation_and_another_tenants_are_not_found(desk: factories
             user=olivia,
             wish=factories.wish(escalation),
         )
-        assert ground.refused(answer) == (404, "ESCALATION_NOT_FOUND")
+        assert decision_rows.refused(answer) == (404, "ESCALATION_NOT_FOUND")
 
 
 def test_an_escalation_of_a_flow_that_its_agent_withdrew_is_closed(

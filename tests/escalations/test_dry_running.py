@@ -12,8 +12,7 @@ from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Verdict
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -25,20 +24,20 @@ def escalation(desk: factories.Desk) -> Escalation:
 
 def dry_run(escalation: Escalation, account: User, action: Action, **fields: Any) -> Verdict | Problem:
     """What the gate would say; nothing may be stored by asking."""
-    before = ground.state_of(escalation), ground.recorded(escalation)
+    before = decision_rows.state_of(escalation), decision_rows.recorded(escalation)
     answer = dry_running.dry_run(
         tenant="default",
         escalation_id=escalation.pk,
         person=factories.person(account),
         wish=factories.wish(escalation, action, **fields),
     )
-    assert (ground.state_of(escalation), ground.recorded(escalation)) == before
+    assert (decision_rows.state_of(escalation), decision_rows.recorded(escalation)) == before
     return answer
 
 
 @pytest.mark.parametrize("amount", [120_000, 150_000, 150_001])
 def test_it_says_what_the_decision_will_hear(escalation: Escalation, olivia: User, amount: int) -> None:
-    params = {**builders.PARAMS, "notional_cents": amount}
+    params = {**gate_cases.PARAMS, "notional_cents": amount}
     answer = dry_run(escalation, olivia, Action.MODIFY, params=params)
     assert isinstance(answer, Verdict)
     decided = factories.decide(escalation, olivia, Action.MODIFY, params=params)
@@ -55,15 +54,15 @@ def test_an_override_is_dry_run_too(escalation: Escalation, olivia: User) -> Non
 def test_a_condition_that_does_not_hold_is_found(escalation: Escalation, olivia: User) -> None:
     answer = dry_run(escalation, olivia, Action.OVERRIDE, conditions=("params.quantity == 6",))
     assert isinstance(answer, Verdict)
-    assert builders.codes(answer) == ["CONDITION_FAILED"]
+    assert gate_cases.codes(answer) == ["CONDITION_FAILED"]
 
 
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
         ({"params": None}, "PARAMS_MISSING"),
-        ({"params": builders.PARAMS, "conditions": ("1 +",)}, "CONDITION_UNREADABLE"),
-        ({"params": builders.PARAMS, "conditions": ("params.all(p, true)",)}, "CONDITION_UNREADABLE"),
+        ({"params": gate_cases.PARAMS, "conditions": ("1 +",)}, "CONDITION_UNREADABLE"),
+        ({"params": gate_cases.PARAMS, "conditions": ("params.all(p, true)",)}, "CONDITION_UNREADABLE"),
     ],
 )
 def test_what_cannot_be_judged_is_not_judged(

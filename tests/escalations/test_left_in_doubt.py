@@ -20,10 +20,9 @@ from runtime.contracts.states import Effect
 from runtime.core import clock
 from runtime.flows.models import Attempt, Feedback, Flow, Intent
 from runtime.resources.models import Resource
-from tests import builders, factories
 from tests.escalations.test_replacing import CLAIMS, called
 from tests.escalations.test_stating import HELD
-from tests.services import stock, tampering
+from tests.support import factories, gate_cases, ledger_tampering, resources_pack
 
 pytestmark = pytest.mark.django_db
 REASON = "The broker's book has no order under this key."
@@ -35,7 +34,7 @@ def desk(db: None) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 @pytest.fixture
@@ -89,8 +88,8 @@ def test_a_statement_takes_the_call_off_the_list_and_gives_back_what_nothing_sta
     assert left_calls.count(tenant="default") == 1
     assert state(left, olivia, effect) == stating.Stated(effect=effect, dfid=left.flow_id)
     assert left_calls.count(tenant="default") == 0
-    assert stock.used("cash:USD") == used
-    stock.check()
+    assert resources_pack.used("cash:USD") == used
+    resources_pack.check()
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (effect.value, f"user:{olivia.pk}")
     entries = LedgerEntry.objects.filter(stream=str(left.flow_id)).order_by("seq")
@@ -100,7 +99,7 @@ def test_a_statement_takes_the_call_off_the_list_and_gives_back_what_nothing_sta
     told = Feedback.objects.filter(event_type="ESCALATION_RESOLVED").latest("seq")
     assert canonical.decode(bytes(told.body))["effect"] == effect.value
     assert Flow.objects.get(pk=left.flow_id).state == "ABORTED"
-    assert tampering.differences() == []
+    assert ledger_tampering.differences() == []
 
 
 def test_the_statement_is_signed_and_names_the_call_and_the_evidence(left: Escalation, olivia: User) -> None:
@@ -137,7 +136,7 @@ def test_nobody_states_it_twice(left: Escalation, olivia: User) -> None:
     state(left, olivia, Effect.HAPPENED)
     again = state(left, factories.user("mara"), Effect.NOT_HAPPENED)
     assert refused(again) == (409, "ALREADY_STATED")
-    assert stock.used("cash:USD") == (0, HELD)
+    assert resources_pack.used("cash:USD") == (0, HELD)
     assert EffectStatement.objects.get().effect == "HAPPENED"
 
 
@@ -152,7 +151,7 @@ def test_a_statement_has_a_reason(left: Escalation, olivia: User) -> None:
 
 
 def test_what_weighs_much_needs_a_fresh_password_and_a_longer_reason(olivia: User) -> None:
-    escalation = leave(factories.desk(kind=builders.kind(impact="'HIGH_IMPACT'")), olivia)
+    escalation = leave(factories.desk(kind=gate_cases.kind(impact="'HIGH_IMPACT'")), olivia)
     stale = factories.person(olivia, confirmed_at_ms=None)
     assert refused(state(escalation, olivia, Effect.HAPPENED, who=stale)) == (401, "STEP_UP")
     short = state(escalation, olivia, Effect.HAPPENED, reason="seen")
@@ -180,7 +179,7 @@ def test_a_call_that_somebody_is_still_asked_of_is_not_on_the_list(
     assert left_calls.list_calls(tenant="default") == []
     assert refused(state(escalation, olivia, Effect.NOT_HAPPENED)) == (409, "ALREADY_STATED")
     assert Intent.objects.get().state == "IN_DOUBT"
-    assert stock.used("cash:USD") == (HELD, 0)
+    assert resources_pack.used("cash:USD") == (HELD, 0)
 
 
 @pytest.mark.parametrize("number", [0, 2, 99])
@@ -222,6 +221,6 @@ def test_nothing_is_stated_on_evidence_that_was_rewritten(left: Escalation, oliv
         assert (
             LedgerEntry.objects.filter(kind="row:mismatched").latest("id").payload["row"] == "evidence.body"
         )
-    assert stock.used("cash:USD") == (0, HELD)
+    assert resources_pack.used("cash:USD") == (0, HELD)
     Evidence.objects.update(body=whole)
     assert isinstance(state(left, olivia, Effect.NOT_HAPPENED), stating.Stated)

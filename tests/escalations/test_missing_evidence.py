@@ -12,8 +12,7 @@ from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
 from escalations.services import comparing, deciding, drift_scan
 from runtime.contracts.problem import Problem
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -79,8 +78,8 @@ def test_the_page_says_so_and_offers_abort_alone(revised: Escalation, change: An
 def test_nothing_is_decided_on_it(revised: Escalation, olivia: User, change: Any) -> None:
     wish = factories.wish(revised)
     change(revised)
-    assert ground.refused(decide(revised, olivia, wish)) == (409, "TAMPERED")
-    assert ("row:mismatched", f"user:{olivia.pk}") in ground.recorded(revised)
+    assert decision_rows.refused(decide(revised, olivia, wish)) == (409, "TAMPERED")
+    assert ("row:mismatched", f"user:{olivia.pk}") in decision_rows.recorded(revised)
 
 
 @CHANGES

@@ -11,8 +11,7 @@ from escalations.services import drift_scan, evidence, evidence_revision, openin
 from runtime.flows.models import Verdict
 from runtime.flows.services import flows
 from runtime.state.models import Fact
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +45,7 @@ def test_the_bundle_holds_what_the_page_shows(desk: factories.Desk) -> None:
     ("changes", "typed"),
     [
         ({}, "150000"),
-        ({"params": {**builders.PARAMS, "action": "SELL"}}, "947.50"),
+        ({"params": {**gate_cases.PARAMS, "action": "SELL"}}, "947.50"),
     ],
 )
 def test_what_is_typed_again_is_the_amount_or_the_last_value_of_the_sentence(
@@ -56,14 +55,14 @@ def test_what_is_typed_again_is_the_amount_or_the_last_value_of_the_sentence(
 
 
 def test_without_any_value_the_kind_is_typed_again() -> None:
-    desk = factories.desk(kind=builders.kind(effect="Sell it all", limits=[]))
-    escalation = desk.escalate(params={**builders.PARAMS, "action": "SELL"})
+    desk = factories.desk(kind=gate_cases.kind(effect="Sell it all", limits=[]))
+    escalation = desk.escalate(params={**gate_cases.PARAMS, "action": "SELL"})
     assert evidence_revision.get_shown(escalation)["type_again"] == "ADJUST_POSITION"
 
 
 @pytest.mark.parametrize(("sla_s", "expected_s"), [(600, 600), (None, 900)])
 def test_the_deadline_is_the_kinds_or_the_installations(sla_s: int | None, expected_s: int) -> None:
-    row = factories.desk(kind=builders.kind(sla_s=sla_s)).escalate()
+    row = factories.desk(kind=gate_cases.kind(sla_s=sla_s)).escalate()
     assert row.deadline_at == row.opened_at + timedelta(seconds=expected_s)
 
 
@@ -75,10 +74,10 @@ def test_the_row_is_what_the_queue_sorts_and_shows(desk: factories.Desk) -> None
 
 
 def test_what_the_agent_gave_cannot_pose_as_the_sentence() -> None:
-    schema = {**builders.KIND["params_schema"]}
+    schema = {**gate_cases.KIND["params_schema"]}
     schema["properties"] = {**schema["properties"], "symbol": {"type": "string"}}
     desk = factories.desk(
-        kind=builders.kind(params_schema=schema, depends_on=[], constraints=[], predicts=[], steps=[])
+        kind=gate_cases.kind(params_schema=schema, depends_on=[], constraints=[], predicts=[], steps=[])
     )
     escalation = desk.escalate(params={**factories.OVER_LIMIT, "symbol": "AAPL\u202e for 0.01\x0b"})
     assert "\u202e" not in escalation.effect
@@ -91,7 +90,7 @@ def test_an_escalation_is_withdrawn_with_its_flow(desk: factories.Desk) -> None:
     flows.cancel(agent=desk.again(), dfid=escalation.flow_id, reason="")
     row = Escalation.objects.get()
     assert (row.state, row.resolution, row.version) == ("WITHDRAWN", "WITHDRAWN", 2)
-    assert ("escalation:withdrawn", "agent:trader") in ground.recorded(escalation)
+    assert ("escalation:withdrawn", "agent:trader") in decision_rows.recorded(escalation)
     assert opening.close_escalations(flow=row.flow, at=row.opened_at) == []
 
 

@@ -17,8 +17,7 @@ from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import timestamps
 from runtime.state.models import Fact, FactVersion
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -127,10 +126,10 @@ def test_mark_done_closes_with_the_receipt_that_was_found(escalation: Escalation
 def test_mark_done_without_a_receipt_is_refused(
     escalation: Escalation, olivia: User, receipt: dict[str, Any] | None
 ) -> None:
-    before = ground.state_of(escalation)
+    before = decision_rows.state_of(escalation)
     answer = factories.decide(escalation, olivia, Action.MARK_DONE, receipt=receipt)
-    assert ground.refused(answer) == (400, "RECEIPT_MISSING")
-    assert ground.state_of(escalation) == before
+    assert decision_rows.refused(answer) == (400, "RECEIPT_MISSING")
+    assert decision_rows.state_of(escalation) == before
 
 
 def test_abort_makes_no_further_call(escalation: Escalation, olivia: User) -> None:
@@ -144,16 +143,16 @@ def test_abort_makes_no_further_call(escalation: Escalation, olivia: User) -> No
 def test_the_actions_of_the_other_family_are_refused(
     escalation: Escalation, olivia: User, action: Action
 ) -> None:
-    answer = factories.decide(escalation, olivia, action, params=builders.PARAMS)
-    assert ground.refused(answer) == (400, "ACTION_UNKNOWN")
+    answer = factories.decide(escalation, olivia, action, params=gate_cases.PARAMS)
+    assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")
 
 
 def test_a_high_impact_asks_for_a_fresh_password_but_for_no_amount(olivia: User) -> None:
-    desk = factories.desk(kind=builders.kind(impact="'HIGH_IMPACT'"))
+    desk = factories.desk(kind=gate_cases.kind(impact="'HIGH_IMPACT'"))
     escalation = in_doubt(desk)
     stale = factories.person(olivia, confirmed_at_ms=None)
     answer = factories.decide(escalation, olivia, Action.RESUME, who=stale, typed_again="")
-    assert ground.refused(answer) == (401, "STEP_UP")
+    assert decision_rows.refused(answer) == (401, "STEP_UP")
     answer = factories.decide(escalation, olivia, Action.RESUME, typed_again="")
     assert isinstance(answer, deciding.Decided)
 
@@ -168,4 +167,4 @@ def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalati
     }
     assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.Decided)
     again = deciding.decide(person=factories.person(olivia), **named)
-    assert ground.refused(again) == (409, "ALREADY_DECIDED")
+    assert decision_rows.refused(again) == (409, "ALREADY_DECIDED")

@@ -23,13 +23,11 @@ from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.resources.models import Reservation, Resource
 from runtime.resources.services import reservations
-from tests import builders, factories
-from tests.escalations import ground
-from tests.services import stock
+from tests.support import decision_rows, factories, gate_cases, resources_pack
 
 pytestmark = pytest.mark.django_db
 
-SMALLER = {**builders.PARAMS, "quantity": 2, "notional_cents": 37_900}
+SMALLER = {**gate_cases.PARAMS, "quantity": 2, "notional_cents": 37_900}
 CLAIMS = [{"resource": "cash:USD", "amount": "params.notional_cents"}]
 
 
@@ -39,7 +37,7 @@ def desk(db: None) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 @pytest.fixture
@@ -105,45 +103,45 @@ def test_the_old_intent_ends_and_a_new_one_with_a_new_key_waits(failed: Escalati
 
 
 def test_what_was_held_is_free_and_the_new_amount_is_held(failed: Escalation, olivia: User) -> None:
-    assert stock.used("cash:USD") == (94_750, 0)
+    assert resources_pack.used("cash:USD") == (94_750, 0)
     old, new = replaced(modify(failed, olivia))
-    assert stock.used("cash:USD") == (37_900, 0)
+    assert resources_pack.used("cash:USD") == (37_900, 0)
     assert list(Reservation.objects.filter(proposal=old.proposal).values_list("state", "reason")) == [
         ("RELEASED", "REPLACED")
     ]
     assert list(Reservation.objects.filter(proposal=new.proposal).values_list("state", "amount")) == [
         ("HELD", 37_900)
     ]
-    stock.check()
+    resources_pack.check()
 
 
 def test_more_than_is_free_beside_its_own_fits_since_its_own_is_given_back(
     desk: factories.Desk, failed: Escalation, olivia: User
 ) -> None:
-    more = {**builders.PARAMS, "notional_cents": 100_000}
+    more = {**gate_cases.PARAMS, "notional_cents": 100_000}
     replaced(modify(failed, olivia, params=more))
-    assert stock.used("cash:USD") == (100_000, 0)
-    stock.check()
+    assert resources_pack.used("cash:USD") == (100_000, 0)
+    resources_pack.check()
 
 
 def test_what_the_gate_refuses_leaves_the_old_intent_and_what_it_holds(
     failed: Escalation, olivia: User
 ) -> None:
-    before = ground.state_of(failed)
-    over = {**builders.PARAMS, "notional_cents": 120_000}
-    assert ground.refused(modify(failed, olivia, params=over)) == (409, "GATE_REFUSED")
-    assert ground.refused(modify(failed, olivia, params=None)) == (400, "PARAMS_MISSING")
-    assert ground.refused(modify(failed, olivia, params={})) == (409, "GATE_REFUSED")
-    assert ground.state_of(failed) == before
+    before = decision_rows.state_of(failed)
+    over = {**gate_cases.PARAMS, "notional_cents": 120_000}
+    assert decision_rows.refused(modify(failed, olivia, params=over)) == (409, "GATE_REFUSED")
+    assert decision_rows.refused(modify(failed, olivia, params=None)) == (400, "PARAMS_MISSING")
+    assert decision_rows.refused(modify(failed, olivia, params={})) == (409, "GATE_REFUSED")
+    assert decision_rows.state_of(failed) == before
     assert Intent.objects.get().state == "WITH_PERSON"
-    assert stock.used("cash:USD") == (94_750, 0)
-    stock.check()
+    assert resources_pack.used("cash:USD") == (94_750, 0)
+    resources_pack.check()
 
 
 def test_a_call_in_doubt_needs_a_statement_that_it_had_no_effect(in_doubt: Escalation, olivia: User) -> None:
-    before = ground.state_of(in_doubt)
-    assert ground.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
-    assert ground.state_of(in_doubt) == before
+    before = decision_rows.state_of(in_doubt)
+    assert decision_rows.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
+    assert decision_rows.state_of(in_doubt) == before
     old, new = replaced(modify(in_doubt, olivia))
     assert (old.state, new.state) == ("CANCELLED", "PENDING")
     said = canonical.decode(bytes(Decision.objects.get().statement))
@@ -160,7 +158,7 @@ def test_a_call_in_doubt_needs_a_statement_that_it_had_no_effect(in_doubt: Escal
 
 def test_an_older_attempt_in_doubt_counts_too(in_doubt: Escalation, olivia: User) -> None:
     Intent.objects.update(state="WITH_PERSON")
-    assert ground.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
+    assert decision_rows.refused(modify(in_doubt, olivia, effect=None)) == (400, "STATEMENT_MISSING")
 
 
 def test_a_plain_failure_needs_no_statement(failed: Escalation, olivia: User) -> None:
@@ -171,7 +169,7 @@ def test_a_plain_failure_needs_no_statement(failed: Escalation, olivia: User) ->
 
 def test_nothing_runs_in_place_of_what_has_taken_effect(failed: Escalation, olivia: User) -> None:
     Attempt.objects.update(state="SUCCEEDED")
-    assert ground.refused(modify(failed, olivia)) == (409, "STEPS_DONE")
+    assert decision_rows.refused(modify(failed, olivia)) == (409, "STEPS_DONE")
 
 
 def test_the_agent_hears_what_runs_instead_and_no_outcome(failed: Escalation, olivia: User) -> None:
@@ -192,7 +190,7 @@ def test_the_agent_hears_what_runs_instead_and_no_outcome(failed: Escalation, ol
 
 def test_facts_that_moved_are_shown_before_anything_new_runs(failed: Escalation, olivia: User) -> None:
     factories.write("price.AAPL", 25_000)
-    assert ground.refused(modify(failed, olivia)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(modify(failed, olivia)) == (409, "EVIDENCE_CHANGED")
     row = Escalation.objects.get()
     shown = evidence_revision.get_shown(row)
     assert row.revision == 2
@@ -209,21 +207,21 @@ def test_facts_that_moved_are_no_reason_to_look_again_for_other_actions(
 
 
 def test_what_an_earlier_person_lifted_is_lifted_up_to_its_value(desk: factories.Desk, olivia: User) -> None:
-    escalation = desk.escalate(params={**builders.PARAMS, "notional_cents": 140_000})
+    escalation = desk.escalate(params={**gate_cases.PARAMS, "notional_cents": 140_000})
     factories.decide(escalation, olivia, Action.OVERRIDE)
     operational = give_to_person(Intent.objects.get(), "FAILED", Reason.REPEATED_FAILURE)
-    over = {**builders.PARAMS, "notional_cents": 145_000}
-    assert ground.refused(modify(operational, olivia, params=over)) == (409, "GATE_REFUSED")
+    over = {**gate_cases.PARAMS, "notional_cents": 145_000}
+    assert decision_rows.refused(modify(operational, olivia, params=over)) == (409, "GATE_REFUSED")
     replaced(modify(operational, olivia, params={**over, "notional_cents": 130_000}))
-    assert stock.used("cash:USD") == (130_000, 0)
+    assert resources_pack.used("cash:USD") == (130_000, 0)
 
 
 def test_a_heavier_impact_asks_for_password_and_amount(olivia: User) -> None:
-    desk = factories.desk(kind=builders.kind(impact="'HIGH_IMPACT'"))
+    desk = factories.desk(kind=gate_cases.kind(impact="'HIGH_IMPACT'"))
     escalation = called(desk, "FAILED", Reason.REPEATED_FAILURE)
     stale: Person = factories.person(olivia, confirmed_at_ms=None)
-    assert ground.refused(modify(escalation, olivia, who=stale)) == (401, "STEP_UP")
-    assert ground.refused(modify(escalation, olivia, typed_again="")) == (400, "TYPE_AGAIN")
+    assert decision_rows.refused(modify(escalation, olivia, who=stale)) == (401, "STEP_UP")
+    assert decision_rows.refused(modify(escalation, olivia, typed_again="")) == (400, "TYPE_AGAIN")
     replaced(modify(escalation, olivia))
 
 
@@ -231,7 +229,7 @@ def test_the_dry_run_judges_on_the_facts_a_decision_would_be_bound_to(
     failed: Escalation, olivia: User
 ) -> None:
     factories.write("price.AAPL", 25_000)
-    before = ground.state_of(failed)
+    before = decision_rows.state_of(failed)
     answer = dry_running.dry_run(
         tenant="default",
         escalation_id=failed.pk,
@@ -240,7 +238,7 @@ def test_the_dry_run_judges_on_the_facts_a_decision_would_be_bound_to(
     )
     assert isinstance(answer, Verdict)
     assert answer.decision == "ACCEPT"
-    assert ground.state_of(failed) == before
+    assert decision_rows.state_of(failed) == before
 
 
 def test_the_replacement_can_be_cancelled_and_holds_nothing_then(
@@ -249,8 +247,8 @@ def test_the_replacement_can_be_cancelled_and_holds_nothing_then(
     replaced(modify(failed, olivia))
     ended = flows.cancel(agent=desk.again(), dfid=failed.flow_id, reason="")
     assert not isinstance(ended, Problem)
-    assert stock.used("cash:USD") == (0, 0)
-    stock.check()
+    assert resources_pack.used("cash:USD") == (0, 0)
+    resources_pack.check()
 
 
 def test_only_an_intent_that_is_with_people_is_superseded(failed: Escalation) -> None:

@@ -20,12 +20,10 @@ from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.maintenance.services import sweeper
 from runtime.resources.models import Resource
-from tests import builders, factories
-from tests.escalations import ground
 from tests.escalations.test_left_in_doubt import leave, refused, state
 from tests.escalations.test_replacing import CLAIMS, called
 from tests.escalations.test_stating import HELD
-from tests.services import backup, stock
+from tests.support import decision_rows, factories, gate_cases, resources_pack, restored_backup
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return backup.keep_mark(tmp_path, monkeypatch)
+    return restored_backup.keep_mark(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def desk(db: None) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 @pytest.mark.parametrize("swept", [False, True])
@@ -50,14 +48,14 @@ def test_nothing_but_abort_is_taken_meanwhile(
     swept: bool, place: Path, desk: factories.Desk, olivia: User
 ) -> None:
     asked = desk.escalate()
-    backup.restore(place)
+    restored_backup.restore(place)
     if swept:
         sweeper.sweep()
-    before = ground.state_of(asked)
+    before = decision_rows.state_of(asked)
     for action in (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO):
-        answer = factories.decide(asked, olivia, action, params=builders.PARAMS)
-        assert ground.refused(answer) == (503, "RECOVERY")
-    assert ground.state_of(asked) == before
+        answer = factories.decide(asked, olivia, action, params=gate_cases.PARAMS)
+        assert decision_rows.refused(answer) == (503, "RECOVERY")
+    assert decision_rows.state_of(asked) == before
     assert isinstance(factories.decide(asked, olivia, Action.ABORT), deciding.Decided)
     assert not Intent.objects.exists()
 
@@ -67,21 +65,21 @@ def test_nobody_states_meanwhile_what_became_of_a_call(
     swept: bool, place: Path, desk: factories.Desk, olivia: User
 ) -> None:
     left = leave(desk, olivia)
-    backup.restore(place)
+    restored_backup.restore(place)
     if swept:
         sweeper.sweep()
     assert refused(state(left, factories.user("mara"), Effect.NOT_HAPPENED)) == (503, "RECOVERY")
-    assert stock.used("cash:USD") == (0, HELD)
+    assert resources_pack.used("cash:USD") == (0, HELD)
     assert calls_in_doubt.count_left(tenant="default") == 1
 
 
 def test_an_abort_with_a_statement_waits_as_well(place: Path, desk: factories.Desk, olivia: User) -> None:
     asked = called(desk, "UNKNOWN", Reason.IN_DOUBT)
-    backup.restore(place)
+    restored_backup.restore(place)
     answer = factories.decide(asked, olivia, Action.ABORT, effect=Effect.NOT_HAPPENED)
-    assert ground.refused(answer) == (503, "RECOVERY")
+    assert decision_rows.refused(answer) == (503, "RECOVERY")
     assert isinstance(factories.decide(asked, olivia, Action.ABORT, effect=Effect.UNKNOWN), deciding.Decided)
-    assert stock.used("cash:USD") == (0, HELD)
+    assert resources_pack.used("cash:USD") == (0, HELD)
 
 
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY])
@@ -89,16 +87,16 @@ def test_what_waited_before_the_restore_may_have_been_decided_since(
     action: Action, place: Path, desk: factories.Desk, olivia: User
 ) -> None:
     asked = desk.escalate()
-    backup.restore(place)
+    restored_backup.restore(place)
     sweeper.sweep()
-    backup.begin_next()
-    answer = factories.decide(asked, olivia, action, params=builders.PARAMS)
-    assert ground.refused(answer) == (409, "EPOCH_ENDED")
+    restored_backup.begin_next()
+    answer = factories.decide(asked, olivia, action, params=gate_cases.PARAMS)
+    assert decision_rows.refused(answer) == (409, "EPOCH_ENDED")
     tried = dry_running.dry_run(
         tenant="default",
         escalation_id=asked.pk,
         person=factories.person(olivia),
-        wish=factories.wish(asked, action, params=builders.PARAMS),
+        wish=factories.wish(asked, action, params=gate_cases.PARAMS),
     )
     assert isinstance(tried, Problem)
     assert tried.code == "EPOCH_ENDED"

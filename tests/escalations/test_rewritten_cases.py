@@ -10,8 +10,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation, Evidence, Question
 from escalations.services import deciding, drift_scan, evidence
 from runtime.contracts.problem import Problem
-from tests import factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
@@ -68,7 +67,7 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
     assert not isinstance(factories.answer(desk, escalation), Problem)
     assert Question.objects.get().answer == "The short average."
     assert Escalation.objects.get().revision == 1
-    assert "row:mismatched" in [kind for kind, _ in ground.recorded(escalation)]
+    assert "row:mismatched" in [kind for kind, _ in decision_rows.recorded(escalation)]
     answer = deciding.decide(
         tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), user=olivia, wish=wish
     )

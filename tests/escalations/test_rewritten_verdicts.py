@@ -7,7 +7,7 @@ import pytest
 from audit.access.permissions import Role
 from runtime.flows.models import Verdict
 from runtime.registry.models import Bundle, PolicyKind
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def test_a_fact_is_within_the_bounds_of_the_kind_that_is_active(desk: factories.
     factories.write("price.AAPL", 18_951)
     assert "now 18,951, within limits" in text_of(client, path)
     exact = ["price.${params.symbol}", "market.state"]
-    factories.policy_kind(builders.kind(version="1.3.0", depends_on=exact))
+    factories.policy_kind(gate_cases.kind(version="1.3.0", depends_on=exact))
     assert "changed to 18,951" in text_of(client, path)
 
 

@@ -14,9 +14,9 @@ from escalations.models import EffectStatement, Escalation
 from escalations.row_checks import EscalationRowCheck
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from tests import factories
 from tests.escalations.test_left_in_doubt import state
 from tests.escalations.test_replacing import called
+from tests.support import factories
 
 pytestmark = pytest.mark.django_db
 

@@ -28,15 +28,14 @@ from runtime.flows.services import flows
 from runtime.maintenance.services import sweeper
 from runtime.registry.services import agents
 from runtime.stops.services import stops
-from tests import builders, factories, quiet
-from tests.escalations import ground
+from tests.support import decision_rows, factories, fallen_silent, gate_cases
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def desk(db: None) -> factories.Desk:
-    return quiet.desk()
+    return fallen_silent.desk()
 
 
 @pytest.fixture
@@ -45,14 +44,14 @@ def olivia(db: None) -> User:
 
 
 def test_a_silent_agent_goes_to_a_person(desk: factories.Desk) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     assert (escalation.family, escalation.reason, escalation.state) == ("AGENT", "AGENT_SILENT", "OPEN")
     assert (escalation.proposal, escalation.intent, escalation.deadline_at) == (None, None, None)
     assert (escalation.proposed_value, escalation.limit) == ("1200", "600")
     assert escalation.effect == "monitor has not called for 20 min; it may be silent for 10 min"
     assert (escalation.flow.state, escalation.flow.reason) == ("ESCALATED", "AGENT_SILENT")
     assert canonical.decode(bytes(escalation.flow.trigger))["type"] == "silence"
-    assert ground.recorded(escalation) == [
+    assert decision_rows.recorded(escalation) == [
         ("flow:opened", "system"),
         ("flow:moved", "system"),
         ("escalation:opened", "system"),
@@ -62,7 +61,7 @@ def test_a_silent_agent_goes_to_a_person(desk: factories.Desk) -> None:
 
 def test_no_token_is_spent(desk: factories.Desk) -> None:
     before = desk.again()
-    quiet.called(desk)
+    fallen_silent.called(desk)
     after = desk.again()
     assert (after.escalation_millitokens, after.bucket_at) == (
         before.escalation_millitokens,
@@ -71,13 +70,13 @@ def test_no_token_is_spent(desk: factories.Desk) -> None:
 
 
 def test_a_second_round_opens_nothing_more(desk: factories.Desk) -> None:
-    quiet.called(desk)
+    fallen_silent.called(desk)
     assert sweeper.sweep().silences == 0
     assert Escalation.objects.count() == 1
 
 
 def test_the_database_holds_one_open_escalation_of_an_agent(desk: factories.Desk) -> None:
-    row = quiet.called(desk)
+    row = fallen_silent.called(desk)
     other = desk.open().row()
     row.pk, row.flow, row._state.adding = None, other, True
     row.escalation_id = other.pk
@@ -89,7 +88,7 @@ def test_the_evidence_says_who_is_silent_and_what_stands_open(desk: factories.De
     open_flow = desk.open()
     accepted = desk.open()
     assert desk.propose(accepted)["verdict"] == "ACCEPT"
-    shown = evidence_revision.get_shown(quiet.called(desk))
+    shown = evidence_revision.get_shown(fallen_silent.called(desk))
     assert shown["agent"]["agent_id"] == "monitor"
     assert shown["agent"]["owner"] == "trading-desk"
     assert shown["agent"]["mission"] == "Trade."
@@ -113,10 +112,10 @@ def test_the_evidence_says_who_is_silent_and_what_stands_open(desk: factories.De
 
 def test_the_impact_is_high_while_a_call_of_it_is_under_way(desk: factories.Desk, olivia: User) -> None:
     desk.propose(desk.open())
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     assert escalation.impact == "HIGH_IMPACT"
     stale = factories.person(olivia, confirmed_at_ms=None)
-    assert ground.refused(factories.decide(escalation, olivia, Action.ACKNOWLEDGE, who=stale)) == (
+    assert decision_rows.refused(factories.decide(escalation, olivia, Action.ACKNOWLEDGE, who=stale)) == (
         401,
         "STEP_UP",
     )
@@ -126,13 +125,13 @@ def test_the_impact_is_high_while_a_call_of_it_is_under_way(desk: factories.Desk
 
 
 def test_an_agent_that_never_called_is_missed_from_its_activation(desk: factories.Desk) -> None:
-    quiet.see(desk, at=None)
+    fallen_silent.see(desk, at=None)
     assert sweeper.sweep().silences == 1
     assert "has never called" in Escalation.objects.get().effect
 
 
 def test_acknowledge_closes_and_counts_anew(desk: factories.Desk, olivia: User) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, olivia, Action.ACKNOWLEDGE)
     assert isinstance(answer, deciding.Decided)
     escalation.refresh_from_db()
@@ -153,16 +152,16 @@ def test_acknowledge_closes_and_counts_anew(desk: factories.Desk, olivia: User) 
 def test_after_an_acknowledged_silence_the_next_is_asked_again(
     desk: factories.Desk, olivia: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    factories.decide(quiet.called(desk), olivia, Action.ACKNOWLEDGE)
-    later = clock.now() + timedelta(seconds=quiet.SILENT_AFTER_S + 120)
-    quiet.listen(at=later)
+    factories.decide(fallen_silent.called(desk), olivia, Action.ACKNOWLEDGE)
+    later = clock.now() + timedelta(seconds=fallen_silent.SILENT_AFTER_S + 120)
+    fallen_silent.listen(at=later)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert sweeper.sweep().silences == 1
     assert Escalation.objects.filter(state="OPEN").count() == 1
 
 
 def test_stop_agent_has_the_effect_of_the_stop_button(desk: factories.Desk, olivia: User) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, olivia, Action.STOP_AGENT, justification="It hangs again.")
     assert isinstance(answer, deciding.Decided)
     agent = desk.again()
@@ -178,32 +177,38 @@ def test_stop_agent_has_the_effect_of_the_stop_button(desk: factories.Desk, oliv
 
 
 def test_when_the_agent_speaks_the_escalation_is_withdrawn(desk: factories.Desk) -> None:
-    escalation = quiet.called(desk)
-    quiet.see(desk, at=clock.now())
+    escalation = fallen_silent.called(desk)
+    fallen_silent.see(desk, at=clock.now())
     assert sweeper.sweep().silences == 1
     escalation.refresh_from_db()
     assert (escalation.state, escalation.resolution) == ("WITHDRAWN", "WITHDRAWN")
     flow = Flow.objects.get(pk=escalation.flow_id)
     assert (flow.state, flow.reason) == ("CLOSED", "SILENCE_OVER")
-    assert [kind for kind, _ in ground.recorded(escalation)][-2:] == ["escalation:withdrawn", "flow:moved"]
+    assert [kind for kind, _ in decision_rows.recorded(escalation)][-2:] == [
+        "escalation:withdrawn",
+        "flow:moved",
+    ]
 
 
 def test_a_decision_after_the_agent_spoke_is_refused_and_withdraws(
     desk: factories.Desk, olivia: User
 ) -> None:
-    escalation = quiet.called(desk)
-    quiet.see(desk, at=clock.now())
+    escalation = fallen_silent.called(desk)
+    fallen_silent.see(desk, at=clock.now())
     answer = factories.decide(escalation, olivia, Action.STOP_AGENT)
-    assert ground.refused(answer) == (409, "SILENCE_OVER")
+    assert decision_rows.refused(answer) == (409, "SILENCE_OVER")
     escalation.refresh_from_db()
     assert escalation.state == "WITHDRAWN"
     assert desk.again().stopped_at is None
-    assert ground.refused(factories.decide(escalation, olivia, Action.STOP_AGENT)) == (409, "ALREADY_DECIDED")
+    assert decision_rows.refused(factories.decide(escalation, olivia, Action.STOP_AGENT)) == (
+        409,
+        "ALREADY_DECIDED",
+    )
 
 
 @pytest.mark.parametrize("how", ["stopped", "suspended", "retired"])
 def test_whom_nobody_watches_now_needs_no_decision(desk: factories.Desk, how: str) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     if how == "stopped":
         stops.stop_agent(tenant="default", agent_id="monitor", actor="user:1", reason="A look.")
     else:
@@ -218,7 +223,7 @@ def test_whom_nobody_watches_now_needs_no_decision(desk: factories.Desk, how: st
 def test_time_and_drift_resolve_nothing(
     desk: factories.Desk, olivia: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     later = clock.now() + timedelta(days=365)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert (deadlines.sweep(), drift_scan.revise_open()) == (0, 0)
@@ -227,9 +232,9 @@ def test_time_and_drift_resolve_nothing(
 
 def test_the_owner_may_stop_it_but_not_acknowledge(desk: factories.Desk) -> None:
     owner = factories.user("oscar", groups=("trading-desk",))
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, owner, Action.ACKNOWLEDGE)
-    assert ground.refused(answer) == (403, "SEPARATION_OF_DUTY")
+    assert decision_rows.refused(answer) == (403, "SEPARATION_OF_DUTY")
     assert isinstance(factories.decide(escalation, owner, Action.STOP_AGENT), deciding.Decided)
 
 
@@ -237,36 +242,36 @@ def test_the_owner_may_stop_it_but_not_acknowledge(desk: factories.Desk) -> None
 def test_the_actions_of_the_other_families_are_refused(
     desk: factories.Desk, olivia: User, action: Action
 ) -> None:
-    answer = factories.decide(quiet.called(desk), olivia, action, params=builders.PARAMS)
-    assert ground.refused(answer) == (400, "ACTION_UNKNOWN")
+    answer = factories.decide(fallen_silent.called(desk), olivia, action, params=gate_cases.PARAMS)
+    assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")
 
 
 def test_an_acknowledgement_needs_a_reason(desk: factories.Desk, olivia: User) -> None:
-    answer = factories.decide(quiet.called(desk), olivia, Action.ACKNOWLEDGE, justification="")
-    assert ground.refused(answer) == (400, "JUSTIFICATION_MISSING")
+    answer = factories.decide(fallen_silent.called(desk), olivia, Action.ACKNOWLEDGE, justification="")
+    assert decision_rows.refused(answer) == (400, "JUSTIFICATION_MISSING")
 
 
 def test_there_is_nothing_to_ask_the_gate(desk: factories.Desk, olivia: User) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     answer = dry_running.dry_run(
         tenant="default",
         escalation_id=escalation.pk,
         person=factories.person(olivia),
         wish=factories.wish(escalation, Action.MODIFY),
     )
-    assert ground.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
+    assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
     with pytest.raises(LookupError):
         evidence_revision.proposal_of(escalation)
 
 
 def test_it_can_be_claimed_and_given_back(desk: factories.Desk, olivia: User) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     assert claiming.claim(tenant="default", escalation_id=escalation.pk, user=olivia) is None
     assert claiming.release(tenant="default", escalation_id=escalation.pk, user=olivia) is None
 
 
 def test_an_agent_that_cancels_the_flow_has_spoken(desk: factories.Desk) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     flows.cancel(agent=desk.again(), dfid=escalation.flow_id, reason="I am here.")
     escalation.refresh_from_db()
     assert escalation.state == "WITHDRAWN"
@@ -281,7 +286,7 @@ def test_a_length_of_time_is_told_in_two_units(seconds: int, words: str) -> None
 
 
 def test_another_tenant_neither_sees_nor_decides(desk: factories.Desk, olivia: User) -> None:
-    escalation = quiet.called(desk)
+    escalation = fallen_silent.called(desk)
     named: dict[str, Any] = {"escalation_id": escalation.pk, "user": olivia}
     answer = deciding.decide(
         tenant="other",
@@ -289,4 +294,4 @@ def test_another_tenant_neither_sees_nor_decides(desk: factories.Desk, olivia: U
         wish=factories.wish(escalation, Action.STOP_AGENT),
         **named,
     )
-    assert ground.refused(answer) == (404, "ESCALATION_NOT_FOUND")
+    assert decision_rows.refused(answer) == (404, "ESCALATION_NOT_FOUND")

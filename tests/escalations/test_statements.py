@@ -13,12 +13,11 @@ from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from runtime.flows.models import Intent
-from tests import builders, factories
-from tests.escalations import ground
+from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
-CHANGED = {**builders.PARAMS, "notional_cents": 120_000}
+CHANGED = {**gate_cases.PARAMS, "notional_cents": 120_000}
 
 
 def decided(desk: factories.Desk, account: User, action: Action, **fields: Any) -> Decision:
@@ -87,9 +86,9 @@ def test_without_a_signer_nothing_is_decided(
     desk: factories.Desk, olivia: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     escalation = desk.escalate()
-    before = ground.state_of(escalation), ground.recorded(escalation)
+    before = decision_rows.state_of(escalation), decision_rows.recorded(escalation)
     settings.DIR_SIGNING_KEY = "gone"
     monkeypatch.setattr(signing, "signer", signing.signer.__wrapped__)
     with pytest.raises(ImproperlyConfigured):
         factories.decide(escalation, olivia)
-    assert (ground.state_of(escalation), ground.recorded(escalation)) == before
+    assert (decision_rows.state_of(escalation), decision_rows.recorded(escalation)) == before

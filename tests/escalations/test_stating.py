@@ -18,10 +18,8 @@ from runtime.flows.models import Attempt, Feedback, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services import flows
 from runtime.resources.models import Resource
-from tests import builders, factories
-from tests.escalations import ground
 from tests.escalations.test_replacing import CLAIMS, called, modify
-from tests.services import stock, tampering
+from tests.support import decision_rows, factories, gate_cases, ledger_tampering, resources_pack
 
 pytestmark = pytest.mark.django_db
 HELD = 94_750
@@ -33,7 +31,7 @@ def desk(db: None) -> factories.Desk:
     Resource.objects.create(
         tenant="default", name="cash:USD", capacity=150_000, unit="cents", configured_at=clock.now()
     )
-    return factories.desk(kind=builders.kind(claims=CLAIMS))
+    return factories.desk(kind=gate_cases.kind(claims=CLAIMS))
 
 
 @pytest.fixture
@@ -78,9 +76,9 @@ def test_an_abort_frees_what_is_held_only_where_nothing_happened(
     olivia: User,
 ) -> None:
     decision = abort(in_doubt, olivia, effect)
-    assert stock.used("cash:USD") == used
-    stock.check()
-    assert tampering.differences() == []
+    assert resources_pack.used("cash:USD") == used
+    resources_pack.check()
+    assert ledger_tampering.differences() == []
     assert calls_in_doubt.list_calls(tenant="default").count() == left
     attempt = Attempt.objects.get()
     assert (attempt.effect, attempt.settled_by) == (known, f"user:{olivia.pk}" if known else "")
@@ -98,16 +96,16 @@ def test_an_abort_that_only_stops_needs_nothing_but_the_one_key(in_doubt: Escala
 def test_an_abort_that_says_what_became_of_the_call_gives_its_reason(
     in_doubt: Escalation, olivia: User
 ) -> None:
-    before = ground.state_of(in_doubt)
+    before = decision_rows.state_of(in_doubt)
     answer = factories.decide(in_doubt, olivia, Action.ABORT, effect=Effect.NOT_HAPPENED, justification=" ")
-    assert ground.refused(answer) == (400, "JUSTIFICATION_MISSING")
-    assert ground.state_of(in_doubt) == before
+    assert decision_rows.refused(answer) == (400, "JUSTIFICATION_MISSING")
+    assert decision_rows.state_of(in_doubt) == before
 
 
 def test_who_owns_the_agent_may_stop_it_but_frees_nothing(olivia: User) -> None:
     escalation = called(factories.desk(owner="olivia"), "UNKNOWN", Reason.IN_DOUBT)
     answer = factories.decide(escalation, olivia, Action.ABORT, effect=Effect.NOT_HAPPENED)
-    assert ground.refused(answer) == (403, "SEPARATION_OF_DUTY")
+    assert decision_rows.refused(answer) == (403, "SEPARATION_OF_DUTY")
     abort(escalation, olivia, Effect.UNKNOWN)
 
 
@@ -117,17 +115,17 @@ def test_where_nothing_is_in_doubt_nothing_is_stated(desk: factories.Desk, olivi
     assert said_of(decision) == (None, None, None)
     ended = canonical.decode(bytes(Feedback.objects.get(event_type="EXECUTION_OUTCOME").body))
     assert ended["effect"] == "NOT_HAPPENED"
-    assert stock.used("cash:USD") == (0, 0)
+    assert resources_pack.used("cash:USD") == (0, 0)
 
 
 @pytest.mark.parametrize("effect", [None, Effect.UNKNOWN, Effect.HAPPENED])
 def test_nothing_runs_in_place_of_a_call_that_may_have_taken_effect(
     effect: Effect | None, in_doubt: Escalation, olivia: User
 ) -> None:
-    before = ground.state_of(in_doubt)
-    assert ground.refused(modify(in_doubt, olivia, effect=effect)) == (400, "STATEMENT_MISSING")
-    assert ground.state_of(in_doubt) == before
-    assert stock.used("cash:USD") == (HELD, 0)
+    before = decision_rows.state_of(in_doubt)
+    assert decision_rows.refused(modify(in_doubt, olivia, effect=effect)) == (400, "STATEMENT_MISSING")
+    assert decision_rows.state_of(in_doubt) == before
+    assert resources_pack.used("cash:USD") == (HELD, 0)
 
 
 def test_what_is_replaced_is_settled_with_the_statement(in_doubt: Escalation, olivia: User) -> None:
@@ -149,4 +147,4 @@ def test_the_agent_puts_nothing_in_its_place(desk: factories.Desk, in_doubt: Esc
     assert isinstance(refused, Problem)
     assert (refused.status, refused.code) == (409, "FLOW_NOT_OPEN")
     assert Intent.objects.get().state == "IN_DOUBT"
-    assert stock.used("cash:USD") == (HELD, 0)
+    assert resources_pack.used("cash:USD") == (HELD, 0)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.faults.burst import PATIENCE, Done
 from tests.faults.stack import Stack
 from tests.load import broker_count
-from tests.waiting import until
+from tests.support.wait_until import until
 
 WAITING = """
 from runtime.models import Intent

@@ -13,7 +13,7 @@ from uuid import UUID
 import django
 from django.conf import settings
 
-from tests.services import book
+from tests.support import fake_target
 
 ENDS = {"NOT_DUE", "ENDED", "HELD"}
 
@@ -50,7 +50,7 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
     status = ""
     while status not in ENDS:
         # The waits between two tries are not what is tried here.
-        status = book.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
+        status = fake_target.attempt(UUID(intent_id), owner=f"worker-{os.getpid()}").status
         worker.pass_by("recorded")
 
 

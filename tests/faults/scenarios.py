@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.faults import accounting, burst
 from tests.faults.stack import Stack
 from tests.load import broker_count
-from tests.waiting import until
+from tests.support.wait_until import until
 
 _STOP = """
 from audit.models import LedgerEntry

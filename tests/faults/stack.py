@@ -19,7 +19,7 @@ from tests.faults.burst import AGENTS
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases
 from tests.support.console_shell import ConsoleShell
-from tests.waiting import until
+from tests.support.wait_until import until
 
 FAULT_PACK = Path(__file__).with_name("pack.yaml")
 FAULT_AGENTS = tuple(f"load-{number}" for number in range(AGENTS))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults import accounting, burst, scenarios
 from tests.faults.stack import Stack
-from tests.waiting import until
+from tests.support.wait_until import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 

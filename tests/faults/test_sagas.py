@@ -1,6 +1,6 @@
 """A worker is killed at some point of a walk, and the next one resumes it: one effect each.
 
-`tests/services/test_sagas_doubt.py` tries every step without a process; here the process really dies.
+`tests/execution/test_sagas_doubt.py` tries every step without a process; here the process really dies.
 """
 
 import signal
@@ -17,9 +17,8 @@ from escalations.models import Escalation
 from runtime.contracts.states import AgentStatus, FlowState
 from runtime.registry.models import Agent
 from tests.faults import processes
-from tests.services import book as books
-from tests.services import trade
-from tests.services.book import BACK, FORWARD, REFUSE, Book
+from tests.support import fake_target, trading_desk
+from tests.support.fake_target import BACK, FORWARD, REFUSE, Book
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 PATIENCE_S = 60
@@ -29,7 +28,7 @@ PATIENCE_S = 60
 def book(real_db: str, settings: Settings, request: pytest.FixtureRequest) -> Iterator[Book]:
     """A target that does twice what is asked twice, where it can be asked what it has done."""
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with books.opened(knows_keys=request.param == "resend") as opened:
+    with fake_target.opened(knows_keys=request.param == "resend") as opened:
         yield opened
 
 
@@ -68,8 +67,8 @@ def test_a_killed_worker_leaves_one_effect_and_an_unlocked_agent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     on_unknown = request.node.callspec.params["book"]
-    monkeypatch.setattr(trade, "PACK", books.pack(on_unknown=on_unknown))
-    intent_id = trade.open_desk(base_url=book.base_url).accept()
+    monkeypatch.setattr(trading_desk, "PACK", fake_target.pack(on_unknown=on_unknown))
+    intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
     if path in BACK:
         book.faults["/ship"] = [REFUSE]
 
@@ -79,7 +78,7 @@ def test_a_killed_worker_leaves_one_effect_and_an_unlocked_agent(
     assert book.order == ([*FORWARD[:2], *reversed(BACK)] if path in BACK else list(FORWARD))
     book.check()
     ended = FlowState.ABORTED if path in BACK else FlowState.CLOSED
-    assert trade.states(intent_id)[1] == ended
+    assert trading_desk.states(intent_id)[1] == ended
     assert Agent.objects.get().status == AgentStatus.ACTIVE
     assert not Escalation.objects.exists()
     assert isinstance(verify_database(), Whole)

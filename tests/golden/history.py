@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import Case
-from tests import builders
+from tests.support import gate_cases
 
 FOLDER = Path(__file__).parent / "histories"
 
@@ -26,7 +26,7 @@ class History:
 
 def of(case: Case) -> History:
     """The history of a case, judged now."""
-    judgement, rules = builders.judgement(case)
+    judgement, rules = gate_cases.judgement(case)
     verdict = pipeline.judge_bytes(judgement, rules)
     return History(judgement=judgement.decode(), rules=rules.decode(), verdict=verdict.decode())
 

@@ -9,7 +9,7 @@ from typing import Any
 from runtime.contracts.facts import Lift, ResourceFacts
 from runtime.contracts.states import AgentStatus
 from runtime.kernel.gate.gate_input import FIRST, Case
-from tests import builders
+from tests.support import gate_cases
 
 LIFT = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value="150000")
 
@@ -36,43 +36,43 @@ _SEVERAL: list[dict[str, Any]] = [
 
 
 def _params(**fields: Any) -> dict[str, Any]:
-    return {"proposal": builders.proposal(params={**builders.PARAMS, **fields})}
+    return {"proposal": gate_cases.proposal(params={**gate_cases.PARAMS, **fields})}
 
 
 def _status(status: AgentStatus) -> dict[str, Any]:
-    return {"facts": builders.facts(status=status)}
+    return {"facts": gate_cases.facts(status=status)}
 
 
 def _kind(**fields: Any) -> dict[str, Any]:
-    return {"rules": builders.rules(kind=builders.kind(**fields))}
+    return {"rules": gate_cases.rules(kind=gate_cases.kind(**fields))}
 
 
 def _claims(*amounts: str, reserved: int = 0, committed: int = 0) -> dict[str, Any]:
     claims = [{"resource": "cash", "amount": amount} for amount in amounts]
     cash = ResourceFacts(name="cash", unit="cents", capacity=100, reserved=reserved, committed=committed)
-    return {**_kind(claims=claims), "facts": builders.facts(resources=(cash,))}
+    return {**_kind(claims=claims), "facts": gate_cases.facts(resources=(cash,))}
 
 
 def _manifest(**fields: Any) -> dict[str, Any]:
-    return {"rules": builders.rules(manifest=builders.manifest(**fields))}
+    return {"rules": gate_cases.rules(manifest=gate_cases.manifest(**fields))}
 
 
 def _asked(**fields: Any) -> dict[str, Any]:
-    return {"proposal": builders.proposal(**fields)}
+    return {"proposal": gate_cases.proposal(**fields)}
 
 
 def _large(last: Any) -> dict[str, Any]:
     """More values than a schema of so many parts is checked with since there is a bound."""
     fields = {f"p{number}": {"type": "integer"} for number in range(300)}
     xs = {"type": "array", "items": {"type": "integer"}}
-    schema = {**builders.KIND["params_schema"]}
+    schema = {**gate_cases.KIND["params_schema"]}
     schema["properties"] = {**schema["properties"], **fields, "xs": xs}
     return {**_kind(params_schema=schema), **_params(xs=[*([1] * 2_100), last])}
 
 
 def _numbers() -> dict[str, Any]:
     """Floats, decimal strings and text beyond ASCII, where canonical forms part ways."""
-    kind = builders.kind(
+    kind = gate_cases.kind(
         params_schema={"type": "object"},
         depends_on=[],
         constraints=[],
@@ -97,30 +97,33 @@ def _numbers() -> dict[str, Any]:
         "rate": 0.1,
         "fee": "0.3",
         "payee": "Åsa \u202e€😀",
-        "day": builders.NOW_MS,
+        "day": gate_cases.NOW_MS,
         "deep": [[{"x": 1e-7}]],
     }
-    return {"proposal": builders.proposal(params=params, confidence=0.75), "rules": builders.rules(kind=kind)}
+    return {
+        "proposal": gate_cases.proposal(params=params, confidence=0.75),
+        "rules": gate_cases.rules(kind=kind),
+    }
 
 
 def _override(**world: Any) -> dict[str, Any]:
     return {
-        "proposal": builders.proposal(
-            params={**builders.PARAMS, "notional_cents": 150_000},
+        "proposal": gate_cases.proposal(
+            params={**gate_cases.PARAMS, "notional_cents": 150_000},
             by_person=True,
             author="user:7",
             confidence=None,
             conditions=("context.facts.price.AAPL < 19000",),
         ),
-        "facts": builders.facts(lifts=(LIFT,), world={**builders.WORLD, **world}, escalation_tokens=0),
+        "facts": gate_cases.facts(lifts=(LIFT,), world={**gate_cases.WORLD, **world}, escalation_tokens=0),
     }
 
 
 _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "accept": dict,
     "accept-claims": lambda: _claims("60", "params.quantity", reserved=30, committed=5),
-    "accept-compute": lambda: {"facts": builders.facts(compute=builders.compute(tokens_used=1_000))},
-    "accept-last-millisecond": lambda: {"now_ms": builders.NOW_MS + builders.WINDOW_MS},
+    "accept-compute": lambda: {"facts": gate_cases.facts(compute=gate_cases.compute(tokens_used=1_000))},
+    "accept-last-millisecond": lambda: {"now_ms": gate_cases.NOW_MS + gate_cases.WINDOW_MS},
     "accept-numbers-and-text": _numbers,
     "accept-override": _override,
     "accept-override-within-slippage": lambda: _override(**{"price.AAPL": 18_990}),
@@ -132,53 +135,55 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-requested": lambda: _asked(human_review_required=True),
     "escalate-rule": lambda: _params(action="SELL"),
     "escalate-tier": lambda: _kind(risk_tier="T3"),
-    "reject-unsafe": lambda: {"facts": builders.facts(unsafe="rules.0.require: it takes too long", world={})},
-    "reject-budget": lambda: {**_asked(confidence=0.1), "facts": builders.facts(escalation_tokens=0)},
+    "reject-unsafe": lambda: {
+        "facts": gate_cases.facts(unsafe="rules.0.require: it takes too long", world={})
+    },
+    "reject-budget": lambda: {**_asked(confidence=0.1), "facts": gate_cases.facts(escalation_tokens=0)},
     "reject-claim-unreadable": lambda: _claims("-1"),
     "reject-compute": lambda: {
-        "facts": builders.facts(compute=builders.compute(tokens_used=1_001, ends_at_ms=builders.NOW_MS))
+        "facts": gate_cases.facts(compute=gate_cases.compute(tokens_used=1_001, ends_at_ms=gate_cases.NOW_MS))
     },
     "reject-condition": lambda: _override(**{"price.AAPL": 19_010}),
     "reject-constraint": lambda: _asked(
-        execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 100}
+        execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": 100}
     ),
     "reject-contention": lambda: _claims("60", reserved=41),
     "reject-context-expired": lambda: {
-        **_asked(valid_until_ms=builders.NOW_MS + 2_000_000),
-        "now_ms": builders.NOW_MS + 1_000_000,
+        **_asked(valid_until_ms=gate_cases.NOW_MS + 2_000_000),
+        "now_ms": gate_cases.NOW_MS + 1_000_000,
     },
-    "reject-context-unknown": lambda: {"facts": builders.facts(snapshot=None)},
-    "reject-exhausted": lambda: {"facts": builders.facts(attempts_used=3)},
-    "reject-expired": lambda: {"now_ms": builders.NOW_MS + builders.WINDOW_MS + 1},
-    "reject-kind-unknown": lambda: {"rules": builders.rules(kind=None)},
-    "reject-last-attempt": lambda: {**_params(quantity=0), "facts": builders.facts(attempts_used=2)},
+    "reject-context-unknown": lambda: {"facts": gate_cases.facts(snapshot=None)},
+    "reject-exhausted": lambda: {"facts": gate_cases.facts(attempts_used=3)},
+    "reject-expired": lambda: {"now_ms": gate_cases.NOW_MS + gate_cases.WINDOW_MS + 1},
+    "reject-kind-unknown": lambda: {"rules": gate_cases.rules(kind=None)},
+    "reject-last-attempt": lambda: {**_params(quantity=0), "facts": gate_cases.facts(attempts_used=2)},
     "reject-limit-unreadable": lambda: _manifest(limits={}),
     "reject-locked": lambda: _status(AgentStatus.LOCKED),
     "reject-passive": lambda: _status(AgentStatus.PASSIVE),
     "reject-rate": lambda: {
         **_manifest(proposals_per_minute=2),
-        "facts": builders.facts(history={"proposals_1m": 2}),
+        "facts": gate_cases.facts(history={"proposals_1m": 2}),
     },
     # The last attempt of the flow: at the second gate a wait costs none.
     "reject-rate-costs-no-attempt": lambda: {
         **_manifest(proposals_per_minute=2),
-        "facts": builders.facts(history={"proposals_1m": 2}, attempts_used=2),
+        "facts": gate_cases.facts(history={"proposals_1m": 2}, attempts_used=2),
     },
     "reject-rendering": lambda: _kind(
         steps=[{"id": "order", "target": "broker", "request": {"path": "/${params.nothing}"}}]
     ),
     "reject-retired": lambda: _status(AgentStatus.RETIRED),
     "reject-rule": lambda: {
-        "facts": builders.facts(
-            world={**builders.WORLD, "market.state": "CLOSED"},
-            seen={**builders.WORLD, "market.state": "CLOSED"},
+        "facts": gate_cases.facts(
+            world={**gate_cases.WORLD, "market.state": "CLOSED"},
+            seen={**gate_cases.WORLD, "market.state": "CLOSED"},
         )
     },
     "reject-schema": lambda: _params(quantity="five", symbol="aapl", colour="red"),
     "reject-scope": lambda: _manifest(scope={"symbol": ["MSFT"]}),
-    "reject-session": lambda: {"facts": builders.facts(session_valid=False)},
+    "reject-session": lambda: {"facts": gate_cases.facts(session_valid=False)},
     "reject-shortage": lambda: _claims("60", reserved=5, committed=41),
-    "reject-stale": lambda: {"facts": builders.facts(world={**builders.WORLD, "price.AAPL": 25_000})},
+    "reject-stale": lambda: {"facts": gate_cases.facts(world={**gate_cases.WORLD, "price.AAPL": 25_000})},
     "reject-suspended": lambda: _status(AgentStatus.SUSPENDED),
     "accept-large-first-gate": lambda: {**_large(1), "gate": FIRST},
     "reject-large-first-gate": lambda: {**_large("1"), "gate": FIRST},
@@ -189,9 +194,9 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "reject-version": lambda: _asked(policy_version="2.0.0"),
     "reject-everything": lambda: {
-        "proposal": builders.proposal(
-            params={**builders.PARAMS, "notional_cents": 300_000, "action": "SELL"},
-            execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 1},
+        "proposal": gate_cases.proposal(
+            params={**gate_cases.PARAMS, "notional_cents": 300_000, "action": "SELL"},
+            execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": 1},
             confidence=0.2,
             human_review_required=True,
         )
@@ -206,4 +211,4 @@ def names() -> list[str]:
 
 def case(name: str) -> Case:
     """The case of a scenario."""
-    return builders.case(**_SCENARIOS[name]())
+    return gate_cases.case(**_SCENARIOS[name]())

@@ -4,13 +4,15 @@ import pytest
 
 from runtime.kernel import budget_rules
 from runtime.kernel.budget_rules import Overspent, Spent
-from tests import builders
+from tests.support import gate_cases
 
-OPENED_MS = builders.NOW_MS - 5_000
+OPENED_MS = gate_cases.NOW_MS - 5_000
 
 
 def over(**fields: int | None) -> tuple[Overspent, ...]:
-    return budget_rules.overspent(builders.compute(**fields), opened_at_ms=OPENED_MS, now_ms=builders.NOW_MS)
+    return budget_rules.overspent(
+        gate_cases.compute(**fields), opened_at_ms=OPENED_MS, now_ms=gate_cases.NOW_MS
+    )
 
 
 def test_a_bucket_says_when_it_holds_more() -> None:
@@ -30,7 +32,7 @@ def test_all_of_a_budget_may_be_used() -> None:
         ({"tokens_used": 1_001}, Overspent(Spent.TOKENS, 1_001, 1_000)),
         ({"cost_used_micros": 500_001}, Overspent(Spent.COST, 500_001, 500_000)),
         ({"tool_calls_used": 11}, Overspent(Spent.TOOL_CALLS, 11, 10)),
-        ({"ends_at_ms": builders.NOW_MS}, Overspent(Spent.TIME, 5, 5)),
+        ({"ends_at_ms": gate_cases.NOW_MS}, Overspent(Spent.TIME, 5, 5)),
     ],
 )
 def test_one_more_than_the_cap_is_too_much(fields: dict[str, int], found: Overspent) -> None:
@@ -40,12 +42,12 @@ def test_one_more_than_the_cap_is_too_much(fields: dict[str, int], found: Oversp
 def test_without_caps_nothing_is_too_much() -> None:
     free = {"tokens_cap": None, "cost_cap_micros": None, "tool_calls_cap": None, "ends_at_ms": None}
     assert over(**free, tokens_used=10**12) == ()
-    assert budget_rules.left(builders.compute(**free)) == {}
+    assert budget_rules.left(gate_cases.compute(**free)) == {}
     assert budget_rules.left(None) == {}
 
 
 def test_what_is_left_is_never_under_nothing() -> None:
-    left = budget_rules.left(builders.compute(tokens_used=1_200, cost_used_micros=1))
+    left = budget_rules.left(gate_cases.compute(tokens_used=1_200, cost_used_micros=1))
     assert left == {"tokens_left": 0, "cost_left_micros": 499_999, "tool_calls_left": 10}
 
 

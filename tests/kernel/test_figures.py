@@ -9,7 +9,7 @@ from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import Verdict
 from runtime.kernel.gate import pipeline
 from runtime.kernel.rules import figures
-from tests import builders
+from tests.support import gate_cases
 
 LIVE = "params.quantity * context.facts.price[params.symbol]"
 BY_FIGURE: dict[str, Any] = {
@@ -28,13 +28,13 @@ BY_FIGURE: dict[str, Any] = {
 
 def judged(price: Any, stated: int = 94_750, **fields: Any) -> Verdict:
     """The verdict on five shares at `price` cents, for which the agent states `stated` cents."""
-    facts = builders.facts(world={**builders.WORLD, "price.AAPL": price})
-    kind = builders.kind(**{**BY_FIGURE, "claims": [], "depends_on": [], "constraints": [], **fields})
+    facts = gate_cases.facts(world={**gate_cases.WORLD, "price.AAPL": price})
+    kind = gate_cases.kind(**{**BY_FIGURE, "claims": [], "depends_on": [], "constraints": [], **fields})
     return pipeline.judge(
-        builders.proposal(params={**builders.PARAMS, "notional_cents": stated}),
+        gate_cases.proposal(params={**gate_cases.PARAMS, "notional_cents": stated}),
         facts,
-        builders.rules(kind=kind),
-        builders.NOW_MS,
+        gate_cases.rules(kind=kind),
+        gate_cases.NOW_MS,
     )
 
 
@@ -85,7 +85,7 @@ def test_a_greater_amount_outweighs_the_live_one(stated: Any, greater: Any) -> N
 
 @pytest.mark.parametrize("stated", [True, "many", "NaN", [9], {}])
 def test_what_is_stated_and_no_amount_leaves_no_figure(stated: Any) -> None:
-    kind = builders.kind(figures=[{"param": "quantity", "value": "1"}])
+    kind = gate_cases.kind(figures=[{"param": "quantity", "value": "1"}])
     assert figures.work_out(kind, {"params": {"quantity": stated}}) == ()
 
 
@@ -98,20 +98,20 @@ def test_what_is_stated_and_no_amount_leaves_no_figure(stated: Any) -> None:
     ],
 )
 def test_an_amount_in_text_fails_closed(stated: str, decision: Decision, impact: Impact) -> None:
-    base = builders.KIND["params_schema"]
+    base = gate_cases.KIND["params_schema"]
     amount = {**base["properties"], "amount": {"type": "string", "maxLength": 20}}
-    kind = builders.kind(
+    kind = gate_cases.kind(
         params_schema={**base, "properties": amount},
         figures=[{"param": "amount", "value": "params.quantity * 10"}],
         impact="figures.amount > 250000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'",
         limits=[{"id": "m", "value": "figures.amount", "limit": "manifest.limits.max_notional_cents"}],
     )
-    proposal = builders.proposal(params={**builders.PARAMS, "amount": stated})
-    verdict = builders.judge(proposal=proposal, rules=builders.rules(kind=kind))
+    proposal = gate_cases.proposal(params={**gate_cases.PARAMS, "amount": stated})
+    verdict = gate_cases.judge(proposal=proposal, rules=gate_cases.rules(kind=kind))
     assert (verdict.decision, verdict.impact) == (decision, impact)
 
 
 def test_a_decimal_text_is_no_figure() -> None:
-    kind = builders.kind(figures=[{"param": "quantity", "value": "'1.5'"}])
+    kind = gate_cases.kind(figures=[{"param": "quantity", "value": "'1.5'"}])
     assert figures.work_out(kind, {"params": {}}) == ()
     assert figures.work_out(None, {}) == ()

@@ -21,14 +21,14 @@ from runtime.kernel.gate.checks import (
     validity,
 )
 from runtime.kernel.gate.gate_input import GateVersion
-from tests import builders
+from tests.support import gate_cases
 
 FAIL, REFER = FindingOutcome.FAIL, FindingOutcome.REFER
 
 
 def found(module: Any, **fields: Any) -> list[tuple[str, FindingOutcome]]:
     """Codes and outcomes of one check on a case."""
-    return [(item.code, item.outcome) for item in module.check(builders.case(**fields))]
+    return [(item.code, item.outcome) for item in module.check(gate_cases.case(**fields))]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_the_plain_case_holds_everywhere(module: Any) -> None:
 
 
 def test_an_unknown_kind_is_refused_by_its_name() -> None:
-    asked = builders.proposal(policy_kind="LAUNCH")
-    (finding,) = schema.check(builders.case(proposal=asked, rules=builders.rules(kind=None)))
+    asked = gate_cases.proposal(policy_kind="LAUNCH")
+    (finding,) = schema.check(gate_cases.case(proposal=asked, rules=gate_cases.rules(kind=None)))
     assert (finding.code, finding.outcome) == ("CAPABILITY_NOT_FOUND", FAIL)
     assert finding.message == "No active policy kind is called LAUNCH."
 
@@ -68,15 +68,15 @@ def test_an_unknown_kind_is_refused_by_its_name() -> None:
 )
 def test_a_version_is_served_by_the_same_major_that_is_not_older(asked: str, is_served: bool) -> None:
     expected = [] if is_served else [("VERSION_UNSUPPORTED", FAIL)]
-    assert found(schema, proposal=builders.proposal(policy_version=asked)) == expected
+    assert found(schema, proposal=gate_cases.proposal(policy_version=asked)) == expected
 
 
 def test_params_and_constraints_are_named_with_their_pointer() -> None:
-    asked = builders.proposal(
-        params={**builders.PARAMS, "quantity": 0, "colour": "red"},
+    asked = gate_cases.proposal(
+        params={**gate_cases.PARAMS, "quantity": 0, "colour": "red"},
         execution_constraints={"validity_window_sec": "soon"},
     )
-    messages = [item.message for item in schema.check(builders.case(proposal=asked))]
+    messages = [item.message for item in schema.check(gate_cases.case(proposal=asked))]
     assert messages == [
         "/params/colour is not a known field",
         "/params/quantity must be at least 1",
@@ -84,7 +84,7 @@ def test_params_and_constraints_are_named_with_their_pointer() -> None:
     ]
 
 
-UNDECLARED = {**builders.CONSTRAINTS, "requires_market_state": "OPEN"}
+UNDECLARED = {**gate_cases.CONSTRAINTS, "requires_market_state": "OPEN"}
 OPEN_SCHEMAS: list[dict[str, Any]] = [
     {"type": "object"},
     {"type": "object", "additionalProperties": True},
@@ -95,34 +95,34 @@ OPEN_SCHEMAS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("json_schema", OPEN_SCHEMAS)
 def test_a_bound_that_the_kind_does_not_declare_is_refused(json_schema: dict[str, Any]) -> None:
     """Whatever the schema lets pass: no expression reads it, so nothing would keep it."""
-    kind = builders.kind(constraints_schema=json_schema)
-    asked = builders.proposal(execution_constraints=UNDECLARED)
-    answers = schema.check(builders.case(proposal=asked, rules=builders.rules(kind=kind)))
+    kind = gate_cases.kind(constraints_schema=json_schema)
+    asked = gate_cases.proposal(execution_constraints=UNDECLARED)
+    answers = schema.check(gate_cases.case(proposal=asked, rules=gate_cases.rules(kind=kind)))
     assert "/execution_constraints/requires_market_state is not a known field" in {
         item.message for item in answers if item.code == "INVALID_SCHEMA"
     }
 
 
 def test_a_field_that_is_refused_twice_is_told_once() -> None:
-    (finding,) = schema.check(builders.case(proposal=builders.proposal(execution_constraints=UNDECLARED)))
+    (finding,) = schema.check(gate_cases.case(proposal=gate_cases.proposal(execution_constraints=UNDECLARED)))
     assert finding.message == "/execution_constraints/requires_market_state is not a known field"
 
 
 def test_the_window_needs_no_declaration() -> None:
-    kind = builders.kind(constraints_schema={"type": "object"})
-    asked = builders.proposal(execution_constraints={"validity_window_sec": 30})
-    assert found(schema, proposal=asked, rules=builders.rules(kind=kind)) == []
+    kind = gate_cases.kind(constraints_schema={"type": "object"})
+    asked = gate_cases.proposal(execution_constraints={"validity_window_sec": 30})
+    assert found(schema, proposal=asked, rules=gate_cases.rules(kind=kind)) == []
 
 
 def test_many_undeclared_bounds_are_told_up_to_a_bound() -> None:
-    asked = builders.proposal(execution_constraints={f"bound_{at:03}": 1 for at in range(500)})
+    asked = gate_cases.proposal(execution_constraints={f"bound_{at:03}": 1 for at in range(500)})
     assert len(found(schema, proposal=asked)) == 20
 
 
 def test_what_the_first_gate_judged_it_judges_as_it_did() -> None:
-    kind = builders.kind(constraints_schema={"type": "object"})
-    asked = builders.proposal(execution_constraints=UNDECLARED)
-    assert found(schema, proposal=asked, rules=builders.rules(kind=kind), gate=GateVersion.V1_0) == []
+    kind = gate_cases.kind(constraints_schema={"type": "object"})
+    asked = gate_cases.proposal(execution_constraints=UNDECLARED)
+    assert found(schema, proposal=asked, rules=gate_cases.rules(kind=kind), gate=GateVersion.V1_0) == []
 
 
 # authority
@@ -138,27 +138,27 @@ def test_what_the_first_gate_judged_it_judges_as_it_did() -> None:
     ],
 )
 def test_every_status_but_active_bars_the_agent(status: AgentStatus, code: str) -> None:
-    assert found(authority, facts=builders.facts(status=status)) == [(code, FAIL)]
+    assert found(authority, facts=gate_cases.facts(status=status)) == [(code, FAIL)]
 
 
 @pytest.mark.parametrize("status", list(AgentStatus))
 def test_a_person_may_decide_for_a_passive_agent_and_for_no_other_barred_one(status: AgentStatus) -> None:
-    asked = builders.proposal(by_person=True, author="user:1")
-    answers = found(authority, proposal=asked, facts=builders.facts(status=status))
+    asked = gate_cases.proposal(by_person=True, author="user:1")
+    answers = found(authority, proposal=asked, facts=gate_cases.facts(status=status))
     assert bool(answers) is (status not in {AgentStatus.ACTIVE, AgentStatus.PASSIVE})
 
 
 def test_a_session_that_has_ended_is_unauthorized() -> None:
-    assert found(authority, facts=builders.facts(session_valid=False)) == [("UNAUTHORIZED", FAIL)]
+    assert found(authority, facts=gate_cases.facts(session_valid=False)) == [("UNAUTHORIZED", FAIL)]
 
 
 def test_an_agent_without_a_manifest_is_unauthorized() -> None:
-    assert found(authority, rules=builders.rules(manifest=None)) == [("UNAUTHORIZED", FAIL)]
+    assert found(authority, rules=gate_cases.rules(manifest=None)) == [("UNAUTHORIZED", FAIL)]
 
 
 def test_a_kind_that_is_not_granted_is_unauthorized() -> None:
-    in_force = builders.rules(manifest=builders.manifest(policy_kinds=["TRANSFER_FUNDS"]))
-    (finding,) = authority.check(builders.case(rules=in_force))
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(policy_kinds=["TRANSFER_FUNDS"]))
+    (finding,) = authority.check(gate_cases.case(rules=in_force))
     assert finding.message == "The active manifest does not grant ADJUST_POSITION."
 
 
@@ -175,19 +175,19 @@ def test_a_kind_that_is_not_granted_is_unauthorized() -> None:
     ],
 )
 def test_the_scope_of_the_manifest_narrows_parameters(scope: dict[str, Any], holds: bool) -> None:
-    in_force = builders.rules(manifest=builders.manifest(scope=scope))
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(scope=scope))
     assert found(authority, rules=in_force) == ([] if holds else [("UNAUTHORIZED", FAIL)])
 
 
 def test_true_is_not_one_and_zero_is_not_false_in_a_scope() -> None:
-    in_force = builders.rules(manifest=builders.manifest(scope={"live": [False]}))
-    asked = builders.proposal(params={**builders.PARAMS, "live": 0})
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(scope={"live": [False]}))
+    asked = gate_cases.proposal(params={**gate_cases.PARAMS, "live": 0})
     assert found(authority, proposal=asked, rules=in_force) == [("UNAUTHORIZED", FAIL)]
 
 
 def test_leaving_a_narrowed_parameter_out_does_not_widen_the_scope() -> None:
-    in_force = builders.rules(manifest=builders.manifest(scope={"symbol": ["AAPL"]}))
-    asked = builders.proposal(params={"quantity": 5})
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(scope={"symbol": ["AAPL"]}))
+    asked = gate_cases.proposal(params={"quantity": 5})
     assert found(authority, proposal=asked, rules=in_force) == [("UNAUTHORIZED", FAIL)]
 
 
@@ -196,7 +196,7 @@ def test_leaving_a_narrowed_parameter_out_does_not_widen_the_scope() -> None:
 
 @pytest.mark.parametrize(("late_ms", "is_expired"), [(-1, False), (0, False), (1, True)])
 def test_the_window_ends_after_its_last_millisecond(late_ms: int, is_expired: bool) -> None:
-    asked = builders.proposal()
+    asked = gate_cases.proposal()
     now_ms = asked.valid_until_ms + late_ms
     assert found(validity, now_ms=now_ms) == ([("EXPIRED", FAIL)] if is_expired else [])
 
@@ -211,7 +211,7 @@ def test_the_governor_counts_the_attempts_of_the_agent(
     used: int, by_person: bool, is_exhausted: bool
 ) -> None:
     answers = found(
-        retries, proposal=builders.proposal(by_person=by_person), facts=builders.facts(attempts_used=used)
+        retries, proposal=gate_cases.proposal(by_person=by_person), facts=gate_cases.facts(attempts_used=used)
     )
     assert answers == ([("REASONING_EXHAUSTION", FAIL)] if is_exhausted else [])
 
@@ -220,12 +220,12 @@ def test_the_governor_counts_the_attempts_of_the_agent(
 
 
 def test_a_context_that_was_not_issued_to_the_flow_is_unknown() -> None:
-    assert found(context_freshness, facts=builders.facts(snapshot=None)) == [("CONTEXT_UNKNOWN", FAIL)]
+    assert found(context_freshness, facts=gate_cases.facts(snapshot=None)) == [("CONTEXT_UNKNOWN", FAIL)]
 
 
 @pytest.mark.parametrize(("late_ms", "is_expired"), [(0, False), (1, True)])
 def test_a_snapshot_has_a_time_to_live_of_its_own(late_ms: int, is_expired: bool) -> None:
-    known = builders.facts()
+    known = gate_cases.facts()
     assert known.snapshot is not None
     answers = found(context_freshness, facts=known, now_ms=known.snapshot.expires_at_ms + late_ms)
     assert answers == ([("CONTEXT_EXPIRED", FAIL)] if is_expired else [])
@@ -242,28 +242,28 @@ def test_a_snapshot_has_a_time_to_live_of_its_own(late_ms: int, is_expired: bool
     ],
 )
 def test_a_fact_is_stale_once_it_has_moved_materially(world: dict[str, Any], words: str) -> None:
-    known = builders.facts(world={**builders.WORLD, **world})
-    messages = [item.message for item in context_freshness.check(builders.case(facts=known))]
+    known = gate_cases.facts(world={**gate_cases.WORLD, **world})
+    messages = [item.message for item in context_freshness.check(gate_cases.case(facts=known))]
     assert messages == ([f"{words} Ask for a fresh context."] if words else [])
 
 
 @pytest.mark.parametrize("side", ["world", "seen"])
 def test_a_fact_that_is_missing_on_either_side_is_stale(side: str) -> None:
-    known = builders.facts(**{side: {"market.state": "OPEN"}})
-    (finding,) = context_freshness.check(builders.case(facts=known))
+    known = gate_cases.facts(**{side: {"market.state": "OPEN"}})
+    (finding,) = context_freshness.check(gate_cases.case(facts=known))
     assert finding.code == "STALE_CONTEXT"
     assert finding.message.startswith("price.AAPL is missing from the context or from the world.")
 
 
 def test_a_fact_that_cannot_be_named_is_stale() -> None:
-    asked = builders.proposal(params={**builders.PARAMS, "symbol": "../AAPL"})
-    (finding,) = context_freshness.check(builders.case(proposal=asked))
+    asked = gate_cases.proposal(params={**gate_cases.PARAMS, "symbol": "../AAPL"})
+    (finding,) = context_freshness.check(gate_cases.case(proposal=asked))
     assert finding.message.startswith("The fact price.${params.symbol} cannot be named")
 
 
 def test_what_was_seen_and_what_is_are_shown_in_at_most_64_characters() -> None:
-    known = builders.facts(world={**builders.WORLD, "market.state": "X" * 500})
-    (finding,) = context_freshness.check(builders.case(facts=known))
+    known = gate_cases.facts(world={**gate_cases.WORLD, "market.state": "X" * 500})
+    (finding,) = context_freshness.check(gate_cases.case(facts=known))
     assert finding.proposed_value == '"OPEN"'
     assert finding.limit is not None
     assert len(finding.limit) == 64
@@ -274,8 +274,8 @@ def test_what_was_seen_and_what_is_are_shown_in_at_most_64_characters() -> None:
 
 @pytest.mark.parametrize(("bound", "holds"), [(18950, True), (18949, False)])
 def test_the_agents_own_bound_is_asked_of_the_live_facts(bound: int, holds: bool) -> None:
-    asked = builders.proposal(execution_constraints={**builders.CONSTRAINTS, "max_price_cents": bound})
-    (*answers,) = constraints.check(builders.case(proposal=asked))
+    asked = gate_cases.proposal(execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": bound})
+    (*answers,) = constraints.check(gate_cases.case(proposal=asked))
     assert [item.message for item in answers] == (
         [] if holds else ["max_price: The price is above the proposal's own bound"]
     )
@@ -294,8 +294,8 @@ def test_the_agents_own_bound_is_asked_of_the_live_facts(bound: int, holds: bool
     ],
 )
 def test_a_condition_holds_only_when_it_is_exactly_true(condition: str, words: str) -> None:
-    asked = builders.proposal(conditions=(condition,))
-    answers = list(conditions.check(builders.case(proposal=asked)))
+    asked = gate_cases.proposal(conditions=(condition,))
+    answers = list(conditions.check(gate_cases.case(proposal=asked)))
     assert len(answers) == bool(words)
     assert all(item.code == "CONDITION_FAILED" and item.outcome is FAIL for item in answers)
     assert all(item.subject == condition and words in item.message for item in answers)
@@ -319,9 +319,9 @@ def test_a_rate_limit_counts_this_proposal_too(
 ) -> None:
     answers = found(
         rate,
-        proposal=builders.proposal(by_person=by_person),
-        facts=builders.facts(history=history),
-        rules=builders.rules(manifest=builders.manifest(proposals_per_minute=2)),
+        proposal=gate_cases.proposal(by_person=by_person),
+        facts=gate_cases.facts(history=history),
+        rules=gate_cases.rules(manifest=gate_cases.manifest(proposals_per_minute=2)),
     )
     assert answers == ([("RATE_LIMITED", FAIL)] if is_limited else [])
 
@@ -330,8 +330,8 @@ def test_a_rate_limit_counts_this_proposal_too(
 
 
 def test_an_amount_above_the_limit_is_referred_with_both_numbers() -> None:
-    asked = builders.proposal(params={**builders.PARAMS, "notional_cents": 100_001})
-    (finding,) = limits.check(builders.case(proposal=asked))
+    asked = gate_cases.proposal(params={**gate_cases.PARAMS, "notional_cents": 100_001})
+    (finding,) = limits.check(gate_cases.case(proposal=asked))
     assert (finding.code, finding.outcome, finding.subject) == ("RISK_LIMIT_EXCEEDED", REFER, "max_notional")
     assert (finding.proposed_value, finding.limit) == ("100001", "100000")
     assert finding.message == "max_notional: 100001 is above the limit of 100000"
@@ -339,24 +339,24 @@ def test_an_amount_above_the_limit_is_referred_with_both_numbers() -> None:
 
 def test_a_limit_rejects_where_the_kind_says_so() -> None:
     bound = {"id": "hard", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}
-    in_force = builders.rules(kind=builders.kind(limits=[bound]))
+    in_force = gate_cases.rules(kind=gate_cases.kind(limits=[bound]))
     assert found(limits, rules=in_force) == [("RISK_LIMIT_EXCEEDED", FAIL)]
 
 
 def test_a_limit_that_the_manifest_lacks_is_a_fail() -> None:
-    in_force = builders.rules(manifest=builders.manifest(limits={}))
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(limits={}))
     assert found(limits, rules=in_force) == [("RISK_LIMIT_EXCEEDED", FAIL)]
 
 
 def test_a_broken_rule_has_its_own_id_as_code() -> None:
-    known = builders.facts(world={**builders.WORLD, "market.state": "CLOSED"})
-    asked = builders.proposal(params={**builders.PARAMS, "action": "SELL"})
+    known = gate_cases.facts(world={**gate_cases.WORLD, "market.state": "CLOSED"})
+    asked = gate_cases.proposal(params={**gate_cases.PARAMS, "action": "SELL"})
     assert found(rules, facts=known, proposal=asked) == [("R_MARKET_OPEN", FAIL), ("R_BUYS_ONLY", REFER)]
 
 
 def test_a_rule_that_errors_is_a_fail_whatever_it_would_lead_to() -> None:
     broken = {"id": "R_BROKEN", "require": "params.nothing", "on_fail": "ESCALATE"}
-    in_force = builders.rules(kind=builders.kind(rules=[broken]))
+    in_force = gate_cases.rules(kind=gate_cases.kind(rules=[broken]))
     assert found(rules, rules=in_force) == [("R_BROKEN", FAIL)]
 
 
@@ -382,37 +382,37 @@ def test_the_stricter_of_two_thresholds_counts(
 ) -> None:
     answers = found(
         confidence,
-        proposal=builders.proposal(confidence=given),
-        rules=builders.rules(
-            kind=builders.kind(risk_tier=tier),
-            manifest=builders.manifest(escalate_below_confidence=threshold),
+        proposal=gate_cases.proposal(confidence=given),
+        rules=gate_cases.rules(
+            kind=gate_cases.kind(risk_tier=tier),
+            manifest=gate_cases.manifest(escalate_below_confidence=threshold),
         ),
     )
     assert answers == ([("LOW_CONFIDENCE", REFER)] if is_low else [])
 
 
 def test_a_kind_may_waive_confidence() -> None:
-    in_force = builders.rules(kind=builders.kind(risk_tier="T2", confidence_waiver=True))
-    assert found(confidence, proposal=builders.proposal(confidence=0.1), rules=in_force) == []
+    in_force = gate_cases.rules(kind=gate_cases.kind(risk_tier="T2", confidence_waiver=True))
+    assert found(confidence, proposal=gate_cases.proposal(confidence=0.1), rules=in_force) == []
 
 
 @pytest.mark.parametrize(("waived", "is_required"), [(False, True), (True, False)])
 def test_the_highest_tier_always_needs_a_person_unless_waived(waived: bool, is_required: bool) -> None:
-    in_force = builders.rules(
-        kind=builders.kind(risk_tier="T3"), manifest=builders.manifest(waive_tier3_review=waived)
+    in_force = gate_cases.rules(
+        kind=gate_cases.kind(risk_tier="T3"), manifest=gate_cases.manifest(waive_tier3_review=waived)
     )
-    answers = found(confidence, proposal=builders.proposal(confidence=0.95), rules=in_force)
+    answers = found(confidence, proposal=gate_cases.proposal(confidence=0.95), rules=in_force)
     assert answers == ([("REVIEW_REQUIRED", REFER)] if is_required else [])
 
 
 def test_an_agent_may_ask_for_a_person() -> None:
-    asked = builders.proposal(human_review_required=True)
+    asked = gate_cases.proposal(human_review_required=True)
     assert found(confidence, proposal=asked) == [("REVIEW_REQUESTED", REFER)]
 
 
 def test_confidence_is_not_asked_of_a_person() -> None:
-    asked = builders.proposal(by_person=True, confidence=None, human_review_required=True)
-    in_force = builders.rules(kind=builders.kind(risk_tier="T3"))
+    asked = gate_cases.proposal(by_person=True, confidence=None, human_review_required=True)
+    in_force = gate_cases.rules(kind=gate_cases.kind(risk_tier="T3"))
     assert found(confidence, proposal=asked, rules=in_force) == []
 
 
@@ -425,17 +425,17 @@ def test_confidence_is_not_asked_of_a_person() -> None:
 def test_an_empty_bucket_pays_for_no_person(tokens: int, by_person: bool, is_empty: bool) -> None:
     answers = found(
         escalation_budget,
-        proposal=builders.proposal(by_person=by_person),
-        facts=builders.facts(escalation_tokens=tokens),
+        proposal=gate_cases.proposal(by_person=by_person),
+        facts=gate_cases.facts(escalation_tokens=tokens),
     )
     assert answers == ([("ESCALATION_BUDGET_EXHAUSTED", FAIL)] if is_empty else [])
 
 
 def test_a_count_that_is_one_too_many_is_shown_with_its_limit() -> None:
-    in_force = builders.rules(manifest=builders.manifest(proposals_per_minute=2))
-    (sent,) = rate.check(builders.case(rules=in_force, facts=builders.facts(history={"proposals_1m": 2})))
-    (used,) = retries.check(builders.case(facts=builders.facts(attempts_used=3)))
-    (asked,) = escalation_budget.check(builders.case(facts=builders.facts(escalation_tokens=0)))
+    in_force = gate_cases.rules(manifest=gate_cases.manifest(proposals_per_minute=2))
+    (sent,) = rate.check(gate_cases.case(rules=in_force, facts=gate_cases.facts(history={"proposals_1m": 2})))
+    (used,) = retries.check(gate_cases.case(facts=gate_cases.facts(attempts_used=3)))
+    (asked,) = escalation_budget.check(gate_cases.case(facts=gate_cases.facts(escalation_tokens=0)))
     assert (sent.proposed_value, sent.limit) == ("3", "2")
     assert (used.proposed_value, used.limit) == ("4", "3")
     assert (asked.proposed_value, asked.limit) == ("1", "0")

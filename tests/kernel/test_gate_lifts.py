@@ -9,14 +9,14 @@ from runtime.contracts.policy_kind import PolicyKind
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import FindingOutcome, Verdict
 from runtime.kernel.gate import preview
-from tests import builders
+from tests.support import gate_cases
 
 AMOUNT = 150_000
 
 
 def over_the_limit(amount: Any = AMOUNT, **fields: Any) -> Any:
     """A proposal above the manifest's limit."""
-    return builders.proposal(params={**builders.PARAMS, "notional_cents": amount}, **fields)
+    return gate_cases.proposal(params={**gate_cases.PARAMS, "notional_cents": amount}, **fields)
 
 
 def lift(**fields: Any) -> Lift:
@@ -35,17 +35,17 @@ def lift(**fields: Any) -> Lift:
 def by_person(lifts: tuple[Lift, ...], amount: Any = AMOUNT, **fields: Any) -> Verdict:
     """The verdict on a person's proposal with these lifts."""
     known = fields.pop("facts", {})
-    return builders.judge(
+    return gate_cases.judge(
         proposal=over_the_limit(amount, by_person=True, author="user:1"),
-        facts=builders.facts(lifts=lifts, escalation_tokens=0, **known),
+        facts=gate_cases.facts(lifts=lifts, escalation_tokens=0, **known),
         **fields,
     )
 
 
 def test_what_was_shown_is_lifted_and_the_record_says_so() -> None:
-    shown = builders.judge(proposal=over_the_limit())
+    shown = gate_cases.judge(proposal=over_the_limit())
     assert shown.decision is Decision.ESCALATE
-    verdict = by_person(builders.lifts_of(shown))
+    verdict = by_person(gate_cases.lifts_of(shown))
     assert verdict.decision is Decision.ACCEPT
     (lifted,) = [item for item in verdict.findings if item.outcome is FindingOutcome.LIFTED]
     assert (lifted.subject, lifted.proposed_value) == ("max_notional", str(AMOUNT))
@@ -59,7 +59,7 @@ def test_a_smaller_amount_than_the_one_shown_is_lifted_too(amount: int) -> None:
 def test_a_larger_amount_than_the_one_shown_is_not_lifted() -> None:
     verdict = by_person((lift(),), AMOUNT + 1)
     assert verdict.decision is Decision.ESCALATE
-    assert builders.codes(verdict) == ["RISK_LIMIT_EXCEEDED"]
+    assert gate_cases.codes(verdict) == ["RISK_LIMIT_EXCEEDED"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_without_lifts_a_persons_proposal_is_held_to_the_limit() -> None:
 
 
 def test_a_fail_is_never_lifted() -> None:
-    hard = builders.kind(
+    hard = gate_cases.kind(
         limits=[
             {
                 "id": "max_notional",
@@ -93,7 +93,7 @@ def test_a_fail_is_never_lifted() -> None:
             }
         ]
     )
-    verdict = by_person((lift(),), rules=builders.rules(kind=hard))
+    verdict = by_person((lift(),), rules=gate_cases.rules(kind=hard))
     assert verdict.decision is Decision.REJECT
 
 
@@ -105,7 +105,8 @@ def test_a_fail_is_not_lifted_beside_what_is() -> None:
         "limit": "manifest.limits.max_notional_cents",
     }
     verdict = by_person(
-        (lift(), lift(subject="max_orders")), rules=builders.rules(kind=builders.kind(limits=[hard, soft]))
+        (lift(), lift(subject="max_orders")),
+        rules=gate_cases.rules(kind=gate_cases.kind(limits=[hard, soft])),
     )
     assert verdict.decision is Decision.REJECT
     found = {item.subject: item.outcome for item in verdict.findings if item.check == "limits"}
@@ -113,22 +114,24 @@ def test_a_fail_is_not_lifted_beside_what_is() -> None:
 
 
 def test_a_lift_beside_a_fail_changes_nothing_of_the_answer() -> None:
-    verdict = by_person((lift(),), facts={"world": {**builders.WORLD, "market.state": "CLOSED"}})
+    verdict = by_person((lift(),), facts={"world": {**gate_cases.WORLD, "market.state": "CLOSED"}})
     assert verdict.decision is Decision.REJECT
 
 
 def test_a_rule_that_escalates_is_lifted_by_its_id_alone() -> None:
-    asked = builders.proposal(params={**builders.PARAMS, "action": "SELL"})
-    lifts = builders.lifts_of(builders.judge(proposal=asked))
+    asked = gate_cases.proposal(params={**gate_cases.PARAMS, "action": "SELL"})
+    lifts = gate_cases.lifts_of(gate_cases.judge(proposal=asked))
     again = asked.model_copy(update={"by_person": True})
     assert [item.code for item in lifts] == ["R_BUYS_ONLY"]
-    assert builders.judge(proposal=again, facts=builders.facts(lifts=lifts)).decision is Decision.ACCEPT
+    assert gate_cases.judge(proposal=again, facts=gate_cases.facts(lifts=lifts)).decision is Decision.ACCEPT
 
 
 def test_another_number_than_a_limits_is_held_to_what_was_shown() -> None:
-    asked = builders.proposal(confidence=0.5)
+    asked = gate_cases.proposal(confidence=0.5)
     shown = lift(check="confidence", code="LOW_CONFIDENCE", subject="", proposed_value="0.3")
-    assert builders.judge(proposal=asked, facts=builders.facts(lifts=(shown,))).decision is Decision.ESCALATE
+    assert (
+        gate_cases.judge(proposal=asked, facts=gate_cases.facts(lifts=(shown,))).decision is Decision.ESCALATE
+    )
 
 
 # a limit that moves with the price
@@ -136,11 +139,11 @@ def test_another_number_than_a_limits_is_held_to_what_was_shown() -> None:
 
 def live() -> PolicyKind:
     """A kind whose amount is quantity times the live price; 5 shares of 18,950 are 94,750."""
-    return builders.kind(
+    return gate_cases.kind(
         limits=[
             {
                 "id": "max_notional",
-                "value": builders.LIVE_NOTIONAL,
+                "value": gate_cases.LIVE_NOTIONAL,
                 "limit": "manifest.limits.max_notional_cents",
             }
         ]
@@ -149,16 +152,18 @@ def live() -> PolicyKind:
 
 def sold_at(price: Any, *, shown_at: int = 18950, quantity: int = 10, taken: int | None = None) -> Verdict:
     """A decision at `price` on evidence shown at `shown_at`; on `taken` shares where that is given."""
-    in_force = builders.rules(kind=live())
-    params = {**builders.PARAMS, "quantity": quantity}
-    seen = {**builders.WORLD, "price.AAPL": shown_at}
-    shown = builders.judge(
-        proposal=builders.proposal(params=params), facts=builders.facts(world=seen, seen=seen), rules=in_force
+    in_force = gate_cases.rules(kind=live())
+    params = {**gate_cases.PARAMS, "quantity": quantity}
+    seen = {**gate_cases.WORLD, "price.AAPL": shown_at}
+    shown = gate_cases.judge(
+        proposal=gate_cases.proposal(params=params),
+        facts=gate_cases.facts(world=seen, seen=seen),
+        rules=in_force,
     )
-    return builders.judge(
-        proposal=builders.proposal(params={**params, "quantity": taken or quantity}, by_person=True),
-        facts=builders.facts(
-            world={**builders.WORLD, "price.AAPL": price}, seen=seen, lifts=builders.lifts_of(shown)
+    return gate_cases.judge(
+        proposal=gate_cases.proposal(params={**params, "quantity": taken or quantity}, by_person=True),
+        facts=gate_cases.facts(
+            world={**gate_cases.WORLD, "price.AAPL": price}, seen=seen, lifts=gate_cases.lifts_of(shown)
         ),
         rules=in_force,
     )
@@ -172,15 +177,15 @@ def test_a_price_within_its_bounds_does_not_take_the_decision_away(price: int) -
 def test_a_price_that_carries_the_amount_over_the_limit_within_its_bounds_is_lifted() -> None:
     # 5 shares were 99,900 when shown (another finding was lifted), and are 100,350 now.
     assert sold_at(20_070, shown_at=19_980, quantity=5).decision is Decision.ESCALATE
-    lifted = builders.judge(
-        proposal=builders.proposal(by_person=True),
-        facts=builders.facts(
-            world={**builders.WORLD, "price.AAPL": 20_070},
-            seen={**builders.WORLD, "price.AAPL": 19_980},
+    lifted = gate_cases.judge(
+        proposal=gate_cases.proposal(by_person=True),
+        facts=gate_cases.facts(
+            world={**gate_cases.WORLD, "price.AAPL": 20_070},
+            seen={**gate_cases.WORLD, "price.AAPL": 19_980},
             # Less than the amount is now: as it was shown, it is within the limit.
             lifts=(lift(proposed_value="100001"),),
         ),
-        rules=builders.rules(kind=live()),
+        rules=gate_cases.rules(kind=live()),
     )
     assert lifted.decision is Decision.ACCEPT
 
@@ -188,7 +193,7 @@ def test_a_price_that_carries_the_amount_over_the_limit_within_its_bounds_is_lif
 def test_a_price_past_its_bounds_is_stale_whatever_was_lifted() -> None:
     verdict = sold_at(19_045)
     assert verdict.decision is Decision.REJECT
-    assert builders.codes(verdict) == ["STALE_CONTEXT"]
+    assert gate_cases.codes(verdict) == ["STALE_CONTEXT"]
 
 
 def test_more_shares_than_shown_are_not_lifted_by_a_ticking_price() -> None:
@@ -198,20 +203,20 @@ def test_more_shares_than_shown_are_not_lifted_by_a_ticking_price() -> None:
 
 
 def test_a_fact_that_is_not_depended_on_is_never_taken_as_seen() -> None:
-    kind = builders.kind(
+    kind = gate_cases.kind(
         depends_on=["market.state"],
         limits=[
             {
                 "id": "max_notional",
-                "value": builders.LIVE_NOTIONAL,
+                "value": gate_cases.LIVE_NOTIONAL,
                 "limit": "manifest.limits.max_notional_cents",
             }
         ],
     )
-    verdict = builders.judge(
-        proposal=builders.proposal(by_person=True),
-        facts=builders.facts(world={**builders.WORLD, "price.AAPL": 40_000}, lifts=(lift(),)),
-        rules=builders.rules(kind=kind),
+    verdict = gate_cases.judge(
+        proposal=gate_cases.proposal(by_person=True),
+        facts=gate_cases.facts(world={**gate_cases.WORLD, "price.AAPL": 40_000}, lifts=(lift(),)),
+        rules=gate_cases.rules(kind=kind),
     )
     assert verdict.decision is Decision.ESCALATE
 

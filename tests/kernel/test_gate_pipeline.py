@@ -10,7 +10,7 @@ from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBundle
 from runtime.kernel.rules import scope
-from tests import builders
+from tests.support import gate_cases
 
 NAMES = [stage.name for stage in pipeline.STAGES]
 INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
@@ -18,11 +18,11 @@ INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
 
 def asking_for_a_person(**fields: Any) -> dict[str, Any]:
     """A case that would escalate: low confidence."""
-    return {"proposal": builders.proposal(confidence=0.1, **fields)}
+    return {"proposal": gate_cases.proposal(confidence=0.1, **fields)}
 
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
-    verdict = builders.judge(facts=builders.facts(compute=builders.compute(), resources=()))
+    verdict = gate_cases.judge(facts=gate_cases.facts(compute=gate_cases.compute(), resources=()))
     assert verdict.decision is Decision.ACCEPT
     assert [item.check for item in verdict.findings] == NAMES
     assert {item.outcome for item in verdict.findings} == {FindingOutcome.PASS}
@@ -39,15 +39,15 @@ def test_identity_is_asked_before_anything_else() -> None:
 @pytest.mark.parametrize(
     ("fields", "last"),
     [
-        ({"rules": builders.rules(kind=None)}, "schema"),
-        ({"rules": builders.rules(manifest=None)}, "authority"),
-        ({"now_ms": builders.NOW_MS + 60_000}, "validity"),
-        ({"facts": builders.facts(attempts_used=3)}, "retries"),
-        ({"facts": builders.facts(snapshot=None)}, "context_freshness"),
+        ({"rules": gate_cases.rules(kind=None)}, "schema"),
+        ({"rules": gate_cases.rules(manifest=None)}, "authority"),
+        ({"now_ms": gate_cases.NOW_MS + 60_000}, "validity"),
+        ({"facts": gate_cases.facts(attempts_used=3)}, "retries"),
+        ({"facts": gate_cases.facts(snapshot=None)}, "context_freshness"),
     ],
 )
 def test_the_walk_ends_at_an_integrity_stage_that_rejects(fields: dict[str, Any], last: str) -> None:
-    verdict = builders.judge(**fields)
+    verdict = gate_cases.judge(**fields)
     assert verdict.decision is Decision.REJECT
     checks = [item.check for item in verdict.findings]
     assert checks[: NAMES.index(last) + 1] == NAMES[: NAMES.index(last) + 1]
@@ -55,15 +55,15 @@ def test_the_walk_ends_at_an_integrity_stage_that_rejects(fields: dict[str, Any]
 
 
 def test_findings_of_later_stages_are_all_collected() -> None:
-    verdict = builders.judge(
-        proposal=builders.proposal(
-            params={**builders.PARAMS, "notional_cents": 300_000, "action": "SELL"},
-            execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 1},
+    verdict = gate_cases.judge(
+        proposal=gate_cases.proposal(
+            params={**gate_cases.PARAMS, "notional_cents": 300_000, "action": "SELL"},
+            execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": 1},
             confidence=0.2,
         )
     )
     assert verdict.decision is Decision.REJECT
-    assert builders.codes(verdict) == [
+    assert gate_cases.codes(verdict) == [
         "CONSTRAINT_VIOLATED",
         "RISK_LIMIT_EXCEEDED",
         "R_BUYS_ONLY",
@@ -72,41 +72,43 @@ def test_findings_of_later_stages_are_all_collected() -> None:
 
 
 def test_a_refer_alone_escalates_and_spends_no_attempt() -> None:
-    verdict = builders.judge(**asking_for_a_person())
+    verdict = gate_cases.judge(**asking_for_a_person())
     assert verdict.decision is Decision.ESCALATE
     assert verdict.attempts_left == 3
     assert verdict.steps == ()
 
 
 def test_an_empty_bucket_turns_an_escalation_into_a_reject() -> None:
-    verdict = builders.judge(**asking_for_a_person(), facts=builders.facts(escalation_tokens=0))
+    verdict = gate_cases.judge(**asking_for_a_person(), facts=gate_cases.facts(escalation_tokens=0))
     assert verdict.decision is Decision.REJECT
-    assert builders.codes(verdict) == ["ESCALATION_BUDGET_EXHAUSTED", "LOW_CONFIDENCE"]
+    assert gate_cases.codes(verdict) == ["ESCALATION_BUDGET_EXHAUSTED", "LOW_CONFIDENCE"]
 
 
 def test_the_bucket_is_not_asked_when_nothing_escalates() -> None:
-    assert builders.judge(facts=builders.facts(escalation_tokens=0)).decision is Decision.ACCEPT
+    assert gate_cases.judge(facts=gate_cases.facts(escalation_tokens=0)).decision is Decision.ACCEPT
 
 
 def test_the_last_attempt_says_that_it_was_the_last() -> None:
-    verdict = builders.judge(proposal=builders.proposal(params={}), facts=builders.facts(attempts_used=2))
+    verdict = gate_cases.judge(
+        proposal=gate_cases.proposal(params={}), facts=gate_cases.facts(attempts_used=2)
+    )
     assert verdict.exhausted
     assert verdict.attempts_left == 0
-    assert builders.codes(verdict)[-1] == "REASONING_EXHAUSTION"
+    assert gate_cases.codes(verdict)[-1] == "REASONING_EXHAUSTION"
 
 
 def test_one_attempt_too_many_is_exhaustion_said_once() -> None:
-    verdict = builders.judge(facts=builders.facts(attempts_used=3))
+    verdict = gate_cases.judge(facts=gate_cases.facts(attempts_used=3))
     assert verdict.exhausted
     assert verdict.attempts_left == 0
-    assert builders.codes(verdict) == ["REASONING_EXHAUSTION"]
+    assert gate_cases.codes(verdict) == ["REASONING_EXHAUSTION"]
 
 
 def waiting(**changes: Any) -> dict[str, Any]:
     """A case that comes too soon for its manifest, and is good otherwise but for `changes`."""
     return {
-        "rules": builders.rules(manifest=builders.manifest(proposals_per_minute=2)),
-        "facts": builders.facts(history={"proposals_1m": 2}, attempts_used=2),
+        "rules": gate_cases.rules(manifest=gate_cases.manifest(proposals_per_minute=2)),
+        "facts": gate_cases.facts(history={"proposals_1m": 2}, attempts_used=2),
         **changes,
     }
 
@@ -117,24 +119,24 @@ def waiting(**changes: Any) -> dict[str, Any]:
         ({}, False),
         ({"confidence": 0.1}, False),  # who asks for a person would have got one
         ({"params": {}}, True),
-        ({"execution_constraints": {**builders.CONSTRAINTS, "max_price_cents": 1}}, True),
+        ({"execution_constraints": {**gate_cases.CONSTRAINTS, "max_price_cents": 1}}, True),
     ],
 )
 def test_waiting_for_the_rate_limit_alone_costs_no_attempt(asked: dict[str, Any], costs: bool) -> None:
-    verdict = builders.judge(**waiting(proposal=builders.proposal(**asked)))
+    verdict = gate_cases.judge(**waiting(proposal=gate_cases.proposal(**asked)))
     assert verdict.decision is Decision.REJECT
     assert (verdict.attempts_left, verdict.exhausted) == ((0, True) if costs else (1, False))
 
 
 def test_at_the_first_gate_it_cost_one() -> None:
-    verdict = builders.judge(**waiting(gate=GateVersion.V1_0))
+    verdict = gate_cases.judge(**waiting(gate=GateVersion.V1_0))
     assert (verdict.attempts_left, verdict.exhausted) == (0, True)
     assert verdict.gate_version == "1.0.0"
 
 
 def test_a_person_spends_no_attempt_and_is_never_exhausted() -> None:
-    verdict = builders.judge(
-        proposal=builders.proposal(by_person=True, params={}), facts=builders.facts(attempts_used=3)
+    verdict = gate_cases.judge(
+        proposal=gate_cases.proposal(by_person=True, params={}), facts=gate_cases.facts(attempts_used=3)
     )
     assert verdict.decision is Decision.REJECT
     assert not verdict.exhausted
@@ -150,28 +152,28 @@ def test_no_findings_at_all_reject_like_a_fail(findings: tuple[Finding, ...]) ->
 
 def test_what_is_stored_is_judged_to_the_same_bytes_as_what_is_held() -> None:
     for asked in (
-        builders.case(),
-        builders.case(**asking_for_a_person()),
-        builders.case(proposal=builders.proposal(params={"quantity": 1e-7})),
-        builders.case(facts=builders.facts(status=AgentStatus.PASSIVE)),
-        builders.case(rules=builders.rules(kind=None, manifest=None)),
+        gate_cases.case(),
+        gate_cases.case(**asking_for_a_person()),
+        gate_cases.case(proposal=gate_cases.proposal(params={"quantity": 1e-7})),
+        gate_cases.case(facts=gate_cases.facts(status=AgentStatus.PASSIVE)),
+        gate_cases.case(rules=gate_cases.rules(kind=None, manifest=None)),
     ):
-        stored, in_force = builders.judgement(asked)
+        stored, in_force = gate_cases.judgement(asked)
         held = pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms).to_bytes()
         assert pipeline.judge_bytes(stored, in_force) == held
         assert Verdict.from_bytes(held).to_bytes() == held
 
 
 def test_a_stored_judgement_without_a_gate_is_of_the_first() -> None:
-    asked = builders.case(gate=FIRST)
-    stored, in_force = builders.judgement(asked)
+    asked = gate_cases.case(gate=FIRST)
+    stored, in_force = gate_cases.judgement(asked)
     assert b"gate_version" not in stored
     assert Verdict.from_bytes(pipeline.judge_bytes(stored, in_force)).gate_version == FIRST
-    assert b'"gate_version":"1.1.0"' in builders.judgement(builders.case())[0]
+    assert b'"gate_version":"1.1.0"' in gate_cases.judgement(gate_cases.case())[0]
 
 
 def test_a_gate_of_the_future_is_refused() -> None:
-    stored, in_force = builders.judgement(builders.case())
+    stored, in_force = gate_cases.judgement(gate_cases.case())
     with pytest.raises(ValueError, match="gate_version"):
         pipeline.judge_bytes(stored.replace(b'"1.1.0"', b'"7.0.0"'), in_force)
 
@@ -184,20 +186,20 @@ def test_a_gate_has_what_came_before_it() -> None:
 
 
 def test_other_rules_than_those_in_force_are_refused() -> None:
-    stored, _ = builders.judgement(builders.case())
-    other = builders.rules(manifest=builders.manifest(version="2.0.0")).to_bytes()
+    stored, _ = gate_cases.judgement(gate_cases.case())
+    other = gate_cases.rules(manifest=gate_cases.manifest(version="2.0.0")).to_bytes()
     with pytest.raises(ValueError, match="not those that were in force"):
         pipeline.judge_bytes(stored, other)
 
 
 def test_no_float_enters_the_numbers_of_a_finding() -> None:
-    verdict = builders.judge(**asking_for_a_person())
+    verdict = gate_cases.judge(**asking_for_a_person())
     (finding,) = verdict.reasons
     assert (finding.proposed_value, finding.limit) == ("0.1", "0.7")
 
 
 def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() -> None:
-    bare = builders.case(rules=builders.rules(kind=None, manifest=None))
+    bare = gate_cases.case(rules=gate_cases.rules(kind=None, manifest=None))
     with pytest.raises(LookupError):
         _ = bare.kind
     with pytest.raises(LookupError):
@@ -205,22 +207,22 @@ def test_the_case_has_no_kind_and_no_manifest_to_offer_where_there_are_none() ->
 
 
 def test_expressions_see_every_name_of_the_table() -> None:
-    asked = builders.case(facts=builders.facts(history={"proposals_1m": 1}, compute=builders.compute()))
+    asked = gate_cases.case(facts=gate_cases.facts(history={"proposals_1m": 1}, compute=gate_cases.compute()))
     assert set(asked.names) == scope.JUDGED
     for root in ("flow", "agent", "budget", "time", "manifest", "context"):
         assert set(asked.names[root]) == scope.FIELDS[root]
     assert asked.names["flow"]["age_s"] == 5
     assert asked.names["history"] == {"proposals_1m": 1}
-    assert builders.case().names["history"] == {}
+    assert gate_cases.case().names["history"] == {}
     assert asked.names["context"]["facts"]["price"]["AAPL"] == 18950
 
 
 def test_a_flow_opened_in_the_future_is_no_seconds_old() -> None:
-    assert builders.case(now_ms=0).names["flow"]["age_s"] == 0
+    assert gate_cases.case(now_ms=0).names["flow"]["age_s"] == 0
 
 
 def test_canonical_input_survives_a_second_writing() -> None:
-    stored, in_force = builders.judgement(builders.case())
+    stored, in_force = gate_cases.judgement(gate_cases.case())
     assert pipeline.Judgement.from_bytes(stored).to_bytes() == stored
     assert PolicyBundle.from_bytes(in_force).to_bytes() == in_force
     assert canonical.encode(canonical.decode(stored)) == stored

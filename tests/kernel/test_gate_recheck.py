@@ -10,20 +10,22 @@ from runtime.kernel.gate import recheck
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
-from tests import builders
+from tests.support import gate_cases
 
 
-def looked(*, now_ms: int = builders.NOW_MS, world: dict[str, Any] | None = None, **fields: Any) -> list[str]:
+def looked(
+    *, now_ms: int = gate_cases.NOW_MS, world: dict[str, Any] | None = None, **fields: Any
+) -> list[str]:
     """The codes of a second look on a case, in a world that has moved by `world`."""
-    asked = builders.case(**fields)
-    stored, _ = builders.judgement(asked)
+    asked = gate_cases.case(**fields)
+    stored, _ = gate_cases.judgement(asked)
     found = recheck.recheck(
         Judgement.from_bytes(stored),
         asked.rules,
-        world={**builders.WORLD, **(world or {})},
+        world={**gate_cases.WORLD, **(world or {})},
         now_ms=now_ms,
     )
-    return builders.codes(found)
+    return gate_cases.codes(found)
 
 
 def test_nothing_has_changed() -> None:
@@ -40,28 +42,28 @@ def test_a_price_past_its_bounds_is_stale() -> None:
 
 @pytest.mark.parametrize(("late_ms", "codes"), [(0, []), (1, ["EXPIRED"])])
 def test_the_window_is_asked_again(late_ms: int, codes: list[str]) -> None:
-    assert looked(now_ms=builders.NOW_MS + builders.WINDOW_MS + late_ms) == codes
+    assert looked(now_ms=gate_cases.NOW_MS + gate_cases.WINDOW_MS + late_ms) == codes
 
 
 def test_the_agents_own_bound_is_asked_again() -> None:
-    asked = builders.proposal(execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 18_950})
+    asked = gate_cases.proposal(execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": 18_950})
     assert looked(proposal=asked) == []
     assert looked(proposal=asked, world={"price.AAPL": 18_951}) == ["CONSTRAINT_VIOLATED"]
 
 
 def test_a_persons_condition_is_an_obligation() -> None:
-    asked = builders.proposal(conditions=("context.facts.price.AAPL <= 18960",), by_person=True)
+    asked = gate_cases.proposal(conditions=("context.facts.price.AAPL <= 18960",), by_person=True)
     assert looked(proposal=asked) == []
     assert looked(proposal=asked, world={"price.AAPL": 18_961}) == ["CONDITION_FAILED"]
 
 
 def test_everything_that_no_longer_holds_is_said_at_once() -> None:
-    asked = builders.proposal(
-        execution_constraints={**builders.CONSTRAINTS, "max_price_cents": 18_950},
+    asked = gate_cases.proposal(
+        execution_constraints={**gate_cases.CONSTRAINTS, "max_price_cents": 18_950},
         conditions=("context.facts.market.state == 'OPEN'",),
     )
     world = {"price.AAPL": 30_000, "market.state": "CLOSED"}
-    assert looked(proposal=asked, world=world, now_ms=builders.NOW_MS * 2) == [
+    assert looked(proposal=asked, world=world, now_ms=gate_cases.NOW_MS * 2) == [
         "EXPIRED",
         "CONSTRAINT_VIOLATED",
         "CONDITION_FAILED",
@@ -71,7 +73,7 @@ def test_everything_that_no_longer_holds_is_said_at_once() -> None:
 
 
 def test_a_verdict_without_a_snapshot_has_nothing_to_compare() -> None:
-    assert looked(facts=builders.facts(snapshot=None), world={"price.AAPL": 1}) == []
+    assert looked(facts=gate_cases.facts(snapshot=None), world={"price.AAPL": 1}) == []
 
 
 def asked_again(
@@ -82,19 +84,19 @@ def asked_again(
     **fields: Any,
 ) -> Withdrawn:
     """What the rules in force withdraw of an accepted case."""
-    stored, _ = builders.judgement(builders.case(**fields))
+    stored, _ = gate_cases.judgement(gate_cases.case(**fields))
     return recheck.withdrawn(
         Judgement.from_bytes(stored),
         in_force,
-        known=builders.facts(**(known or {})),
+        known=gate_cases.facts(**(known or {})),
         lifted=lifted,
-        now_ms=builders.NOW_MS,
+        now_ms=gate_cases.NOW_MS,
     )
 
 
 def limited(cents: int, **fields: Any) -> PolicyBundle:
     """Rules in force with another limit."""
-    return builders.rules(manifest=builders.manifest(limits={"max_notional_cents": cents}, **fields))
+    return gate_cases.rules(manifest=gate_cases.manifest(limits={"max_notional_cents": cents}, **fields))
 
 
 def seen(value: str | None = "94750", limit: str | None = "100", **fields: Any) -> Finding:
@@ -125,8 +127,8 @@ def test_a_tightened_limit_is_for_a_person() -> None:
 def test_a_hard_limit_is_final() -> None:
     hard = {"id": "most", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}
     soft = {"id": "soft", "value": "params.quantity", "limit": "2"}
-    found = asked_again(builders.rules(kind=builders.kind(limits=[soft, hard])))
-    assert builders.codes(found.findings) == ["RISK_LIMIT_EXCEEDED", "RISK_LIMIT_EXCEEDED"]
+    found = asked_again(gate_cases.rules(kind=gate_cases.kind(limits=[soft, hard])))
+    assert gate_cases.codes(found.findings) == ["RISK_LIMIT_EXCEEDED", "RISK_LIMIT_EXCEEDED"]
     assert found.is_final
 
 
@@ -140,21 +142,21 @@ def test_the_worst_finding_names_the_reason() -> None:
 @pytest.mark.parametrize(
     ("in_force", "code"),
     [
-        (builders.rules(kind=None), "CAPABILITY_NOT_FOUND"),
-        (builders.rules(manifest=None), "UNAUTHORIZED"),
-        (builders.rules(manifest=builders.manifest(policy_kinds=["OTHER"])), "UNAUTHORIZED"),
-        (builders.rules(manifest=builders.manifest(scope={"symbol": ["MSFT"]})), "UNAUTHORIZED"),
+        (gate_cases.rules(kind=None), "CAPABILITY_NOT_FOUND"),
+        (gate_cases.rules(manifest=None), "UNAUTHORIZED"),
+        (gate_cases.rules(manifest=gate_cases.manifest(policy_kinds=["OTHER"])), "UNAUTHORIZED"),
+        (gate_cases.rules(manifest=gate_cases.manifest(scope={"symbol": ["MSFT"]})), "UNAUTHORIZED"),
     ],
 )
 def test_a_right_that_is_gone_is_final(in_force: PolicyBundle, code: str) -> None:
     found = asked_again(in_force)
-    assert (builders.codes(found.findings), found.is_final) == ([code], True)
+    assert (gate_cases.codes(found.findings), found.is_final) == ([code], True)
 
 
 def test_a_new_version_of_the_kind_asks_for_no_other_parameters() -> None:
     needs_more = {"type": "object", "required": ["desk"]}
-    changed = builders.kind(version="2.0.0", params_schema=needs_more, limits=[])
-    assert asked_again(builders.rules(kind=changed)).findings == ()
+    changed = gate_cases.kind(version="2.0.0", params_schema=needs_more, limits=[])
+    assert asked_again(gate_cases.rules(kind=changed)).findings == ()
 
 
 def test_neither_the_status_nor_an_ended_session_is_a_right() -> None:
@@ -164,16 +166,16 @@ def test_neither_the_status_nor_an_ended_session_is_a_right() -> None:
 
 def test_facts_count_as_the_gate_saw_them_and_others_as_they_are() -> None:
     priced = [{"id": "most", "value": "context.facts.price.AAPL", "limit": "context.facts.cap.price"}]
-    in_force = builders.rules(kind=builders.kind(limits=priced))
-    moved = {**builders.WORLD, "price.AAPL": 99_999, "cap.price": 18_950}
+    in_force = gate_cases.rules(kind=gate_cases.kind(limits=priced))
+    moved = {**gate_cases.WORLD, "price.AAPL": 99_999, "cap.price": 18_950}
     assert asked_again(in_force, known={"world": moved}).findings == ()
 
 
 @pytest.mark.parametrize(("then", "now"), [({"accepted_1h": 1}, None), (None, {"accepted_1h": 1})])
 def test_counts_are_those_of_then_where_they_were_kept(then: Any, now: Any) -> None:
     counted = [{"id": "most", "value": "history.accepted_1h", "limit": "1"}]
-    in_force = builders.rules(kind=builders.kind(limits=counted))
-    found = asked_again(in_force, facts=builders.facts(history=then), known={"history": now})
+    in_force = gate_cases.rules(kind=gate_cases.kind(limits=counted))
+    found = asked_again(in_force, facts=gate_cases.facts(history=then), known={"history": now})
     assert found.findings == ()
 
 
@@ -197,10 +199,10 @@ def test_what_a_person_saw_stays_lifted(lifted: Finding) -> None:
     ],
 )
 def test_what_a_person_did_not_see_is_asked(lifted: Finding) -> None:
-    assert builders.codes(asked_again(limited(100), lifted=(lifted,)).findings) == ["RISK_LIMIT_EXCEEDED"]
+    assert gate_cases.codes(asked_again(limited(100), lifted=(lifted,)).findings) == ["RISK_LIMIT_EXCEEDED"]
 
 
 def test_a_refusal_is_never_lifted() -> None:
     hard = [{"id": "max_notional", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}]
-    in_force = builders.rules(kind=builders.kind(limits=hard))
+    in_force = gate_cases.rules(kind=gate_cases.kind(limits=hard))
     assert asked_again(in_force, lifted=(seen(value="5", limit="1"),)).is_final

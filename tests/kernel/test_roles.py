@@ -4,15 +4,15 @@ import pytest
 
 from runtime.contracts.states import AgentRole
 from runtime.kernel import roles
-from tests import builders
+from tests.support import gate_cases
 
-NOTE = builders.kind(kind="NOTE", steps=[])
-KINDS = {"ADJUST_POSITION": builders.kind(), "NOTE": NOTE}
+NOTE = gate_cases.kind(kind="NOTE", steps=[])
+KINDS = {"ADJUST_POSITION": gate_cases.kind(), "NOTE": NOTE}
 MONITOR, EXECUTOR, STRATEGIST = AgentRole.MONITOR, AgentRole.EXECUTOR, AgentRole.STRATEGIST
 
 
 def found(role: AgentRole, **fields: object) -> list[tuple[tuple[str | int, ...], str]]:
-    return [(item.place, item.message) for item in roles.misfits(role, builders.manifest(**fields), KINDS)]
+    return [(item.place, item.message) for item in roles.misfits(role, gate_cases.manifest(**fields), KINDS)]
 
 
 @pytest.mark.parametrize("role", [EXECUTOR, STRATEGIST])

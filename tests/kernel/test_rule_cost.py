@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runtime.kernel.rules import condition_linter, cost, linter, scope, shapes
-from tests import builders
+from tests.support import gate_cases
 
 TEXT = {"type": "string", "maxLength": 100}
 NUMBERS = {"type": "array", "maxItems": 200, "items": {"type": "integer"}}
@@ -203,16 +203,16 @@ def test_places_are_written_as_people_write_them() -> None:
     ],
 )
 def test_conditions_are_bounded_alone_and_together(conditions: tuple[str, ...], words: str) -> None:
-    (said,) = condition_linter.lint_conditions(conditions, builders.kind())
+    (said,) = condition_linter.lint_conditions(conditions, gate_cases.kind())
     assert words in said
 
 
 def test_a_condition_without_a_kind_is_bounded_too() -> None:
     assert condition_linter.lint_conditions(("flow.attempts_used < 3",), None) == ()
-    assert condition_linter.lint_conditions((), builders.kind()) == ()
+    assert condition_linter.lint_conditions((), gate_cases.kind()) == ()
 
 
 def test_stored_conditions_are_asked_unless_they_take_far_too_long() -> None:
-    body = builders.kind().to_bytes()
+    body = gate_cases.kind().to_bytes()
     assert condition_linter.are_safe(("context.facts.price.AAPL > 1",) * 20, body)
     assert not condition_linter.are_safe(("[1, 2].all(x, 'a'.matches('\\\\w{200}'))",), body)

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.contracts.manifest import Hours, Weekday
 from runtime.kernel import silence, timestamps
-from tests import builders
+from tests.support import gate_cases
 
 HOUR_MS = 3_600_000
 OFFICE = Hours(
@@ -126,7 +126,7 @@ def test_a_weekend_is_not_past_the_bound() -> None:
 def test_the_linter_names_what_cannot_work() -> None:
     def found(hours: Hours | None) -> list[str]:
         given = None if hours is None else hours.model_dump(mode="json")
-        return [field for field, _ in silence.lint(builders.manifest(hours=given))]
+        return [field for field, _ in silence.lint(gate_cases.manifest(hours=given))]
 
     assert found(None) == found(OFFICE) == []
     assert found(Hours(zone="Mars/Olympus")) == found(Hours(zone="/etc/passwd")) == ["zone"]

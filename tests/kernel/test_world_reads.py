@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runtime.kernel.rules import safety, shapes, world_reads
-from tests import builders
+from tests.support import gate_cases
 
 LEGS: dict[str, Any] = {
     "type": "array",
@@ -13,10 +13,10 @@ LEGS: dict[str, Any] = {
     "items": {"type": "object", "properties": {"s": {"type": "string", "maxLength": 12}}},
 }
 SCHEMA = {
-    **builders.KIND["params_schema"],
-    "properties": {**builders.KIND["params_schema"]["properties"], "legs": LEGS},
+    **gate_cases.KIND["params_schema"],
+    "properties": {**gate_cases.KIND["params_schema"]["properties"], "legs": LEGS},
 }
-KIND = builders.kind(params_schema=SCHEMA)
+KIND = gate_cases.kind(params_schema=SCHEMA)
 OF_EACH_LEG = "params.legs.all(l, context.facts.price[l.s] >= 0)"
 MANY = {f"price.S{number}": number for number in range(20_000)}
 
@@ -44,7 +44,7 @@ def test_all_expressions_of_a_kind_count() -> None:
 
 def test_facts_may_be_too_many_for_a_kind_or_a_condition() -> None:
     slow = KIND.model_copy(update={"impact": f"{OF_EACH_LEG} ? 'LOW_IMPACT' : 'HIGH_IMPACT'"})
-    assert safety.why_too_slow(slow, world=builders.WORLD) == ""
+    assert safety.why_too_slow(slow, world=gate_cases.WORLD) == ""
     assert safety.why_too_slow(KIND, world=MANY) == ""
     found = safety.why_too_slow(slow, world=MANY)
     assert found.startswith("its expressions read facts ")

@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 from websockets.sync.client import connect
 
 from dir_console import connections
-from tests.waiting import until
+from tests.support.wait_until import until
 
 pytestmark = pytest.mark.slow
 SOON_S = 0.3

@@ -10,7 +10,7 @@ from django.test import RequestFactory
 
 from audit.access import permissions
 from audit.access.permissions import Role
-from tests.live.people import person
+from tests.support.live_people import person
 
 pytestmark = pytest.mark.django_db
 

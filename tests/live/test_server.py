@@ -12,8 +12,8 @@ from websockets.typing import Origin
 
 from audit.access.permissions import Role
 from audit.live import consumers, hints
-from tests.live.people import cookie_of, person, signed_in
-from tests.waiting import until
+from tests.support.live_people import cookie_of, person, signed_in
+from tests.support.wait_until import until
 
 
 @pytest.fixture

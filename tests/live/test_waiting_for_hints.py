@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.live import hint_relay, hints
-from tests.waiting import until_async
+from tests.support.wait_until import until_async
 
 # Names of this run alone: over Redis, another process that tests may tell of streams too.
 OURS, OTHER, AGENT = (f"{name}:{uuid.uuid4()}" for name in ("flow", "other", "agent"))

@@ -7,10 +7,9 @@ from pytest_django.fixtures import Settings
 
 from runtime.core import refusals
 from runtime.registry.services import agents
-from tests.adapters import targets
-from tests.promises import console
-from tests.promises.console import Console, Person
 from tests.properties.lifecycle_ground import Broker
+from tests.support import end_to_end, misbehaving_targets
+from tests.support.end_to_end import Console, Person
 
 
 @pytest.fixture(autouse=True)
@@ -27,25 +26,25 @@ def broker(settings: Settings) -> Broker:
 
 
 @pytest.fixture
-def target(broker: Broker) -> Iterator[targets.StandIn]:
+def target(broker: Broker) -> Iterator[misbehaving_targets.StandIn]:
     """The running target."""
-    with targets.stand_in(broker) as running:
+    with misbehaving_targets.stand_in(broker) as running:
         yield running
 
 
 @pytest.fixture
-def desk(db: None, broker: Broker, target: targets.StandIn) -> Console:
+def desk(db: None, broker: Broker, target: misbehaving_targets.StandIn) -> Console:
     """A console in the test's own transaction."""
-    return console.opened(broker, target)
+    return end_to_end.opened(broker, target)
 
 
 @pytest.fixture
-def racing_desk(real_db: str, broker: Broker, target: targets.StandIn) -> Console:
+def racing_desk(real_db: str, broker: Broker, target: misbehaving_targets.StandIn) -> Console:
     """A console with real commits, for real threads."""
-    return console.opened(broker, target)
+    return end_to_end.opened(broker, target)
 
 
 @pytest.fixture
 def olivia(db: None) -> Person:
     """An operator."""
-    return console.person()
+    return end_to_end.person()

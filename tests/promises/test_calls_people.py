@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from escalations.models import Escalation
-from tests.promises.console import IN_STEPS, Console, Person
 from tests.properties.lifecycle_ground import Fate
+from tests.support.end_to_end import IN_STEPS, Console, Person
 
 pytestmark = pytest.mark.django_db
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from runtime.flows.models import Intent
-from tests.promises.console import Console, Person
 from tests.properties.lifecycle_ground import Fate
+from tests.support.end_to_end import Console, Person
 
 pytestmark = pytest.mark.django_db
 

@@ -4,8 +4,8 @@ import pytest
 
 from runtime.contexts.models import Snapshot
 from runtime.state.services import facts
-from tests import factories
-from tests.promises.console import Console
+from tests.support import factories
+from tests.support.end_to_end import Console
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,7 @@ from runtime.contracts.states import ReservationState
 from runtime.core import clock
 from runtime.resources.models import Reservation, Resource
 from runtime.resources.services import resources
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 
 def stock(name: str, capacity: int) -> None:
@@ -27,7 +26,7 @@ def stock(name: str, capacity: int) -> None:
 def claiming(*claims: tuple[str, str], **fields: Any) -> factories.Desk:
     """A desk whose kind claims amounts of resources."""
     listed = [{"resource": name, "amount": amount} for name, amount in claims]
-    return factories.desk(kind=builders.kind(claims=listed, **fields))
+    return factories.desk(kind=gate_cases.kind(claims=listed, **fields))
 
 
 def test_eight_flows_of_sixty_of_a_hundred_units_get_one(real_db: str) -> None:

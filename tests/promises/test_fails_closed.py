@@ -10,8 +10,8 @@ from runtime.flows.models import Intent
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import PolicyKind
 from runtime.state.models import Fact
-from tests.api.ground import Caller
-from tests.promises.console import ONE, Console, hello
+from tests.support.api_client import Caller
+from tests.support.end_to_end import ONE, Console, hello
 
 pytestmark = pytest.mark.django_db
 

@@ -13,11 +13,10 @@ from runtime.execution.services.attempting import Status
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent, Stop
-from tests.concurrency import racing
-from tests.promises import console
-from tests.promises.console import Console
 from tests.properties.lifecycle_ground import AGENT
-from tests.waiting import until
+from tests.support import end_to_end, racing
+from tests.support.end_to_end import Console
+from tests.support.wait_until import until
 
 SWITCHES = {
     "everything": ("/stop/", "/resume/"),
@@ -29,7 +28,7 @@ SWITCHES = {
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> None:
     stop, resume = SWITCHES[switch]
-    admin = console.person("admin", Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+    admin = end_to_end.person("admin", Role.OPERATOR, Role.SENIOR, Role.ADMIN)
     waiting = [racing_desk.propose(quantity=1)["intent_id"] for _ in range(24)]
     pressed = threading.Event()
 

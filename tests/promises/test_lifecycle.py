@@ -6,8 +6,8 @@ import pytest
 
 from audit import canonical
 from audit.models import LedgerEntry
-from tests.promises.console import Console, Person
 from tests.properties.lifecycle_ground import Fate
+from tests.support.end_to_end import Console, Person
 
 pytestmark = pytest.mark.django_db
 

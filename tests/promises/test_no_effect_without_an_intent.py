@@ -3,7 +3,7 @@
 import pytest
 
 from runtime.flows.models import Attempt, Intent
-from tests.promises.console import Console, Person
+from tests.support.end_to_end import Console, Person
 
 pytestmark = pytest.mark.django_db
 

@@ -8,8 +8,8 @@ from audit import ledger
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from runtime.flows.models import Flow, Intent, Proposal
-from tests.api.ground import Caller
-from tests.promises.console import Console, hello
+from tests.support.api_client import Caller
+from tests.support.end_to_end import Console, hello
 
 pytestmark = pytest.mark.django_db
 

@@ -5,9 +5,9 @@ import pytest
 from audit.verification.verify import Whole, verify_database
 from runtime.execution.services import attempting
 from runtime.flows.models import Attempt
-from tests.concurrency import racing
-from tests.promises.console import Console
 from tests.properties.lifecycle_ground import Fate
+from tests.support import racing
+from tests.support.end_to_end import Console
 
 
 def test_eight_duplicate_intents_have_one_effect(racing_desk: Console) -> None:

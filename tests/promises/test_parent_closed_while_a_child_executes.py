@@ -15,16 +15,16 @@ from runtime.execution.services import attempting
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.kernel import flow_tree
-from tests.adapters import targets
-from tests.concurrency import racing
-from tests.services import trade
-from tests.waiting import until
+from tests.support import misbehaving_targets, racing, trading_desk
+from tests.support.wait_until import until
 
 
 @pytest.fixture
-def held(settings: Settings) -> Iterator[targets.StandIn]:
+def held(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}'), is_held=True) as running:
+    with misbehaving_targets.stand_in(
+        misbehaving_targets.answer(200, b'{"order_id":"o1"}'), is_held=True
+    ) as running:
         yield running
 
 
@@ -32,17 +32,17 @@ def attempt(intent_id: UUID, owner: str = "worker") -> attempting.Status:
     return attempting.attempt(intent_id, owner=owner).status
 
 
-def close(desk: trade.Desk, dfid: UUID) -> None:
+def close(desk: trading_desk.Desk, dfid: UUID) -> None:
     answer = flows.close(agent=desk.agent, dfid=dfid, reason="over")
     assert not isinstance(answer, Problem), answer
 
 
-def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandIn) -> None:
+def test_parent_closed_while_a_child_executes(real_db: str, held: misbehaving_targets.StandIn) -> None:
     """The call is out: the child keeps its flow, closes by its outcome, and its reservation story is true."""
-    desk = trade.open_desk(base_url=held.base_url)
+    desk = trading_desk.open_desk(base_url=held.base_url)
     parent = desk.open()
     running, waiting = desk.accept(parent=parent), desk.accept(parent=parent)
-    below = desk.open(trade.flow_of(running).dfid)
+    below = desk.open(trading_desk.flow_of(running).dfid)
 
     def call() -> attempting.Status:
         try:
@@ -54,23 +54,25 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: targets.StandI
         called = pool.submit(call)
         until(lambda: len(held.seen) == 1)
         close(desk, parent)
-        assert trade.states(running) == (IntentState.CLAIMED, FlowState.EXECUTING)
-        assert trade.states(waiting) == (IntentState.CANCELLED, FlowState.ABORTED)
+        assert trading_desk.states(running) == (IntentState.CLAIMED, FlowState.EXECUTING)
+        assert trading_desk.states(waiting) == (IntentState.CANCELLED, FlowState.ABORTED)
         assert Flow.objects.get(pk=below).reason == "PARENT_ENDED"
-        refused = flows.open_flow(agent=desk.agent, trigger="x", parent_dfid=trade.flow_of(running).dfid)
+        refused = flows.open_flow(
+            agent=desk.agent, trigger="x", parent_dfid=trading_desk.flow_of(running).dfid
+        )
         assert isinstance(refused, Problem)
         assert refused.code == "FLOW_NOT_OPEN"
         held.release.set()
         assert called.result(timeout=60) is attempting.Status.SUCCEEDED
-    assert trade.states(running) == (IntentState.DONE, FlowState.CLOSED)
+    assert trading_desk.states(running) == (IntentState.DONE, FlowState.CLOSED)
     assert attempt(waiting) is attempting.Status.ENDED
     assert len(held.seen) == 1
     assert isinstance(verify_database(), Whole)
 
 
-def test_a_closing_parent_and_workers_never_both_win(real_db: str, held: targets.StandIn) -> None:
+def test_a_closing_parent_and_workers_never_both_win(real_db: str, held: misbehaving_targets.StandIn) -> None:
     held.release.set()
-    desk = trade.open_desk(base_url=held.base_url)
+    desk = trading_desk.open_desk(base_url=held.base_url)
     for _ in range(3):
         held.seen.clear()
         parent = desk.open()
@@ -83,17 +85,17 @@ def test_a_closing_parent_and_workers_never_both_win(real_db: str, held: targets
                 attempt(intents[number - 1], f"worker-{number}")
 
         racing.race(5, work)
-        ends = [trade.states(intent_id) for intent_id in intents]
+        ends = [trading_desk.states(intent_id) for intent_id in intents]
         done, cancelled = (IntentState.DONE, FlowState.CLOSED), (IntentState.CANCELLED, FlowState.ABORTED)
         assert set(ends) <= {done, cancelled}, ends
         assert ends.count(done) == len(held.seen)
         for intent_id, end in zip(intents, ends, strict=True):
-            assert trade.attempts(intent_id) == ([AttemptState.SUCCEEDED] if end == done else [])
+            assert trading_desk.attempts(intent_id) == ([AttemptState.SUCCEEDED] if end == done else [])
     assert isinstance(verify_database(), Whole)
 
 
 def test_a_child_opened_while_its_parent_closes_does_not_outlive_it(real_db: str) -> None:
-    desk = trade.open_desk()
+    desk = trading_desk.open_desk()
     for _ in range(3):
         parent = desk.open()
         child = desk.open(parent)
@@ -112,7 +114,7 @@ def test_a_child_opened_while_its_parent_closes_does_not_outlive_it(real_db: str
 
 
 def test_forty_racers_open_twenty_children(real_db: str) -> None:
-    desk = trade.open_desk()
+    desk = trading_desk.open_desk()
     parent = desk.open()
     answers = racing.race(40, lambda _: flows.open_flow(agent=desk.agent, trigger="x", parent_dfid=parent))
     opened = [answer for answer in answers if not isinstance(answer, Problem)]
@@ -123,7 +125,7 @@ def test_forty_racers_open_twenty_children(real_db: str) -> None:
 
 
 def test_closings_at_every_level_at_once_end_each_flow_once(real_db: str) -> None:
-    desk = trade.open_desk()
+    desk = trading_desk.open_desk()
     line = [desk.open()]
     for _ in range(flow_tree.MAX_DEPTH):
         line.append(desk.open(line[-1]))

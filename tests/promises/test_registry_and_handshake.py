@@ -5,10 +5,10 @@ import pytest
 from runtime.contracts.states import AgentStatus
 from runtime.registry.models import Agent
 from runtime.registry.services import agents
-from tests import factories
-from tests.api.ground import Caller
-from tests.promises.console import Console, hello, shake
 from tests.properties.lifecycle_ground import AGENT
+from tests.support import factories
+from tests.support.api_client import Caller
+from tests.support.end_to_end import Console, hello, shake
 
 pytestmark = pytest.mark.django_db
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.promises.console import Console, shake
+from tests.support.end_to_end import Console, shake
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ import pytest
 from runtime.core import ports
 from runtime.flows.models import Intent
 from runtime.workers import embedded
-from tests.promises.console import Console
-from tests.waiting import until
+from tests.support.end_to_end import Console
+from tests.support.wait_until import until
 
 
 def test_workers_find_what_nobody_rang_for(racing_desk: Console, monkeypatch: pytest.MonkeyPatch) -> None:

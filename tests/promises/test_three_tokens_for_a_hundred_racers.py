@@ -10,8 +10,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FlowState
 from runtime.flows.models import Flow
 from runtime.resources.services import budgets
-from tests import builders, factories
-from tests.concurrency import racing
+from tests.support import factories, gate_cases, racing
 
 RACERS = 100
 
@@ -48,7 +47,7 @@ def test_a_refill_between_two_races_pays_for_three_more_and_no_others(real_db: s
 
 
 def test_a_rate_of_five_a_minute_lets_five_of_forty_racers_through(real_db: str) -> None:
-    desk = factories.desk(manifest=builders.manifest(proposals_per_minute=5))
+    desk = factories.desk(manifest=gate_cases.manifest(proposals_per_minute=5))
     opened = [desk.open() for _ in range(40)]
     answers = racing.race(40, lambda number: racing.propose(desk, opened[number]))
     assert Counter(answer["verdict"] for answer in answers) == {"ACCEPT": 5, "REJECT": 35}

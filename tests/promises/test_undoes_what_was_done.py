@@ -3,8 +3,8 @@
 import pytest
 
 from runtime.registry.models import Agent
-from tests.promises.console import IN_STEPS, Console
 from tests.properties.lifecycle_ground import Fate
+from tests.support.end_to_end import IN_STEPS, Console
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ import pytest
 
 from runtime.flows.models import Verdict
 from runtime.proposals.queries import verdict_replay
-from tests.promises import console
-from tests.promises.console import Console
+from tests.support import end_to_end
+from tests.support.end_to_end import Console
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ sys.stdout.write(pipeline.judge_bytes(judgement, rules).hex())
 def test_another_process_with_other_hashes_gives_the_same_bytes(desk: Console) -> None:
     desk.propose(quantity=10)
     desk.propose(quantity=60)
-    desk.propose(quantity=90, policy_kind=console.IN_STEPS)
+    desk.propose(quantity=90, policy_kind=end_to_end.IN_STEPS)
     assert Verdict.objects.count() == 3
     for row in Verdict.objects.select_related("bundle"):
         sent = f"{bytes(row.input).hex()}\n{bytes(row.bundle.body).hex()}"

@@ -5,9 +5,8 @@ from django.test import Client
 
 from escalations.models import Decision, Escalation
 from runtime.state.services import facts
-from tests import factories
-from tests.promises import console
-from tests.promises.console import Console, Person
+from tests.support import end_to_end, factories
+from tests.support.end_to_end import Console, Person
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +46,7 @@ def test_no_key_no_token_and_no_link_decides(desk: Console, escalation_id: str, 
             403,
         }
     assert olivia.browser.get(path, form).status_code == 405
-    assert console.person("reader", "auditor").browser.post(path, form).status_code == 403
+    assert end_to_end.person("reader", "auditor").browser.post(path, form).status_code == 403
     assert not Decision.objects.exists()
 
 

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler
 from unittest import mock
 
 from runtime.execution.services import calling
-from tests.adapters import targets
 from tests.properties import lifecycle_ground
 from tests.properties.lifecycle_ground import AGENT, Broker, Fate
+from tests.support import misbehaving_targets
 
 # One target of each sort: does it know a key again, and what does it declare to mean "not done"?
 REFUSES = frozenset({500, 503})
@@ -102,9 +102,9 @@ class Bank(Broker):
         if way.hangs:
             self.let_go.wait(10)
         if way.status is None:
-            targets.drop(request)
+            misbehaving_targets.drop(request)
         else:
-            targets.answer(way.status, way.body, headers={"Location": "/done"})(request)
+            misbehaving_targets.answer(way.status, way.body, headers={"Location": "/done"})(request)
 
     @contextmanager
     def hanging(self) -> Iterator[None]:

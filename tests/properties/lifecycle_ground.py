@@ -26,8 +26,7 @@ from runtime.packs.services import packs
 from runtime.proposals.services import intake
 from runtime.registry.models import Session
 from runtime.registry.services import credentials, handshakes
-from tests import factories
-from tests.adapters import targets
+from tests.support import factories, misbehaving_targets
 
 T = TypeVar("T")
 AGENT = "trader"
@@ -135,23 +134,23 @@ class Broker:
         if request.command == "GET":
             happened = self.effects[request.path.rpartition("/")[2]]
             if self.fate is Fate.SUCCEED and not happened:
-                targets.answer(404)(request)
+                misbehaving_targets.answer(404)(request)
                 return
         elif self.fate in TAKES_EFFECT:
             self.effects[request.headers["Idempotency-Key"]] += 1
         match self.fate:
             case Fate.SUCCEED:
-                targets.answer(200, b'{"order_id":"o1"}')(request)
+                misbehaving_targets.answer(200, b'{"order_id":"o1"}')(request)
             case Fate.REFUSE:
-                targets.answer(422)(request)
+                misbehaving_targets.answer(422)(request)
             case Fate.BUSY:
-                targets.answer(503)(request)
+                misbehaving_targets.answer(503)(request)
             case Fate.RUBBISH:
-                targets.answer(200, b"<html>")(request)
+                misbehaving_targets.answer(200, b"<html>")(request)
             case Fate.FAIL_AFTER:
-                targets.answer(502)(request)
+                misbehaving_targets.answer(502)(request)
             case Fate.LOSE_AFTER | Fate.LOSE_BEFORE:
-                targets.drop(request)
+                misbehaving_targets.drop(request)
 
 
 @dataclass
@@ -257,7 +256,7 @@ def made(
     stopwatch = types.SimpleNamespace(monotonic=time.monotonic, sleep=time.move)
     monkeypatch.setattr(attempting, "time", stopwatch)
     _open_between(monkeypatch, between)
-    with targets.stand_in(broker) as running:
+    with misbehaving_targets.stand_in(broker) as running:
         text = pack.replace("BASE_URL", running.base_url)
         loaded = packs.load(text=text, source="lifecycle.yaml", activate=True, actor="system")
         assert isinstance(loaded, packs.Loaded), loaded

@@ -27,7 +27,7 @@ from runtime.kernel import lifecycle
 from runtime.proposals.queries import verdict_replay
 from runtime.registry.models import Agent
 from runtime.state.models import FactVersion
-from tests.services import stock
+from tests.support import resources_pack
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Watch:
     def check(self, effects: Mapping[str, int], sent_again: Mapping[str, int]) -> None:
         """Every invariant. `sent_again`: how often a person resumed a call whose effect was there, by key."""
         check_effects(effects, sent_again)
-        stock.check()
+        resources_pack.check()
         self._check_entries()
         self._check_flows()
         check_sequences()
@@ -139,7 +139,7 @@ def check_sequences() -> None:
 def check_end() -> None:
     """When all is drained, every flow has ended, nothing is held, and every verdict is what it was."""
     assert not Flow.objects.exclude(state__in=ENDED).exists()
-    assert stock.used()[0] == 0
+    assert resources_pack.used()[0] == 0
     assert not Agent.objects.filter(status=AgentStatus.LOCKED).exists()
     wrong = Outcome.objects.filter(status=OutcomeStatus.SUCCEEDED).exclude(intent__state=IntentState.DONE)
     assert not wrong.exists()

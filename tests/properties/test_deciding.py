@@ -18,8 +18,7 @@ from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.proposals.queries import verdict_replay
 from runtime.registry.models import Agent
-from tests import builders, factories
-from tests.properties import hostile
+from tests.support import factories, gate_cases, hostile_values
 
 pytestmark = pytest.mark.django_db
 
@@ -27,23 +26,23 @@ stored = settings(deadline=None, max_examples=60, suppress_health_check=[HealthC
 fields = st.fixed_dictionaries(
     {
         "action": st.sampled_from([*Action, Action.MODIFY, Action.MODIFY]),
-        "justification": st.one_of(st.just(factories.JUSTIFICATION), hostile.texts),
-        "conditions": st.one_of(st.just(""), st.just("params.quantity >= 1"), hostile.texts),
+        "justification": st.one_of(st.just(factories.JUSTIFICATION), hostile_values.texts),
+        "conditions": st.one_of(st.just(""), st.just("params.quantity >= 1"), hostile_values.texts),
     },
     optional={
-        "params": hostile.params.map(lambda found: canonical.encode(found).decode()),
-        "param:quantity": hostile.texts,
-        "param:symbol": hostile.texts,
-        "receipt": hostile.texts,
-        "evidence_hash": hostile.texts,
-        "impact": hostile.texts,
+        "params": hostile_values.params.map(lambda found: canonical.encode(found).decode()),
+        "param:quantity": hostile_values.texts,
+        "param:symbol": hostile_values.texts,
+        "receipt": hostile_values.texts,
+        "evidence_hash": hostile_values.texts,
+        "impact": hostile_values.texts,
     },
 )
 
 
 @pytest.fixture
 def desk() -> factories.Desk:
-    return factories.desk(manifest=builders.manifest(escalations_per_hour=3600))
+    return factories.desk(manifest=gate_cases.manifest(escalations_per_hour=3600))
 
 
 @pytest.fixture
@@ -77,5 +76,5 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     for intent in intents:
         ran = canonical.decode(bytes(intent.proposal.body))["params"]
         assert ran["notional_cents"] <= 150_000
-        assert set(ran) == set(builders.PARAMS)
+        assert set(ran) == set(gate_cases.PARAMS)
     assert isinstance(verdict_replay.replay(dfid=row.flow_id), verdict_replay.Equal)

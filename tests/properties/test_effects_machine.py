@@ -35,7 +35,6 @@ from runtime.contracts.states import ENDED, Effect, ReservationState
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.resources.models import Reservation
-from tests import factories
 from tests.properties import effects_ground, lifecycle_ground
 from tests.properties.effects_ground import ANSWERS, RECEIPT, SUCCEED, Bank, keeps_keys
 from tests.properties.lifecycle_ground import Asked, Ground
@@ -48,7 +47,7 @@ from tests.properties.test_lifecycle_machine import (
     WORKERS,
     Lifecycle,
 )
-from tests.services import tampering
+from tests.support import factories, ledger_tampering
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 KINDS = st.sampled_from(sorted(effects_ground.KINDS))
@@ -280,7 +279,7 @@ class Effects(Lifecycle):
             self.settle_call(left[0])
         assert not calls_in_doubt.list_calls(tenant=TENANT).exists()
         self.what_is_free_has_no_effect_and_what_is_used_up_may_have_one()
-        assert tampering.differences() == []
+        assert ledger_tampering.differences() == []
 
 
 def calls_under(key: str) -> list[Any]:

@@ -15,8 +15,7 @@ from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import FindingOutcome, Verdict
 from runtime.kernel.gate import pipeline, preview, recheck
 from runtime.kernel.gate.gate_input import Case
-from tests import builders
-from tests.properties import hostile
+from tests.support import gate_cases, hostile_values
 
 FAIL, REFER, LIFTED = FindingOutcome.FAIL, FindingOutcome.REFER, FindingOutcome.LIFTED
 
@@ -29,8 +28,8 @@ lifts = st.one_of(
         subject=st.sampled_from(["amount", "fee", "max_notional"]),
         proposed_value=st.one_of(
             st.sampled_from(["100001", "150000", "300000", "0.5", None]),
-            hostile.numbers.map(str),
-            hostile.texts,
+            hostile_values.numbers.map(str),
+            hostile_values.texts,
         ),
     ),
     st.builds(
@@ -42,11 +41,11 @@ lifts = st.one_of(
     ),
 )
 facts = st.builds(
-    builders.facts,
+    gate_cases.facts,
     status=st.sampled_from([*[AgentStatus.ACTIVE] * 8, *AgentStatus]),
     attempts_used=st.sampled_from([0, 0, 0, 1, 2, 3]),
-    world=st.one_of(st.just(builders.WORLD), hostile.worlds),
-    seen=st.one_of(st.just(builders.WORLD), hostile.worlds),
+    world=st.one_of(st.just(gate_cases.WORLD), hostile_values.worlds),
+    seen=st.one_of(st.just(gate_cases.WORLD), hostile_values.worlds),
     session_valid=st.sampled_from([True] * 9 + [False]),
     escalation_tokens=st.integers(0, 3),
     history=st.one_of(st.none(), st.just({"proposals_1m": 1})),
@@ -54,13 +53,13 @@ facts = st.builds(
 )
 # Here everything holds that is not the agent's to say.
 willing = st.builds(
-    builders.facts, escalation_tokens=st.integers(0, 1), lifts=st.lists(lifts, max_size=3).map(tuple)
+    gate_cases.facts, escalation_tokens=st.integers(0, 1), lifts=st.lists(lifts, max_size=3).map(tuple)
 )
 manifests = st.sampled_from(
     [
-        *[builders.manifest()] * 5,
-        builders.manifest(limits={}, escalate_below_confidence=1),
-        builders.manifest(scope={"symbol": ["AAPL"]}, proposals_per_minute=1),
+        *[gate_cases.manifest()] * 5,
+        gate_cases.manifest(limits={}, escalate_below_confidence=1),
+        gate_cases.manifest(scope={"symbol": ["AAPL"]}, proposals_per_minute=1),
         None,
     ]
 )
@@ -68,26 +67,26 @@ manifests = st.sampled_from(
 
 def _cases(params: st.SearchStrategy[Any], kinds: list[Any]) -> st.SearchStrategy[Case]:
     proposals = st.builds(
-        builders.proposal,
+        gate_cases.proposal,
         params=params,
-        execution_constraints=hostile.constraints,
+        execution_constraints=hostile_values.constraints,
         by_person=st.booleans(),
         policy_version=versions,
         confidence=st.one_of(st.none(), st.floats(0, 1), st.floats(0.7, 1)),
         human_review_required=st.sampled_from([False, False, True]),
         conditions=st.sampled_from([*[()] * 6, ("params.quantity == 5",), ("1 / 0 == 1", "${x}")]),
-        expected_effects=hostile.values,
-        valid_until_ms=st.sampled_from([builders.NOW_MS - 1, *[builders.NOW_MS + 9] * 9]),
+        expected_effects=hostile_values.values,
+        valid_until_ms=st.sampled_from([gate_cases.NOW_MS - 1, *[gate_cases.NOW_MS + 9] * 9]),
     )
-    in_force = st.builds(builders.rules, kind=st.sampled_from(kinds), manifest=manifests)
+    in_force = st.builds(gate_cases.rules, kind=st.sampled_from(kinds), manifest=manifests)
     return st.builds(
-        builders.case, proposal=proposals, facts=st.one_of(willing, willing, facts), rules=in_force
+        gate_cases.case, proposal=proposals, facts=st.one_of(willing, willing, facts), rules=in_force
     )
 
 
 cases = st.one_of(
-    _cases(hostile.params, [builders.kind(), builders.kind(), None]),
-    _cases(hostile.open_params, [hostile.OPEN, hostile.LOOSE, hostile.LOOSE]),
+    _cases(hostile_values.params, [gate_cases.kind(), gate_cases.kind(), None]),
+    _cases(hostile_values.open_params, [hostile_values.OPEN, hostile_values.LOOSE, hostile_values.LOOSE]),
 )
 
 
@@ -99,7 +98,7 @@ def judged(asked: Case) -> Verdict:
 @settings(deadline=None, max_examples=300)
 @given(cases)
 def test_it_answers_whatever_is_asked_and_the_answer_can_be_stored(asked: Case) -> None:
-    stored, in_force = builders.judgement(asked)
+    stored, in_force = gate_cases.judgement(asked)
     body = pipeline.judge_bytes(stored, in_force)
     verdict = Verdict.from_bytes(body)
     assert verdict.to_bytes() == body
@@ -110,7 +109,7 @@ def test_it_answers_whatever_is_asked_and_the_answer_can_be_stored(asked: Case) 
 @settings(deadline=None, max_examples=200)
 @given(cases)
 def test_the_same_input_gives_the_same_bytes(asked: Case) -> None:
-    stored, in_force = builders.judgement(asked)
+    stored, in_force = gate_cases.judgement(asked)
     once = pipeline.judge_bytes(stored, in_force)
     assert pipeline.judge_bytes(stored, in_force) == once
     assert judged(asked).to_bytes() == once
@@ -173,19 +172,19 @@ def test_a_lift_lifts_no_fail_and_no_larger_value(asked: Case) -> None:
 @given(amount=st.integers(1, 10**9), shown=st.integers(1, 10**9))
 def test_a_person_gets_no_more_than_was_shown(amount: int, shown: int) -> None:
     lift = Lift(check="limits", code="RISK_LIMIT_EXCEEDED", subject="max_notional", proposed_value=str(shown))
-    verdict = builders.judge(
-        proposal=builders.proposal(params={**builders.PARAMS, "notional_cents": amount}, by_person=True),
-        facts=builders.facts(lifts=(lift,)),
+    verdict = gate_cases.judge(
+        proposal=gate_cases.proposal(params={**gate_cases.PARAMS, "notional_cents": amount}, by_person=True),
+        facts=gate_cases.facts(lifts=(lift,)),
     )
     assert (verdict.decision is Decision.ACCEPT) is (amount <= max(100_000, shown))
 
 
 @settings(deadline=None, max_examples=200)
-@given(asked=cases, world=hostile.worlds, now_ms=st.integers(0, builders.NOW_MS * 2))
+@given(asked=cases, world=hostile_values.worlds, now_ms=st.integers(0, gate_cases.NOW_MS * 2))
 def test_the_second_look_answers_too(asked: Case, world: dict[str, Any], now_ms: int) -> None:
     if asked.rules.kind is None or asked.rules.manifest is None:
         return
-    stored, _ = builders.judgement(asked)
+    stored, _ = gate_cases.judgement(asked)
     again = [
         recheck.recheck(pipeline.Judgement.from_bytes(stored), asked.rules, world=world, now_ms=now_ms)
         for _ in range(2)

@@ -12,29 +12,28 @@ from runtime.contracts.states import AgentStatus
 from runtime.flows.models import Proposal, Verdict
 from runtime.proposals.queries import verdict_replay
 from runtime.registry.models import Agent
-from tests import builders, factories
-from tests.properties import hostile
+from tests.support import factories, gate_cases, hostile_values
 
 pytestmark = pytest.mark.django_db
 
 stored = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 bodies = st.fixed_dictionaries(
     {
-        "params": st.one_of(hostile.open_params, hostile.params),
-        "execution_constraints": hostile.constraints.map(
+        "params": st.one_of(hostile_values.open_params, hostile_values.params),
+        "execution_constraints": hostile_values.constraints.map(
             lambda found: {**found, "validity_window_sec": 0.001 + 5 * bool(found)}
         ),
         "confidence": st.sampled_from([None, 0, 0.1, 1, 1.0]),
-        "explain": hostile.texts,
-        "expected_effects": st.one_of(st.none(), hostile.objects),
+        "explain": hostile_values.texts,
+        "expected_effects": st.one_of(st.none(), hostile_values.objects),
     }
 )
 
 
 @pytest.fixture(params=["open", "loose"])
 def desk(request: pytest.FixtureRequest) -> factories.Desk:
-    kind = {"open": hostile.OPEN, "loose": hostile.LOOSE}[request.param]
-    return factories.desk(kind=kind, manifest=builders.manifest(escalations_per_hour=3600))
+    kind = {"open": hostile_values.OPEN, "loose": hostile_values.LOOSE}[request.param]
+    return factories.desk(kind=kind, manifest=gate_cases.manifest(escalations_per_hour=3600))
 
 
 @stored

@@ -43,9 +43,9 @@ from runtime.proposals.services import intake
 from runtime.registry.services import agents
 from runtime.state.services import facts
 from runtime.stops.services import stops
-from tests import factories
 from tests.properties import lifecycle_ground, lifecycle_invariants
 from tests.properties.lifecycle_ground import AGENT, Fate, Ground, WorkerDiedError
+from tests.support import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 TENANT, ADMIN = factories.TENANT, "user:1"

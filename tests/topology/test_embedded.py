@@ -26,10 +26,9 @@ from runtime.execution.services import claiming
 from runtime.packs.services import packs
 from runtime.registry.models import Agent, Key, PolicyKind
 from runtime.registry.services import credentials
-from tests.adapters import targets
 from tests.demo.paper import free_port
-from tests.services import trade
-from tests.waiting import until
+from tests.support import misbehaving_targets, trading_desk
+from tests.support.wait_until import until
 
 Started = list[dict[str, Any]]
 
@@ -134,12 +133,12 @@ def test_without_the_demo_there_is_no_agent(folder: Path, started: Started) -> N
 
 @pytest.mark.django_db
 def test_calls_that_the_last_stop_cut_off_go_to_people(folder: Path, started: Started) -> None:
-    intent_id = trade.open_desk().accept()
+    intent_id = trading_desk.open_desk().accept()
     assert isinstance(
         transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="dead")), claiming.Claimed
     )
     assert "1 call(s) were interrupted" in up("--no-demo")
-    assert trade.states(intent_id)[0] is IntentState.IN_DOUBT
+    assert trading_desk.states(intent_id)[0] is IntentState.IN_DOUBT
 
 
 @pytest.mark.django_db
@@ -216,9 +215,9 @@ def test_the_server_works_while_it_runs_and_ends_what_it_started(real_db: str, s
     thread.start()
     try:
         assert ready.wait(20)
-        with targets.stand_in(targets.answer(200)) as target:
-            intent_id = trade.open_desk(base_url=target.base_url).accept()
-            until(lambda: trade.states(intent_id)[0] is IntentState.DONE, timeout_s=90)
+        with misbehaving_targets.stand_in(misbehaving_targets.answer(200)) as target:
+            intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
+            until(lambda: trading_desk.states(intent_id)[0] is IntentState.DONE, timeout_s=90)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=30) as answer:
             assert answer.status == 200
         assert not ended.is_set()

@@ -13,20 +13,19 @@ from runtime.guards.queries import due_runs
 from runtime.guards.services import guard_runs
 from runtime.maintenance.services import sweeper
 from runtime.workers import celery_tasks, embedded, guard_threads
-from tests import factories
-from tests.services import watch
-from tests.waiting import until
+from tests.support import factories, guard_rounds
+from tests.support.wait_until import until
 
 
 def test_the_drain_lets_guards_look_by_themselves(real_db: str) -> None:
     desk = factories.desk()
-    watch.configure()
+    guard_rounds.configure()
     working = embedded.Drain()
     working.start()
     try:
-        watch.propose(desk)
+        guard_rounds.propose(desk)
         until(lambda: Review.objects.exists(), timeout_s=90)
-        watch.propose(desk, explain="Buying AAPL.")
+        guard_rounds.propose(desk, explain="Buying AAPL.")
         until(lambda: GuardRun.objects.filter(state=GuardRunState.CLEAR).exists(), timeout_s=90)
     finally:
         assert working.stop(timeout_s=30)
@@ -99,8 +98,8 @@ def test_in_production_the_ids_go_to_the_broker_and_come_back_as_a_task(
 def test_the_sweeper_rings_for_what_a_lost_message_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     rung: list[int] = []
     monkeypatch.setattr(ports, "ring_guards", rung.extend)
-    watch.configure()
-    watch.propose(factories.desk())
+    guard_rounds.configure()
+    guard_rounds.propose(factories.desk())
     run = GuardRun.objects.get()
     assert sweeper.sweep().guards == 1
     assert rung == [run.pk]

@@ -12,13 +12,11 @@ import pytest
 from bench.browser_client import Person
 from bench.environment import Stand, manage
 from demo.client import Client
-from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
-from tests.services import trade
-from tests.support import databases
+from tests.support import databases, misbehaving_targets, trading_desk
+from tests.support.wait_until import until
 from tests.topology.test_up import wait_ready
-from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 FILES = 256
@@ -74,12 +72,15 @@ def test_half_open_connections_stop_neither_people_nor_execution(
     port: int, stand: Stand, tmp_path: Path
 ) -> None:
     base_url = f"http://127.0.0.1:{port}"
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as target, ExitStack() as held:
+    with (
+        misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"order_id":"o1"}')) as target,
+        ExitStack() as held,
+    ):
         person = Person(stand, base_url)
-        (tmp_path / "trial.yaml").write_text(trade.pack(base_url=target.base_url))
+        (tmp_path / "trial.yaml").write_text(trading_desk.pack(base_url=target.base_url))
         manage(stand, "load_pack", str(tmp_path / "trial.yaml"), "--activate")
-        key = manage(stand, "issue_key", trade.AGENT)
-        agent = Client(base_url=base_url, agent_id=trade.AGENT, key=key)
+        key = manage(stand, "issue_key", trading_desk.AGENT)
+        agent = Client(base_url=base_url, agent_id=trading_desk.AGENT, key=key)
         held.callback(agent.wire.close)
         for _ in range(HALF_OPEN):
             held.enter_context(half_request(port))
@@ -88,7 +89,7 @@ def test_half_open_connections_stop_neither_people_nor_execution(
         verdict = agent.propose(
             dfid,
             {
-                "policy_kind": trade.KIND,
+                "policy_kind": trading_desk.KIND,
                 "params": {"symbol": "ABC", "quantity": 1},
                 "execution_constraints": {"validity_window_sec": 60},
                 "context_ref": agent.context(dfid).ref,

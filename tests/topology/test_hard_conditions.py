@@ -15,8 +15,7 @@ from demo.client import Client
 from runtime.kernel.rules import condition_linter
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
-from tests.services import trade
-from tests.support import databases
+from tests.support import databases, trading_desk
 from tests.topology.test_half_open import seconds_of_livez
 from tests.topology.test_up import wait_ready
 
@@ -66,14 +65,16 @@ def port(stand: Stand, tmp_path: Path) -> Iterator[int]:
 
 def escalated(stand: Stand, base_url: str, folder: Path) -> None:
     """A proposal that waits for a person."""
-    (folder / "trial.yaml").write_text(trade.pack(base_url="http://127.0.0.1:1"))
+    (folder / "trial.yaml").write_text(trading_desk.pack(base_url="http://127.0.0.1:1"))
     manage(stand, "load_pack", str(folder / "trial.yaml"), "--activate")
-    agent = Client(base_url=base_url, agent_id=trade.AGENT, key=manage(stand, "issue_key", trade.AGENT))
+    agent = Client(
+        base_url=base_url, agent_id=trading_desk.AGENT, key=manage(stand, "issue_key", trading_desk.AGENT)
+    )
     dfid = agent.open_flow(trigger="trial")
     verdict = agent.propose(
         dfid,
         {
-            "policy_kind": trade.KIND,
+            "policy_kind": trading_desk.KIND,
             "params": {"symbol": "ABC", "quantity": 1},
             "execution_constraints": {"validity_window_sec": 60},
             "context_ref": agent.context(dfid).ref,

@@ -15,7 +15,7 @@ import dir_console.celery
 from runtime.execution.services import attempting
 from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
-from tests.waiting import until
+from tests.support.wait_until import until
 
 RING = """
 import json, sys, time, uuid
@@ -23,7 +23,7 @@ import django
 django.setup()
 import dir_console.celery
 from runtime.workers import celery_tasks
-from tests.waiting import until
+from tests.support.wait_until import until
 start = time.monotonic()
 for _ in range(3000):
     celery_tasks.ring([uuid.uuid4()])

@@ -18,10 +18,9 @@ from bench.browser_client import Person
 from bench.environment import Stand, manage
 from tests.demo.paper import free_port
 from tests.faults.processes import Process, clean_environment, python
-from tests.services import trade
-from tests.support import databases
+from tests.support import databases, trading_desk
+from tests.support.wait_until import until
 from tests.topology.test_up import wait_ready
-from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 SECONDS = 12.0
@@ -62,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def handshake(port: int, key: str) -> tuple[int, dict[str, Any], float]:
     """Status, body and seconds of a call that writes."""
-    body = {"agent_id": trade.AGENT, "manifest_version": "1.0.0", "protocol_version": "1.0.0"}
+    body = {"agent_id": trading_desk.AGENT, "manifest_version": "1.0.0", "protocol_version": "1.0.0"}
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/v1/handshake",
         data=json.dumps(body).encode(),
@@ -77,9 +76,9 @@ def handshake(port: int, key: str) -> tuple[int, dict[str, Any], float]:
 
 
 def agent_key(stand: Stand, folder: Path) -> str:
-    (folder / "trial.yaml").write_text(trade.pack(base_url="http://127.0.0.1:1"))
+    (folder / "trial.yaml").write_text(trading_desk.pack(base_url="http://127.0.0.1:1"))
     manage(stand, "load_pack", str(folder / "trial.yaml"), "--activate")
-    return manage(stand, "issue_key", trade.AGENT)
+    return manage(stand, "issue_key", trading_desk.AGENT)
 
 
 def readyz(port: int) -> tuple[int, dict[str, Any]]:

@@ -20,11 +20,10 @@ import yaml
 
 from demo.client import Client
 from demo.http_client import Unreachable, Wire
-from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
-from tests.services import trade
-from tests.waiting import until
+from tests.support import misbehaving_targets, trading_desk
+from tests.support.wait_until import until
 
 pytestmark = pytest.mark.slow
 ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
@@ -139,19 +138,21 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 
 
 @pytest.fixture
-def target() -> Iterator[targets.StandIn]:
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as running:
+def target() -> Iterator[misbehaving_targets.StandIn]:
+    with misbehaving_targets.stand_in(
+        misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
+    ) as running:
         yield running
 
 
 @pytest.fixture
-def agent(installation: Installation, target: targets.StandIn) -> Iterator[Client]:
+def agent(installation: Installation, target: misbehaving_targets.StandIn) -> Iterator[Client]:
     """An agent of the trial pack, whose target is this test's own."""
     pack = installation.folder / "trial.yaml"
-    pack.write_text(trade.pack(base_url=target.base_url))
+    pack.write_text(trading_desk.pack(base_url=target.base_url))
     installation.manage("load_pack", str(pack), "--activate")
-    key = installation.manage("issue_key", trade.AGENT).strip()
-    made = Client(base_url=installation.base_url, agent_id=trade.AGENT, key=key)
+    key = installation.manage("issue_key", trading_desk.AGENT).strip()
+    made = Client(base_url=installation.base_url, agent_id=trading_desk.AGENT, key=key)
     yield made
     made.wire.close()
 
@@ -162,7 +163,7 @@ def propose(agent: Client) -> str:
     verdict = agent.propose(
         dfid,
         {
-            "policy_kind": trade.KIND,
+            "policy_kind": trading_desk.KIND,
             "params": {"symbol": "ABC", "quantity": 1},
             "execution_constraints": {"validity_window_sec": 60},
             "context_ref": agent.context(dfid).ref,
@@ -179,7 +180,7 @@ def ended(agent: Client, dfid: str) -> str:
 
 
 def test_a_proposal_goes_all_the_way(
-    installation: Installation, agent: Client, target: targets.StandIn
+    installation: Installation, agent: Client, target: misbehaving_targets.StandIn
 ) -> None:
     flows = [propose(agent) for _ in range(5)]
     for dfid in flows:
@@ -191,7 +192,7 @@ def test_a_proposal_goes_all_the_way(
 
 
 def test_beat_finds_an_intent_that_nobody_rang_for(
-    installation: Installation, agent: Client, target: targets.StandIn
+    installation: Installation, agent: Client, target: misbehaving_targets.StandIn
 ) -> None:
     """A stopped Redis costs the agent nothing; the sweeper rings when it is back."""
     worker = installation.processes["worker"]
@@ -206,12 +207,12 @@ def test_beat_finds_an_intent_that_nobody_rang_for(
 
 
 def test_a_worker_that_is_stopped_finishes_its_call(
-    installation: Installation, agent: Client, target: targets.StandIn
+    installation: Installation, agent: Client, target: misbehaving_targets.StandIn
 ) -> None:
     """`docker compose stop` sends SIGTERM to the first process only."""
-    with targets.stand_in(targets.answer(200), is_held=True) as slow:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200), is_held=True) as slow:
         pack = installation.folder / "slow.yaml"
-        pack.write_text(trade.pack(base_url=slow.base_url))
+        pack.write_text(trading_desk.pack(base_url=slow.base_url))
         installation.manage("load_pack", str(pack), "--activate")
         dfid = propose(agent)
         until(lambda: slow.seen, timeout_s=90)

@@ -12,14 +12,12 @@ import pytest
 
 from demo.client import Client
 from demo.http_client import Refused
-from tests.adapters import targets
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
-from tests.services import trade
-from tests.support import databases
+from tests.support import databases, misbehaving_targets, trading_desk
+from tests.support.wait_until import until
 from tests.topology.test_locked import readyz
 from tests.topology.test_up import stop, wait_ready
-from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 ACCEPTED = 10
@@ -87,9 +85,9 @@ def states(database: Path) -> dict[str, int]:
 
 def test_a_restored_backup_calls_nothing_again(server: Process, env: dict[str, str], tmp_path: Path) -> None:
     database, backup = tmp_path / "state" / "console.sqlite3", tmp_path / "backup.sqlite3"
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1"}')) as target:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, b'{"order_id":"o1"}')) as target:
         run(env, "-c", ACCEPT, target.base_url)
-        key = run(env, "manage.py", "issue_key", trade.AGENT).split()[0]
+        key = run(env, "manage.py", "issue_key", trading_desk.AGENT).split()[0]
         run(
             env,
             "manage.py",
@@ -113,12 +111,12 @@ def test_a_restored_backup_calls_nothing_again(server: Process, env: dict[str, s
         until(lambda: states(database) == {"IN_DOUBT": ACCEPTED}, timeout_s=150)
         until(lambda: readyz(port_of(server))[1]["failing"].get("recovery"), timeout_s=90)
         agent = Client(
-            base_url=f"http://127.0.0.1:{port_of(server)}", agent_id=trade.AGENT, key=key, patience_s=0
+            base_url=f"http://127.0.0.1:{port_of(server)}", agent_id=trading_desk.AGENT, key=key, patience_s=0
         )
         assert agent.handshake()["epoch"] == 1
         with pytest.raises(Refused, match="RECOVERY"):
             agent.open_flow(trigger="trial")
-        assert "key" in run(env, "manage.py", "issue_key", trade.AGENT, ok=False)
+        assert "key" in run(env, "manage.py", "issue_key", trading_desk.AGENT, ok=False)
 
         said = run(
             env, "manage.py", "leave_recovery", "ada", "--reason", "drill", "--password-stdin",

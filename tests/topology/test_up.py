@@ -21,7 +21,7 @@ from dir_console import single_process
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases
-from tests.waiting import until
+from tests.support.wait_until import until
 
 pytestmark = pytest.mark.slow
 START_S = 60.0

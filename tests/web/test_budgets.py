@@ -14,7 +14,7 @@ from runtime.core import clock
 from runtime.registry.models import Agent
 from runtime.resources.models import Reservation, Resource
 from runtime.resources.services import resources
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -28,8 +28,8 @@ def desk() -> factories.Desk:
         given = pack.Resource(name=NAME, capacity=10_000_000, unit="cents")
         resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     return factories.desk(
-        kind=builders.kind(claims=[{"resource": NAME, "amount": "params.notional_cents"}]),
-        manifest=builders.manifest(compute={"tokens": 1_000, "cost_usd": "2.00"}),
+        kind=gate_cases.kind(claims=[{"resource": NAME, "amount": "params.notional_cents"}]),
+        manifest=gate_cases.manifest(compute={"tokens": 1_000, "cost_usd": "2.00"}),
     )
 
 

@@ -22,7 +22,7 @@ from runtime.core import clock
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import FailedSignin
 from runtime.registry.services import signins, users
-from tests.browser import scenes
+from tests.support import demo_scenes
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"
@@ -196,9 +196,11 @@ def test_a_page_that_is_not_for_the_role(ann: User) -> None:
 
 @pytest.fixture
 def case(ann: User) -> Escalation:
-    scenes.load_pack()
-    said = scenes.propose(
-        scenes.session_of("ambitious-trader"), "ADJUST_POSITION", scenes.order("BUY", 10, "NVDA", 121_400)
+    demo_scenes.load_pack()
+    said = demo_scenes.propose(
+        demo_scenes.session_of("ambitious-trader"),
+        "ADJUST_POSITION",
+        demo_scenes.order("BUY", 10, "NVDA", 121_400),
     )
     return Escalation.objects.get(pk=said["escalation_id"])
 

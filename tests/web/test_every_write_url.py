@@ -19,9 +19,8 @@ from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind, Stop
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
-from tests import builders, factories
 from tests.escalations.test_replacing import called
-from tests.services import watch
+from tests.support import factories, gate_cases, guard_rounds
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REFUSED = frozenset({401, 403, 404, 405})
@@ -49,15 +48,15 @@ def standing(db: None) -> dict[str, str]:
     escalation = desk.escalate()
     kinds.register(
         tenant=factories.TENANT,
-        contract=builders.kind(version="1.0.0"),
+        contract=gate_cases.kind(version="1.0.0"),
         actor="system",
         at=clock.now(),
     )
     manifests.register(
-        agent=desk.agent, contract=builders.manifest(version="1.0.0"), actor="system", at=clock.now()
+        agent=desk.agent, contract=gate_cases.manifest(version="1.0.0"), actor="system", at=clock.now()
     )
-    watch.configure()
-    review = watch.flagged(desk)
+    guard_rounds.configure()
+    review = guard_rounds.flagged(desk)
     left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
     factories.decide(left, factories.user("who-aborted"), Action.ABORT)
     change = OwnerChange.objects.create(
@@ -138,7 +137,7 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "role": "EXECUTOR",
         "owner": "operator",
         "mission": "Trade.",
-        "manifest": builders.manifest(version="9.0.0").to_bytes().decode(),
+        "manifest": gate_cases.manifest(version="9.0.0").to_bytes().decode(),
     }
     tried = 0
     for route in addresses():

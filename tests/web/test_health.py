@@ -22,7 +22,7 @@ from runtime.maintenance.models import WatchRound
 from runtime.maintenance.services import sweeper, watchdog
 from runtime.workers import sweep_rounds
 from runtime.workers.embedded import Drain
-from tests.waiting import until
+from tests.support.wait_until import until
 
 pytestmark = pytest.mark.django_db
 

@@ -12,10 +12,7 @@ from pytest_django.fixtures import Settings
 from audit.access.permissions import Role
 from runtime.execution.services import attempting
 from runtime.execution.services.attempting import Status
-from tests.adapters import targets
-from tests.api import ground
-from tests.browser import scenes
-from tests.services import trade
+from tests.support import api_client, demo_scenes, misbehaving_targets, trading_desk
 from tests.support.tracing import Trace, traced
 from tests.web.test_pages import sign_in
 
@@ -27,11 +24,11 @@ def shown(journey: str, trace: Trace) -> None:
 
 
 def test_from_a_proposal_to_its_verdict() -> None:
-    ground.load_pack()
-    agent = ground.session()
+    api_client.load_pack()
+    agent = api_client.session()
     for _ in range(2):  # the first fills what is kept between calls
         dfid = agent.open_flow()
-        body = ground.proposal(agent.context(dfid))
+        body = api_client.proposal(agent.context(dfid))
         with traced() as trace:
             answer = agent.propose(dfid, body)
     assert answer.ok(200)["verdict"] == "ACCEPT"
@@ -40,18 +37,20 @@ def test_from_a_proposal_to_its_verdict() -> None:
 
 def test_an_attempt_of_one_step(settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
-        desk = trade.open_desk(base_url=target.base_url)
+    with misbehaving_targets.stand_in(
+        misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
+    ) as target:
+        desk = trading_desk.open_desk(base_url=target.base_url)
         for _ in range(2):
             intent = desk.accept()
             with traced() as trace:
-                ended = attempting.attempt(intent, owner=trade.OWNER)
+                ended = attempting.attempt(intent, owner=trading_desk.OWNER)
     assert ended.status is Status.SUCCEEDED
     shown("attempt of one step", trace)
 
 
 def test_the_decision_page_and_a_decision() -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     client = sign_in(Role.OPERATOR)
     address = f"/escalations/{scene.escalations[0]}/"
     for _ in range(2):

@@ -8,7 +8,7 @@ from django.template import engines
 
 from audit.access.permissions import Role
 from dir_console.templatetags import moments
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 
@@ -47,7 +47,7 @@ def test_what_is_left_has_the_tone_of_its_urgency(left: int, tone: str) -> None:
 
 @pytest.mark.django_db
 def test_no_full_stamp_stands_where_the_page_has_a_short_place() -> None:
-    scenes.build()
+    demo_scenes.build()
     client = sign_in(Role.OPERATOR)
     for path in ("/", "/escalations/", "/flows/", "/agents/", "/ledger/"):
         page = text_of(client, path)

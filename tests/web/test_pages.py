@@ -14,8 +14,7 @@ from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.maintenance.services import watchdog
 from runtime.registry.queries import people
-from tests.browser import scenes
-from tests.support import worlds
+from tests.support import demo_scenes, worlds
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +63,7 @@ def code_in(page: str) -> list[str]:
 def sign_in(*roles: Role, name: str = "somebody") -> Client:
     client = Client()
     client.force_login(
-        scenes.add_user(name, *roles), backend="allauth.account.auth_backends.AuthenticationBackend"
+        demo_scenes.add_user(name, *roles), backend="allauth.account.auth_backends.AuthenticationBackend"
     )
     return client
 
@@ -75,17 +74,17 @@ def text_of(client: Client, path: str, **headers: Any) -> str:
     return answer.content.decode()
 
 
-scene = worlds.shared(scenes.build)
+scene = worlds.shared(demo_scenes.build)
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_each_role_reads_every_page(role: Role, scene: scenes.Scene) -> None:
+def test_each_role_reads_every_page(role: Role, scene: demo_scenes.Scene) -> None:
     client = sign_in(role)
     for path in [*PAGES, f"/escalations/{scene.escalations[0]}/", f"/flows/{scene.flows[0]}/"]:
         assert "</" in text_of(client, path) or path.endswith("/count/")
 
 
-def test_sends_strangers_to_sign_in_and_back(scene: scenes.Scene) -> None:
+def test_sends_strangers_to_sign_in_and_back(scene: demo_scenes.Scene) -> None:
     for path in [*PAGES, f"/escalations/{scene.escalations[0]}/"]:
         answer = Client().get(path)
         assert answer.status_code == 302
@@ -104,7 +103,7 @@ def test_refuses_people_without_a_role() -> None:
     assert b"Your roles do not allow this" in answer.content
 
 
-def test_the_queue_names_every_open_id_and_decides_nothing(scene: scenes.Scene) -> None:
+def test_the_queue_names_every_open_id_and_decides_nothing(scene: demo_scenes.Scene) -> None:
     page = text_of(sign_in(Role.OPERATOR), "/escalations/")
     for escalation_id in scene.escalations:
         assert escalation_id in page
@@ -113,7 +112,7 @@ def test_the_queue_names_every_open_id_and_decides_nothing(scene: scenes.Scene) 
         assert f'value="{action}"' not in page
 
 
-def test_impact_is_an_icon_and_a_word(scene: scenes.Scene) -> None:
+def test_impact_is_an_icon_and_a_word(scene: demo_scenes.Scene) -> None:
     page = text_of(sign_in(Role.OPERATOR), "/escalations/?impact=HIGH_IMPACT")
     assert 'data-impact="HIGH_IMPACT"' in page
     assert "#high" in page
@@ -121,13 +120,13 @@ def test_impact_is_an_icon_and_a_word(scene: scenes.Scene) -> None:
     assert "Low impact</div>" not in page
 
 
-def test_near_identical_items_are_told_once_what_they_share(scene: scenes.Scene) -> None:
-    session = scenes.session_of("unsure-analyst")
+def test_near_identical_items_are_told_once_what_they_share(scene: demo_scenes.Scene) -> None:
+    session = demo_scenes.session_of("unsure-analyst")
     for quantity in (1, 2, 3):
-        scenes.propose(
+        demo_scenes.propose(
             session,
             "ADJUST_POSITION",
-            scenes.order("BUY", quantity, "GOOG", quantity * 17235),
+            demo_scenes.order("BUY", quantity, "GOOG", quantity * 17235),
             confidence=0.5,
         )
     client = sign_in(Role.OPERATOR)
@@ -136,7 +135,7 @@ def test_near_identical_items_are_told_once_what_they_share(scene: scenes.Scene)
     assert page.count("data-row=") == 5
 
 
-def test_filters_live_in_the_address(scene: scenes.Scene) -> None:
+def test_filters_live_in_the_address(scene: demo_scenes.Scene) -> None:
     client = sign_in(Role.OPERATOR)
     low = text_of(client, "/escalations/?impact=LOW_IMPACT", **{"HX-Request": "true"})
     assert 'data-impact="HIGH_IMPACT"' not in low
@@ -145,7 +144,7 @@ def test_filters_live_in_the_address(scene: scenes.Scene) -> None:
     assert "No results" in text_of(client, "/escalations/?q=unheard-of")
 
 
-def test_a_live_update_is_the_pages_own_fragment(scene: scenes.Scene) -> None:
+def test_a_live_update_is_the_pages_own_fragment(scene: demo_scenes.Scene) -> None:
     client = sign_in(Role.AUDITOR)
     paths = ["/", "/escalations/", "/flows/", "/agents/", "/budgets/", "/ledger/", "/agents/momentum-trader/"]
     for path in [*paths, f"/flows/{scene.flows[0]}/", f"/flows/{scene.flows[0]}/?part=side"]:
@@ -154,7 +153,7 @@ def test_a_live_update_is_the_pages_own_fragment(scene: scenes.Scene) -> None:
         assert fragment.strip()
 
 
-def test_closed_rows_are_told_to_a_page_that_still_shows_them(scene: scenes.Scene) -> None:
+def test_closed_rows_are_told_to_a_page_that_still_shows_them(scene: demo_scenes.Scene) -> None:
     row = Escalation.objects.get(pk=scene.escalations[0])
     row.state, row.resolved_at, row.resolution = "WITHDRAWN", row.opened_at, "WITHDRAWN"
     row.save()
@@ -164,7 +163,7 @@ def test_closed_rows_are_told_to_a_page_that_still_shows_them(scene: scenes.Scen
 
 
 def test_pages_of_the_queue_meet_without_gap_or_repeat(
-    scene: scenes.Scene, monkeypatch: pytest.MonkeyPatch
+    scene: demo_scenes.Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("escalations.queries.list_decisions.__kwdefaults__", {"size": 2})
     client, path, seen = sign_in(Role.OPERATOR), "/escalations/", []
@@ -177,7 +176,7 @@ def test_pages_of_the_queue_meet_without_gap_or_repeat(
 
 
 def test_pages_of_flows_meet_without_gap_or_repeat(
-    scene: scenes.Scene, monkeypatch: pytest.MonkeyPatch
+    scene: demo_scenes.Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runtime.flows.queries.flow_search.PAGE", 4)
     client, path, seen = sign_in(Role.AUDITOR), "/flows/", []
@@ -189,7 +188,7 @@ def test_pages_of_flows_meet_without_gap_or_repeat(
     assert seen == sorted(scene.flows, reverse=True)
 
 
-def test_a_flow_is_found_by_id_agent_kind_state_and_time(scene: scenes.Scene) -> None:
+def test_a_flow_is_found_by_id_agent_kind_state_and_time(scene: demo_scenes.Scene) -> None:
     client, dfid = sign_in(Role.AUDITOR), scene.flows[4]
     assert client.get(f"/flows/?dfid={dfid}")["Location"] == f"/flows/{dfid}/"
     swapped = {"HX-Request": "true"}
@@ -208,7 +207,7 @@ def test_a_flow_is_found_by_id_agent_kind_state_and_time(scene: scenes.Scene) ->
     assert text_of(client, "/flows/?since=2020-01-01T00:00", **swapped).count("data-row") == 9
 
 
-def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None:
+def test_wrong_addresses_ask_nothing_and_never_fail(scene: demo_scenes.Scene) -> None:
     client = sign_in(Role.OPERATOR)
     for path in (
         "/flows/?before=x&since=never&dfid=%00&state=NO",
@@ -231,7 +230,7 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: scenes.Scene) -> None
         assert client.get(path).status_code == 404, path
 
 
-def test_nothing_an_agent_wrote_becomes_markup_or_turns_the_text(scene: scenes.Scene) -> None:
+def test_nothing_an_agent_wrote_becomes_markup_or_turns_the_text(scene: demo_scenes.Scene) -> None:
     client = sign_in(Role.OPERATOR)
     hostile = next(
         row
@@ -249,7 +248,7 @@ def test_nothing_an_agent_wrote_becomes_markup_or_turns_the_text(scene: scenes.S
     assert "Unverified claim by the agent" in page
 
 
-def test_the_overview_counts_what_the_queue_lists(scene: scenes.Scene) -> None:
+def test_the_overview_counts_what_the_queue_lists(scene: demo_scenes.Scene) -> None:
     page = text_of(sign_in(Role.SENIOR), "/")
     assert f'<span class="value" data-tone="danger">{len(scene.escalations)}</span>' in page
     assert "R_ENOUGH_SHARES" in page
@@ -264,7 +263,7 @@ def test_monitors_get_their_answers_without_signing_in() -> None:
     assert Client().get("/readyz").json() == {"status": "ok"}
 
 
-def test_a_person_is_found_in_the_ledger_by_name(scene: scenes.Scene) -> None:
+def test_a_person_is_found_in_the_ledger_by_name(scene: demo_scenes.Scene) -> None:
     client = sign_in(Role.ADMIN, name="olga")
     client.post("/accounts/logout/")
     client = sign_in(Role.AUDITOR, name="reader")

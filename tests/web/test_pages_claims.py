@@ -12,8 +12,7 @@ from runtime.contexts.services import steps
 from runtime.contracts import api_schemas
 from runtime.contracts.states import StepType
 from runtime.maintenance.services import payloads
-from tests import factories
-from tests.api import ground
+from tests.support import api_client, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -87,15 +86,15 @@ def test_without_expected_effects_nothing_is_said(reader: Client) -> None:
 
 
 def test_what_an_agent_says_of_itself_is_in_the_entry_and_on_its_page(reader: Client) -> None:
-    ground.load_pack()
-    key = ground.agent_key()
-    hello = ground.hello(instance_id="pod-7", environment="staging")
-    ground.Caller(key).post("/handshake", hello).ok()
+    api_client.load_pack()
+    key = api_client.agent_key()
+    hello = api_client.hello(instance_id="pod-7", environment="staging")
+    api_client.Caller(key).post("/handshake", hello).ok()
     payload = LedgerEntry.objects.get(kind="session:opened").payload
     assert (payload["instance_id"], payload["environment"]) == ("pod-7", "staging")
     page = text_of(reader, "/agents/trader/")
     assert 'instance <bdi class="mono">pod-7</bdi>' in page
     assert 'environment <bdi class="mono">staging</bdi>, unverified.' in page
     assert "self-reported: instance pod-7, environment staging" in text_of(reader, "/ledger/")
-    ground.Caller(key).post("/handshake", ground.hello()).ok()
+    api_client.Caller(key).post("/handshake", api_client.hello()).ok()
     assert "pod-7" not in text_of(reader, "/agents/trader/")

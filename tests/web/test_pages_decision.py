@@ -16,7 +16,7 @@ from escalations.views.detail import CHOICES
 from runtime.proposals.views import schema_form
 from runtime.registry.models import Agent
 from runtime.state.services import facts
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def case() -> Escalation:
-    scenes.load_pack()
-    said = scenes.propose(
-        scenes.session_of("ambitious-trader"),
+    demo_scenes.load_pack()
+    said = demo_scenes.propose(
+        demo_scenes.session_of("ambitious-trader"),
         "ADJUST_POSITION",
-        scenes.order("BUY", 40, "NVDA", 485600),
+        demo_scenes.order("BUY", 40, "NVDA", 485600),
         explain="The trend is clear.",
     )
     return Escalation.objects.get(pk=said["escalation_id"])
@@ -110,9 +110,9 @@ def test_what_is_expected_to_change_has_its_source_and_tells_when_it_moved(case:
 
 
 def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands_beside() -> None:
-    scenes.load_pack()
-    order = scenes.order("BUY", 5, "MSFT", 207_920)
-    said = scenes.propose(scenes.session_of("ambitious-trader"), "ADJUST_POSITION", order)
+    demo_scenes.load_pack()
+    order = demo_scenes.order("BUY", 5, "MSFT", 207_920)
+    said = demo_scenes.propose(demo_scenes.session_of("ambitious-trader"), "ADJUST_POSITION", order)
     client, path = sign_in(Role.OPERATOR), f"/escalations/{said['escalation_id']}/"
     assert 'name="impact" value="LOW_IMPACT"' in text_of(client, path)
     facts.write(tenant="default", path="price.MSFT", value=60_000, writer="feed:test", expected_version=None)
@@ -132,7 +132,7 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
 
 def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: Escalation) -> None:
     fields = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
-    params = {f"param:{name}": value for name, value in scenes.order("BUY", 2, "NVDA", 56_841).items()}
+    params = {f"param:{name}": value for name, value in demo_scenes.order("BUY", 2, "NVDA", 56_841).items()}
     answer = sign_in(Role.OPERATOR).post(
         f"/escalations/{case.pk}/dry-run/", {**fields, "action": "MODIFY", **params}
     )
@@ -144,7 +144,7 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
 def changed(case: Escalation, **fields: str | int) -> dict[str, str | int]:
     """What the form sends when two shares are asked for in place of forty, and the amount stays."""
     seen = {"evidence_hash": case.evidence_hash, "version": case.version, "impact": case.impact}
-    order = scenes.order("BUY", 2, "NVDA", 485_600)
+    order = demo_scenes.order("BUY", 2, "NVDA", 485_600)
     return {**seen, "action": "MODIFY", **{f"param:{name}": value for name, value in order.items()}, **fields}
 
 
@@ -173,11 +173,11 @@ def test_a_dry_run_offers_the_runtimes_figure_and_puts_it_in_only_when_asked(cas
 
 def test_a_figure_is_put_into_the_text_where_the_parameters_are_given_as_json(case: Escalation) -> None:
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
-    text = json.dumps(scenes.order("BUY", 2, "NVDA", 485_600))
+    text = json.dumps(demo_scenes.order("BUY", 2, "NVDA", 485_600))
     page = client.post(path, changed(case, params=text, put_in="notional_cents=24280")).content.decode()
     typed = re.search(r'<textarea id="params".*?>(.*?)</textarea>', page, re.DOTALL)
     assert typed is not None
-    assert json.loads(html.unescape(typed[1])) == scenes.order("BUY", 2, "NVDA", 24_280)
+    assert json.loads(html.unescape(typed[1])) == demo_scenes.order("BUY", 2, "NVDA", 24_280)
     assert amount_in(page) == "485600"
     assert "put_in" not in page
     broken = client.post(path, changed(case, params="{", put_in="notional_cents=24280"))

@@ -9,7 +9,7 @@ from django.test import Client
 from audit.access.permissions import Role
 from escalations.models import Decision, Escalation
 from runtime.state.services import facts
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -19,9 +19,9 @@ TEXT = "Two thirds of the desk agree <b>today</b>"
 
 @pytest.fixture
 def case() -> Escalation:
-    scenes.load_pack()
-    order = scenes.order("BUY", 8, "AAPL", 151_600)
-    said = scenes.propose(scenes.session_of("ambitious-trader"), "ADJUST_POSITION", order)
+    demo_scenes.load_pack()
+    order = demo_scenes.order("BUY", 8, "AAPL", 151_600)
+    said = demo_scenes.propose(demo_scenes.session_of("ambitious-trader"), "ADJUST_POSITION", order)
     return Escalation.objects.get(pk=said["escalation_id"])
 
 
@@ -50,8 +50,8 @@ def test_only_the_newest_drafts_are_kept(case: Escalation) -> None:
     client = sign_in(Role.OPERATOR)
     ids = []
     for _ in range(6):
-        order = scenes.order("BUY", 8, "AAPL", 151_600)
-        said = scenes.propose(scenes.session_of("momentum-trader"), "ADJUST_POSITION", order)
+        order = demo_scenes.order("BUY", 8, "AAPL", 151_600)
+        said = demo_scenes.propose(demo_scenes.session_of("momentum-trader"), "ADJUST_POSITION", order)
         if "escalation_id" in said:
             ids.append(said["escalation_id"])
             send(client, Escalation.objects.get(pk=ids[-1]), "OVERRIDE", version=99)

@@ -8,7 +8,7 @@ from runtime.contexts.models import Snapshot
 from runtime.contracts.problem import Problem
 from runtime.flows.services import flows
 from runtime.state.services import memory
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +51,7 @@ def test_a_context_is_shown_byte_for_byte() -> None:
 
 def test_a_context_shows_what_had_happened_and_what_was_remembered() -> None:
     scopes = [{"scope": "desk", "access": "READ_WRITE"}]
-    desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes))
+    desk = factories.desk(manifest=gate_cases.manifest(memory_scopes=scopes))
     memory.write(agent=desk.agent, scope="desk", key="k", value="<i>slowly</i>", source="agent", ttl_s=None)
     flow = desk.open()
     desk.propose(flow, context_ref="unknown")

@@ -9,8 +9,7 @@ from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
 from runtime.flows.models import Attempt, Flow, Intent
-from tests import factories
-from tests.browser import scenes
+from tests.support import demo_scenes, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +19,7 @@ PAGE = "/escalations/in-doubt/"
 @pytest.fixture
 def left() -> Escalation:
     """A call that was aborted while nobody knew whether it took effect."""
-    return scenes.leave_in_doubt()
+    return demo_scenes.leave_in_doubt()
 
 
 def words_of(page: str) -> str:
@@ -35,7 +34,7 @@ def at(escalation: Escalation) -> str:
 def test_the_list_shows_the_call_its_key_and_the_form(left: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), PAGE)
     assert left.effect in words_of(page)
-    assert scenes.UNANSWERED in page
+    assert demo_scenes.UNANSWERED in page
     assert Attempt.objects.get().target_key in page
     assert f'href="/flows/{left.flow_id}/"' in page
     assert f'action="{at(left)}"' in page
@@ -149,7 +148,7 @@ def test_the_decision_says_what_is_not_known(left: Escalation) -> None:
 
 
 def test_an_abort_from_the_page_is_still_one_key() -> None:
-    escalation = scenes.put_in_doubt()
+    escalation = demo_scenes.put_in_doubt()
     client = sign_in(Role.OPERATOR)
     wish = factories.wish(escalation, Action.ABORT)
     posted = client.post(

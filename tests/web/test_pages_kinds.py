@@ -12,7 +12,7 @@ from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.registry.models import PolicyKind, Target
 from runtime.registry.services import document_writing
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def ada() -> Client:
 
 
 def text(**fields: Any) -> str:
-    return document_writing.as_yaml(builders.kind(**{"version": "1.3.0", **fields}))
+    return document_writing.as_yaml(gate_cases.kind(**{"version": "1.3.0", **fields}))
 
 
 def send(client: Client, action: str, document: str, page: str = f"{PAGE}new/") -> tuple[int, str]:
@@ -75,10 +75,10 @@ def test_the_outline_of_a_new_kind_can_be_saved_as_it_is(ada: Client) -> None:
 
 
 def test_a_check_says_everything_and_stores_nothing(desk: factories.Desk, ada: Client) -> None:
-    desk.propose(desk.open(), params={**builders.PARAMS, "quantity": 7})
+    desk.propose(desk.open(), params={**gate_cases.PARAMS, "quantity": 7})
     rule = {"id": "R_FEW", "require": "params.quantity < 5", "message": "Too many"}
     draft = text(
-        rules=[*builders.KIND["rules"], rule], effect="Really {action} {quantity}", red_lines=["Never"]
+        rules=[*gate_cases.KIND["rules"], rule], effect="Really {action} {quantity}", red_lines=["Never"]
     )
     status, page = send(ada, "check", draft)
     assert status == 200
@@ -113,7 +113,7 @@ def test_a_text_that_is_wrong_comes_back_with_line_and_field(desk: factories.Des
 def test_a_draft_is_shown_and_activated_by_another_admin(desk: factories.Desk, ada: Client) -> None:
     desk.propose(desk.open())
     desk.escalate()
-    limits = [{**builders.KIND["limits"][0], "on_exceed": "REJECT"}]
+    limits = [{**gate_cases.KIND["limits"][0], "on_exceed": "REJECT"}]
     _, location = send(ada, "save", text(limits=limits, rules=[], title=HOSTILE))
     assert location == f"{PAGE}?version=1.3.0"
     own = text_of(ada, location)
@@ -181,11 +181,11 @@ def test_everybody_reads_and_only_an_admin_changes(desk: factories.Desk, ada: Cl
 
 
 def test_json_is_taken_too_and_the_draft_is_the_same_document(desk: factories.Desk, ada: Client) -> None:
-    plain = builders.kind(version="1.3.0").model_dump(mode="json", exclude_defaults=True)
+    plain = gate_cases.kind(version="1.3.0").model_dump(mode="json", exclude_defaults=True)
     status, _ = send(ada, "save", json.dumps(plain, indent=2))
     assert status == 302
     assert canonical.decode(bytes(PolicyKind.objects.get(version="1.3.0").body))["version"] == "1.3.0"
-    assert PolicyKind.objects.get(version="1.3.0").digest == builders.kind(version="1.3.0").digest
+    assert PolicyKind.objects.get(version="1.3.0").digest == gate_cases.kind(version="1.3.0").digest
 
 
 def test_a_proposal_of_which_the_past_is_lost_shows_no_verdict(desk: factories.Desk, ada: Client) -> None:

@@ -11,8 +11,7 @@ from django.test import Client
 from audit.access.permissions import Role
 from runtime.registry.models import Agent, Manifest, PolicyKind
 from runtime.registry.services import manifests
-from tests.browser import scenes
-from tests.support import worlds
+from tests.support import demo_scenes, worlds
 from tests.web.test_pages import code_in, sign_in, text_of
 
 AGENT = "ambitious-trader"
@@ -26,7 +25,7 @@ WIDE = {
 }
 
 
-scene = worlds.shared(scenes.build)
+scene = worlds.shared(demo_scenes.build)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from audit.access.permissions import Role
 from runtime.state.models import MemoryItem
 from runtime.state.services import memory
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 def held() -> MemoryItem:
     scopes = [{"scope": "desk", "access": "READ_WRITE"}]
-    desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes))
+    desk = factories.desk(manifest=gate_cases.manifest(memory_scopes=scopes))
     memory.write(agent=desk.agent, scope="desk", key="tip", value="<b>buy</b>", source="web:x", ttl_s=None)
     return MemoryItem.objects.get()
 

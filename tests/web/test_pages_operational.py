@@ -6,7 +6,7 @@ from audit.access.permissions import Role
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.flows.models import Attempt, Intent
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def in_doubt() -> Escalation:
     """A call whose answer never came."""
-    return scenes.put_in_doubt()
+    return demo_scenes.put_in_doubt()
 
 
 def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{in_doubt.pk}/")
     assert "It is not known whether the call took effect." in page
-    assert scenes.UNANSWERED in page
+    assert demo_scenes.UNANSWERED in page
     assert Attempt.objects.get().target_key in page
     for action in ("RESUME", "MARK_DONE", "MODIFY", "ABORT"):
         assert f'name="action" value="{action}"' in page
@@ -33,8 +33,10 @@ def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation)
 
 
 def test_the_queue_puts_what_has_no_deadline_first_and_says_so(in_doubt: Escalation) -> None:
-    scenes.propose(
-        scenes.session_of("ambitious-trader"), "ADJUST_POSITION", scenes.order("BUY", 40, "NVDA", 485600)
+    demo_scenes.propose(
+        demo_scenes.session_of("ambitious-trader"),
+        "ADJUST_POSITION",
+        demo_scenes.order("BUY", 40, "NVDA", 485600),
     )
     page = text_of(sign_in(Role.OPERATOR), "/escalations/")
     assert page.index(str(in_doubt.pk)) < page.index("High impact</span>")

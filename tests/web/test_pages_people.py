@@ -14,7 +14,7 @@ from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent, Membership
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 from tests.web.test_separation_of_duty import AGENT, a_week_passes, add, decide, hand_over, refused
 
@@ -25,9 +25,9 @@ DESK = "trading-desk"
 @pytest.fixture
 def case() -> Escalation:
     """Something of low impact above the agent's limit; the pack's owner is a group that nobody made."""
-    scenes.load_pack()
-    order = scenes.order("BUY", 10, "NVDA", 121_400)
-    said = scenes.propose(scenes.session_of(AGENT), "ADJUST_POSITION", order)
+    demo_scenes.load_pack()
+    order = demo_scenes.order("BUY", 10, "NVDA", 121_400)
+    said = demo_scenes.propose(demo_scenes.session_of(AGENT), "ADJUST_POSITION", order)
     return Escalation.objects.get(pk=said["escalation_id"])
 
 

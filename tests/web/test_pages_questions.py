@@ -10,19 +10,21 @@ from escalations.services import question_clock, questions
 from runtime.contracts import api_schemas
 from runtime.core import clock
 from runtime.registry.models import Agent
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 
-HOSTILE = scenes.HOSTILE
+HOSTILE = demo_scenes.HOSTILE
 
 
 @pytest.fixture
 def case() -> Escalation:
-    scenes.load_pack()
-    said = scenes.propose(
-        scenes.session_of("ambitious-trader"), "ADJUST_POSITION", scenes.order("BUY", 12, "GOOG", 224_000)
+    demo_scenes.load_pack()
+    said = demo_scenes.propose(
+        demo_scenes.session_of("ambitious-trader"),
+        "ADJUST_POSITION",
+        demo_scenes.order("BUY", 12, "GOOG", 224_000),
     )
     return Escalation.objects.get(pk=said["escalation_id"])
 

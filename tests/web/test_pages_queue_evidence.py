@@ -12,8 +12,7 @@ from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation, Evidence
 from runtime.registry.models import Agent
-from tests import factories
-from tests.browser import scenes
+from tests.support import demo_scenes, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -102,7 +101,7 @@ def test_a_longer_queue_costs_no_more_queries(desk: factories.Desk) -> None:
 
 
 def test_the_list_of_calls_in_doubt_shows_no_rewritten_effect() -> None:
-    left = scenes.leave_in_doubt()
+    left = demo_scenes.leave_in_doubt()
     Escalation.objects.update(effect="BUY 1 SAFE")
     client = sign_in(Role.OPERATOR)
     page = text_of(client, "/escalations/in-doubt/")

@@ -10,11 +10,11 @@ from django.test import Client
 from audit.access.permissions import Role
 from escalations.models import Escalation
 from runtime.registry.models import PolicyKind
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
-RULES = [{**rule, "severity": "HIGH"} for rule in builders.KIND["rules"]]
+RULES = [{**rule, "severity": "HIGH"} for rule in gate_cases.KIND["rules"]]
 KIND = {"red_lines": ["Never twice"], "category": "orders", "rules": RULES}
 OF_KIND = ["rules.severity", "category", "red_lines"]
 UNREAD = {
@@ -26,7 +26,8 @@ UNREAD = {
 @pytest.fixture
 def desk() -> factories.Desk:
     return factories.desk(
-        kind=builders.kind(**KIND), manifest=builders.manifest(model_profile="small", evaluator_suite="first")
+        kind=gate_cases.kind(**KIND),
+        manifest=gate_cases.manifest(model_profile="small", evaluator_suite="first"),
     )
 
 
@@ -47,7 +48,7 @@ def test_a_kinds_page_and_its_editor(desk: factories.Desk, reader: Client) -> No
     assert "red_lines" in document
     checked = reader.post(
         "/kinds/ADJUST_POSITION/new/",
-        {"action": "check", "document": builders.kind(version="1.3.0", **KIND).to_bytes().decode()},
+        {"action": "check", "document": gate_cases.kind(version="1.3.0", **KIND).to_bytes().decode()},
     ).content.decode()
     assert checked.count("recorded, not enforced") == 2 + len(RULES)
 
@@ -56,7 +57,7 @@ def test_a_manifests_page_its_editor_and_its_agents_page(desk: factories.Desk, r
     fields = ["model_profile", "evaluator_suite"]
     for page in ("/agents/trader/", "/agents/trader/manifests/1.4.0/", "/agents/trader/manifests/new/"):
         assert named(text_of(reader, page)) == fields, page
-    draft = builders.manifest(version="1.5.0", model_profile="small").to_bytes().decode()
+    draft = gate_cases.manifest(version="1.5.0", model_profile="small").to_bytes().decode()
     checked = reader.post("/agents/trader/manifests/new/", {"action": "check", "manifest": draft})
     assert checked.content.decode().count("recorded, not enforced") == 1
 
@@ -76,7 +77,7 @@ def test_where_all_is_enforced_nothing_is_said(reader: Client) -> None:
 
 def test_a_kind_in_force_that_would_be_refused_today_stays_and_is_named(reader: Client) -> None:
     """Stored before the linter knew: it goes on, and its page and the system check say what is wrong."""
-    desk = factories.desk(kind=builders.kind(constraints_schema=UNREAD, constraints=[]))
+    desk = factories.desk(kind=gate_cases.kind(constraints_schema=UNREAD, constraints=[]))
     assert desk.propose(desk.open())["verdict"] == "ACCEPT"
     page = text_of(reader, "/kinds/ADJUST_POSITION/")
     assert "This version would fail today's checks." in page

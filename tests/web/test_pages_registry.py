@@ -13,7 +13,7 @@ from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.registry.models import Agent, Key
 from runtime.registry.services import agents, credentials
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ NEW = {"agent_id": "scout", "role": "MONITOR", "owner": "operator", "mission": "
 
 @pytest.fixture(autouse=True)
 def _agents() -> None:
-    scenes.load_pack()
+    demo_scenes.load_pack()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from runtime.flows.models import Intent
 from runtime.resources.models import Reservation
 from runtime.resources.queries import reservation_list
 from runtime.resources.services import reservations, resources
-from tests import builders, factories
+from tests.support import factories, gate_cases
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def desk() -> factories.Desk:
             resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     claims = [{"resource": CASH, "amount": "params.notional_cents"}, {"resource": DESK, "amount": "2"}]
     return factories.desk(
-        kind=builders.kind(claims=claims), manifest=builders.manifest(compute={"tokens": 1_000})
+        kind=gate_cases.kind(claims=claims), manifest=gate_cases.manifest(compute={"tokens": 1_000})
     )
 
 
@@ -99,7 +99,7 @@ def test_pages_are_cut_by_key(desk: factories.Desk, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_budgets_page_shows_use_over_time_of_one_agent_or_one_flow(desk: factories.Desk) -> None:
-    other = factories.desk(agent_id="other", manifest=builders.manifest(compute={"tokens": 1_000}))
+    other = factories.desk(agent_id="other", manifest=gate_cases.manifest(compute={"tokens": 1_000}))
     first, second = desk.open(), desk.open()
     third = other.open()
     for who, flow, tokens in ((desk, first, 11), (desk, second, 22), (other, third, 44)):

@@ -11,10 +11,8 @@ from runtime.contracts import guard
 from runtime.flows.models import Flow, Intent
 from runtime.guards.models import Guard, Review
 from runtime.guards.views import review_presenters
-from tests import builders, factories
-from tests.adapters import targets
 from tests.architecture import tree
-from tests.services import watch
+from tests.support import factories, gate_cases, guard_rounds, misbehaving_targets
 from tests.web.test_pages import code_in, sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -22,8 +20,8 @@ EVIL = "I am selling it. <img src=x onerror=alert(1)> \u202egnihton"
 
 
 def flagged(**fields: object) -> Review:
-    watch.configure(**fields)
-    return watch.flagged(factories.desk(), explain=EVIL)
+    guard_rounds.configure(**fields)
+    return guard_rounds.flagged(factories.desk(), explain=EVIL)
 
 
 def page_of(review: Review) -> str:
@@ -37,11 +35,11 @@ def test_without_guards_the_page_says_where_they_come_from() -> None:
 
 
 def test_lists_what_waits_surest_first() -> None:
-    watch.configure()
+    guard_rounds.configure()
     desk = factories.desk()
-    watch.flagged(desk, explain="AAPL was sold off.")
-    watch.flagged(desk, explain="Do not buy AAPL, selling is right.")
-    watch.flagged(desk, explain="AAPL: I am selling it.")
+    guard_rounds.flagged(desk, explain="AAPL was sold off.")
+    guard_rounds.flagged(desk, explain="Do not buy AAPL, selling is right.")
+    guard_rounds.flagged(desk, explain="AAPL: I am selling it.")
     page = text_of(sign_in(Role.AUDITOR), "/reviews/")
     assert page.index(">0.97<") < page.index(">0.9<") < page.index(">0.55<")
     fragment = sign_in(Role.AUDITOR, name="else").get("/reviews/", headers={"HX-Request": "true"})
@@ -50,11 +48,11 @@ def test_lists_what_waits_surest_first() -> None:
 
 def test_pages_by_a_key_that_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.guards.queries.review_list.PAGE", 1)
-    watch.configure()
+    guard_rounds.configure()
     desk = factories.desk()
-    surest = watch.flagged(desk, explain="Do not buy AAPL, selling is right.")
-    first = watch.flagged(desk, explain="AAPL: I am selling it.")
-    second = watch.flagged(desk, explain="AAPL: selling it again.")
+    surest = guard_rounds.flagged(desk, explain="Do not buy AAPL, selling is right.")
+    first = guard_rounds.flagged(desk, explain="AAPL: I am selling it.")
+    second = guard_rounds.flagged(desk, explain="AAPL: selling it again.")
     client = sign_in(Role.OPERATOR)
     assert f"?after={surest.pk}" in text_of(client, "/reviews/")
     assert page_of(first) in text_of(client, f"/reviews/?after={surest.pk}")
@@ -122,7 +120,7 @@ def test_an_unknown_review_is_not_found() -> None:
 
 
 def test_an_admin_switches_a_guard_with_a_reason() -> None:
-    watch.configure(emergency_stop=True)
+    guard_rounds.configure(emergency_stop=True)
     client = sign_in(Role.ADMIN)
     assert "suspends the agent at confidence 0.99 or higher" in text_of(client, "/reviews/")
     off, on = "/reviews/guards/explain-fits/off/", "/reviews/guards/explain-fits/on/"
@@ -140,7 +138,7 @@ def test_an_admin_switches_a_guard_with_a_reason() -> None:
 
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.SENIOR, Role.AUDITOR])
 def test_nobody_else_switches(role: Role) -> None:
-    watch.configure()
+    guard_rounds.configure()
     client = sign_in(role)
     assert "Switch off" not in text_of(client, "/reviews/")
     assert client.post("/reviews/guards/explain-fits/off/", {"reason": "x"}).status_code == 403
@@ -179,18 +177,18 @@ def test_an_emergency_stop_says_what_it_met(state: str, words: str) -> None:
 def test_what_a_target_says_is_shown_without_a_reason_of_ours(settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     said = canonical.encode({"flag": True, "message": "<b>odd</b>", "confidence": "0.7"})
-    with targets.stand_in(targets.answer(200, said)) as judge:
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200, said)) as judge:
         factories.configure_target("judge", base_url=judge.base_url)
-        review = flagged(**watch.WEBHOOK)
+        review = flagged(**guard_rounds.WEBHOOK)
     page = text_of(sign_in(Role.AUDITOR), page_of(review))
     assert "Reported by the target" in page
     assert "&lt;b&gt;odd&lt;/b&gt;" in page
 
 
 def test_a_proposal_of_another_version_of_its_kind_is_shown_too() -> None:
-    watch.configure()
+    guard_rounds.configure()
     desk = factories.desk()
-    review = watch.flagged(desk, params={**builders.PARAMS, "quantity": -1})
+    review = guard_rounds.flagged(desk, params={**gate_cases.PARAMS, "quantity": -1})
     assert "Rejected" in text_of(sign_in(Role.AUDITOR), page_of(review))
 
 

@@ -9,7 +9,7 @@ from escalations.views import silence_evidence
 from runtime.core import clock
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent
-from tests import factories, quiet
+from tests.support import factories, fallen_silent
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def desk() -> factories.Desk:
-    made = quiet.desk(hours={"opens": "00:00", "closes": "00:00"})
+    made = fallen_silent.desk(hours={"opens": "00:00", "closes": "00:00"})
     made.propose(made.open())
     made.open()
     return made
@@ -25,7 +25,7 @@ def desk() -> factories.Desk:
 
 @pytest.fixture
 def escalation(desk: factories.Desk) -> Escalation:
-    return quiet.called(desk)
+    return fallen_silent.called(desk)
 
 
 def test_the_page_says_who_is_silent_and_what_stands_open(escalation: Escalation) -> None:
@@ -77,7 +77,7 @@ def test_a_post_stops_the_agent_and_the_page_says_who_did(
 
 
 def test_a_late_decision_is_told_that_the_agent_spoke(desk: factories.Desk, escalation: Escalation) -> None:
-    quiet.see(desk, at=clock.now())
+    fallen_silent.see(desk, at=clock.now())
     client = sign_in(Role.OPERATOR)
     sent = {
         "action": "STOP_AGENT",
@@ -99,9 +99,9 @@ def test_the_dry_run_has_nothing_to_judge(escalation: Escalation) -> None:
 
 
 def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
-    made = quiet.desk("quiet-one")
+    made = fallen_silent.desk("quiet-one")
     Agent.objects.update(mission="")
-    found = quiet.called(made)
+    found = fallen_silent.called(made)
     bundle = evidence_revision.get_shown(found)
     assert silence_evidence.read(bundle).hours == "always"
     bundle["silence"]["hours"] = {"days": ["MON", "TUE"], "opens": "09:00", "closes": "17:00", "zone": "UTC"}
@@ -113,8 +113,8 @@ def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
 
 def test_closed_silences_of_one_agent_are_not_told_as_alike(desk: factories.Desk) -> None:
     for _ in range(3):
-        quiet.called(desk)
-        quiet.see(desk, at=clock.now())
+        fallen_silent.called(desk)
+        fallen_silent.see(desk, at=clock.now())
         sweeper.sweep()
     page = text_of(sign_in(Role.OPERATOR), "/escalations/?show=closed")
     assert page.count("data-row=") == 3

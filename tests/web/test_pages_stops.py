@@ -6,8 +6,7 @@ from audit.access.permissions import Role
 from audit.models import LedgerEntry
 from runtime.execution.services import calling, claiming
 from runtime.registry.models import Agent, Stop
-from tests import factories
-from tests.browser import scenes
+from tests.support import demo_scenes, factories
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _agents() -> None:
-    scenes.load_pack()
+    demo_scenes.load_pack()
 
 
 def test_everyone_who_operates_may_stop_and_an_auditor_may_not() -> None:

@@ -11,9 +11,7 @@ from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
 from runtime.execution.models import Circuit
 from runtime.flows.models import Intent
-from tests import factories
-from tests.adapters import targets
-from tests.services import trade
+from tests.support import factories, misbehaving_targets, trading_desk
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +20,7 @@ PAGE = "/targets/"
 
 def broken() -> Circuit:
     """The trial's broker with an open circuit, one intent waiting for it and one with a person."""
-    desk = trade.open_desk(base_url="http://127.0.0.1:1")
+    desk = trading_desk.open_desk(base_url="http://127.0.0.1:1")
     desk.accept()
     Intent.objects.filter(pk=desk.accept()).update(state=IntentState.WITH_PERSON)
     return Circuit.objects.create(
@@ -37,7 +35,7 @@ def broken() -> Circuit:
 
 def test_says_what_a_target_is_and_what_waits_for_it() -> None:
     broken()
-    trade.add_target("spare", "https://spare.example")
+    trading_desk.add_target("spare", "https://spare.example")
     factories.configure_target("spare", secret_env="SPARE_SECRET")
     page = text_of(sign_in(Role.AUDITOR), PAGE)
     for words in (
@@ -58,9 +56,9 @@ def test_says_what_a_target_is_and_what_waits_for_it() -> None:
 
 
 def test_says_what_a_target_declares_of_itself() -> None:
-    trade.open_desk(base_url="http://127.0.0.1:1")
+    trading_desk.open_desk(base_url="http://127.0.0.1:1")
     factories.configure_target(honours_keys=True, health="/health")
-    trade.add_target("spare", "https://spare.example")
+    trading_desk.add_target("spare", "https://spare.example")
     page = text_of(sign_in(Role.AUDITOR), PAGE)
     for words in (
         "honours idempotency keys: a repeated call takes effect once",
@@ -99,8 +97,8 @@ def test_a_live_update_is_the_fragment_alone() -> None:
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.SENIOR, Role.ADMIN])
 def test_a_test_says_what_was_found_and_is_recorded(role: Role, settings: Settings) -> None:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    with targets.stand_in(targets.answer(200)) as running:
-        trade.open_desk(base_url=running.base_url)
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(200)) as running:
+        trading_desk.open_desk(base_url=running.base_url)
         client = sign_in(role)
         answer = client.post("/targets/broker/test/", follow=True)
         assert "broker can be called" in answer.content.decode()

@@ -14,7 +14,7 @@ from runtime.core.views import labels
 from runtime.flows.queries.activity import Bucket
 from runtime.flows.views import charts, duration_bar, timeline
 from runtime.kernel.version_diff import Change
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_shows_every_entry_of_the_flow_in_its_lane() -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     page = text_of(sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/")
     rows = LedgerEntry.objects.filter(stream=scene.flows[3])
     assert len(re.findall(r'id="e\d+"', page)) == rows.count()
@@ -32,7 +32,7 @@ def test_shows_every_entry_of_the_flow_in_its_lane() -> None:
 
 
 def test_gives_only_what_came_after_the_cursor() -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     client, path = sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/entries/"
     last = LedgerEntry.objects.filter(stream=scene.flows[3]).latest("seq").seq
     assert text_of(client, f"{path}?after={last}").strip() == ""
@@ -43,7 +43,7 @@ def test_gives_only_what_came_after_the_cursor() -> None:
 
 
 def test_shows_an_entry_as_it_is_stored() -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     row = LedgerEntry.objects.filter(stream=scene.flows[0]).earliest("seq")
     client = sign_in(Role.AUDITOR)
     raw = text_of(client, f"/flows/{scene.flows[0]}/entries/{row.seq}/")
@@ -53,7 +53,7 @@ def test_shows_an_entry_as_it_is_stored() -> None:
 
 
 def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     monkeypatch.setattr("runtime.flows.queries.flow_search.ENTRIES", 4)
     client, path, seen = sign_in(Role.AUDITOR), f"/flows/{scene.flows[3]}/", []
     base = path
@@ -148,7 +148,7 @@ def test_actors_are_named_for_people() -> None:
 
 
 def test_the_strip_adds_up_and_shows_the_smallest() -> None:
-    scene = scenes.build()
+    scene = demo_scenes.build()
     rows = list(LedgerEntry.objects.filter(stream=scene.flows[3]).order_by("seq"))
     made = timeline.lines(rows, names={}, begun_at=rows[0].at)
     stretches = duration_bar.stretches(made, until=rows[-1].at + timedelta(hours=1), waiting_for="a person")

@@ -16,11 +16,15 @@ from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
 from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Manifest, PolicyKind, Target
 from runtime.state.services import memory
-from tests import builders, factories
-from tests.adapters import targets
-from tests.browser import scenes
-from tests.services import trade, watch
-from tests.support import worlds
+from tests.support import (
+    demo_scenes,
+    factories,
+    gate_cases,
+    guard_rounds,
+    misbehaving_targets,
+    trading_desk,
+    worlds,
+)
 from tests.web.test_pages import sign_in
 
 # Bytes that are no JSON, and JSON of another form than any that is stored.
@@ -65,15 +69,17 @@ COLUMNS = [pytest.param(*column, id=f"{column[0].__name__}.{column[1]}") for col
 @override_settings(DIR_EGRESS_ALLOW=["127.0.0.1"])
 def store_everything() -> None:
     """One of each thing that is stored."""
-    scenes.leave_in_doubt()
-    with targets.stand_in(targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')) as target:
-        done = trade.open_desk(base_url=target.base_url).accept()
-        assert attempting.attempt(done, owner=trade.OWNER).status is Status.SUCCEEDED
-    watch.configure()
+    demo_scenes.leave_in_doubt()
+    with misbehaving_targets.stand_in(
+        misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
+    ) as target:
+        done = trading_desk.open_desk(base_url=target.base_url).accept()
+        assert attempting.attempt(done, owner=trading_desk.OWNER).status is Status.SUCCEEDED
+    guard_rounds.configure()
     scopes = [{"scope": "desk", "access": "READ_WRITE"}]
-    desk = factories.desk(manifest=builders.manifest(memory_scopes=scopes), agent_id="second-trader")
+    desk = factories.desk(manifest=gate_cases.manifest(memory_scopes=scopes), agent_id="second-trader")
     memory.write(agent=desk.agent, scope="desk", key="tip", value="buy", source="web:x", ttl_s=None)
-    watch.flagged(desk)
+    guard_rounds.flagged(desk)
     assert desk.propose(desk.open(), confidence=0.1)["verdict"] == "ESCALATE"
 
 
@@ -167,7 +173,7 @@ def test_what_was_changed_is_not_shown_as_if_it_were_recorded(
     client: Client, model: type[models.Model], column: str, page: str
 ) -> None:
     done = Intent.objects.get(state="DONE")
-    agent = f"/agents/{trade.AGENT}/"
+    agent = f"/agents/{trading_desk.AGENT}/"
     path = {
         "flow": f"/flows/{done.flow_id}/",
         "context": f"/flows/{done.flow_id}/contexts/{Snapshot.objects.get(flow=done.flow_id).context_ref}/",
@@ -175,8 +181,8 @@ def test_what_was_changed_is_not_shown_as_if_it_were_recorded(
         "agent": agent,
         "manifest": f"{agent}manifests/1.0.0/",
         "new-manifest": f"{agent}manifests/new/",
-        "kind": f"/kinds/{trade.KIND}/",
-        "new-kind-version": f"/kinds/{trade.KIND}/new/",
+        "kind": f"/kinds/{trading_desk.KIND}/",
+        "new-kind-version": f"/kinds/{trading_desk.KIND}/new/",
         "kinds": "/kinds/",
         "overview": "/",
         "reviews": "/reviews/",

@@ -14,9 +14,8 @@ from runtime.core.views import labels
 from runtime.execution.views import saga_steps
 from runtime.flows.models import Attempt, Intent
 from runtime.registry.services import agents
-from tests.services import book as books
-from tests.services import trade
-from tests.services.book import HANG_UP, LOSE, REFUSE, Book, attempt, walk
+from tests.support import fake_target, trading_desk
+from tests.support.fake_target import HANG_UP, LOSE, REFUSE, Book, attempt, walk
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -25,8 +24,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def book(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
-    monkeypatch.setattr(trade, "PACK", books.pack())
-    with books.opened() as opened:
+    monkeypatch.setattr(trading_desk, "PACK", fake_target.pack())
+    with fake_target.opened() as opened:
         yield opened
 
 
@@ -36,7 +35,7 @@ def reader() -> Client:
 
 
 def flow_page(reader: Client, intent_id: UUID, part: str = "") -> str:
-    return text_of(reader, f"/flows/{trade.flow_of(intent_id).dfid}/{part}")
+    return text_of(reader, f"/flows/{trading_desk.flow_of(intent_id).dfid}/{part}")
 
 
 def states(page: str) -> list[str]:
@@ -52,7 +51,7 @@ def states(page: str) -> list[str]:
 def half_way(book: Book) -> UUID:
     """Reserved and paid, not shipped, and about to be undone."""
     book.faults["/ship"] = [REFUSE]
-    intent_id = trade.open_desk(base_url=book.base_url).accept()
+    intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
     for _ in range(3):
         attempt(intent_id)
     return intent_id
@@ -64,7 +63,7 @@ def test_each_state_of_a_step_has_a_word_and_an_icon() -> None:
 
 
 def test_a_walk_shows_what_is_done_and_what_waits(book: Book, reader: Client) -> None:
-    intent_id = trade.open_desk(base_url=book.base_url).accept()
+    intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
     assert states(flow_page(reader, intent_id)) == ["Running", "Waiting", "Waiting"]
     attempt(intent_id)
     page = flow_page(reader, intent_id)
@@ -78,9 +77,9 @@ def test_a_half_done_flow_says_so_and_so_does_its_agent(book: Book, reader: Clie
     assert states(page) == ["Done", "Being undone", "Not done"]
     assert "Partially executed" in page
     assert "Step ship will not be completed (TERMINAL_FAILURE): reserve, pay will be undone." in page
-    of_agent = text_of(reader, f"/agents/{trade.AGENT}/")
+    of_agent = text_of(reader, f"/agents/{trading_desk.AGENT}/")
     assert "partially executed: completed steps are being undone" in of_agent
-    assert f"/flows/{trade.flow_of(intent_id).dfid}/" in of_agent
+    assert f"/flows/{trading_desk.flow_of(intent_id).dfid}/" in of_agent
 
     attempt(intent_id)
     page = flow_page(reader, intent_id)
@@ -90,20 +89,20 @@ def test_a_half_done_flow_says_so_and_so_does_its_agent(book: Book, reader: Clie
     page = flow_page(reader, intent_id)
     assert states(page) == ["Undone", "Undone", "Not done"]
     assert "Compensated" in page
-    assert "partially executed" not in text_of(reader, f"/agents/{trade.AGENT}/")
+    assert "partially executed" not in text_of(reader, f"/agents/{trading_desk.AGENT}/")
 
 
 def test_an_agent_that_a_person_locked_is_not_said_to_be_half_done(book: Book, reader: Client) -> None:
     half_way(book)
     for status in ("SUSPENDED", "LOCKED"):
         agents.set_status(
-            tenant=trade.TENANT,
-            agent_id=trade.AGENT,
+            tenant=trading_desk.TENANT,
+            agent_id=trading_desk.AGENT,
             status=agents.S(status),
             reason="looked at",
             actor="user:1",
         )
-    assert "partially executed: completed steps" not in text_of(reader, f"/agents/{trade.AGENT}/")
+    assert "partially executed: completed steps" not in text_of(reader, f"/agents/{trading_desk.AGENT}/")
 
 
 def test_a_person_sees_what_stands_and_what_each_action_does(book: Book, reader: Client) -> None:
@@ -122,7 +121,7 @@ def test_a_person_who_is_asked_on_the_way_forward_sees_what_would_be_undone(
     book: Book, reader: Client
 ) -> None:
     book.faults["/pay"] = [HANG_UP]
-    intent_id = trade.open_desk(base_url=book.base_url).accept()
+    intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
     walk(intent_id)
     assert "Partially executed" not in flow_page(reader, intent_id)
     page = text_of(reader, f"/escalations/{Escalation.objects.get().pk}/")
@@ -141,9 +140,9 @@ def test_an_attempt_says_what_it_was_for() -> None:
 def test_the_timeline_tells_a_probe_from_a_call(
     book: Book, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trade, "PACK", books.pack(on_unknown="probe"))
+    monkeypatch.setattr(trading_desk, "PACK", fake_target.pack(on_unknown="probe"))
     book.faults["/reserve"] = [LOSE]
-    intent_id = trade.open_desk(base_url=book.base_url).accept()
+    intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
     attempt(intent_id)
     attempt(intent_id)
     assert Attempt.objects.filter(purpose="PROBE").count() == 1

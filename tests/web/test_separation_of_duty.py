@@ -15,7 +15,7 @@ from escalations.models import Decision, Escalation
 from runtime.flows.models import Intent
 from runtime.registry.models import Agent, Membership, OwnerChange
 from runtime.registry.services import users
-from tests.browser import scenes
+from tests.support import demo_scenes
 from tests.web.test_pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -27,9 +27,9 @@ WEEK = timedelta(days=7)
 @pytest.fixture
 def case() -> Escalation:
     """Something of low impact above the agent's limit."""
-    scenes.load_pack()
-    said = scenes.propose(
-        scenes.session_of(AGENT), "ADJUST_POSITION", scenes.order("BUY", 10, "NVDA", 121_400)
+    demo_scenes.load_pack()
+    said = demo_scenes.propose(
+        demo_scenes.session_of(AGENT), "ADJUST_POSITION", demo_scenes.order("BUY", 10, "NVDA", 121_400)
     )
     row = Escalation.objects.get(pk=said["escalation_id"])
     assert row.impact == "LOW_IMPACT"

@@ -13,8 +13,8 @@ from audit.access.permissions import Role
 from dir_console import addresses, auth
 from dir_console.crowds import Crowd, CrowdedError
 from runtime.registry.models import FailedSignin
-from tests.browser import scenes
-from tests.waiting import until
+from tests.support import demo_scenes
+from tests.support.wait_until import until
 
 pytestmark = pytest.mark.django_db
 
@@ -30,10 +30,10 @@ def _ground() -> None:
 @pytest.fixture(autouse=True)
 def people(_ground: None) -> None:
     for name in ("olga", "otto"):
-        scenes.add_user(name, Role.OPERATOR, password=scenes.PASSWORD)
+        demo_scenes.add_user(name, Role.OPERATOR, password=demo_scenes.PASSWORD)
 
 
-def signs_in(client: Client, name: str, password: str = scenes.PASSWORD, *, address: str = HERE) -> bool:
+def signs_in(client: Client, name: str, password: str = demo_scenes.PASSWORD, *, address: str = HERE) -> bool:
     answer = client.post(
         "/accounts/login/", {"login": name, "password": password}, REMOTE_ADDR=address, follow=False
     )
@@ -118,7 +118,7 @@ def test_a_password_asked_for_again_is_not_closed_by_a_stranger() -> None:
     del browser.cookies[auth.DEVICE_COOKIE]
     guess("olga", 14)
     answer = browser.post(
-        "/accounts/reauthenticate/", {"password": scenes.PASSWORD, "next": "/"}, REMOTE_ADDR=HERE
+        "/accounts/reauthenticate/", {"password": demo_scenes.PASSWORD, "next": "/"}, REMOTE_ADDR=HERE
     )
     assert answer.status_code == 302
 
@@ -203,17 +203,17 @@ def known() -> Client:
 def test_where_many_sign_in_at_once_the_next_is_asked_to_come_again(
     known: Client, full_of_strangers: None
 ) -> None:
-    answer = Client().post("/accounts/login/", {"login": "otto", "password": scenes.PASSWORD})
+    answer = Client().post("/accounts/login/", {"login": "otto", "password": demo_scenes.PASSWORD})
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "Try again in a moment" in answer.content.decode()
     assert not FailedSignin.objects.exists(), "nothing was looked at, and nothing written"
 
 
 def test_strangers_keep_no_known_browser_waiting(known: Client, full_of_strangers: None) -> None:
-    again = known.post("/accounts/reauthenticate/", {"password": scenes.PASSWORD, "next": "/"})
+    again = known.post("/accounts/reauthenticate/", {"password": demo_scenes.PASSWORD, "next": "/"})
     assert again.status_code == 302
     del known.cookies[auth.DEVICE_COOKIE]
-    again = known.post("/accounts/reauthenticate/", {"password": scenes.PASSWORD, "next": "/"})
+    again = known.post("/accounts/reauthenticate/", {"password": demo_scenes.PASSWORD, "next": "/"})
     assert again.status_code == 302, "nor who is signed in"
 
 

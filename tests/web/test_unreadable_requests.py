@@ -4,8 +4,7 @@ import pytest
 from django.test import Client
 
 from audit.access.permissions import Role
-from tests import factories
-from tests.services import watch
+from tests.support import factories, guard_rounds
 from tests.web.test_every_write_url import addresses, filled, snapshot
 from tests.web.test_pages import sign_in
 
@@ -16,8 +15,8 @@ FORM = {"reason": NUL, "note": NUL, "result": "CONFIRMED", "name": NUL, "capacit
 
 @pytest.fixture
 def person() -> Client:
-    watch.configure()
-    watch.flagged(factories.desk())
+    guard_rounds.configure()
+    guard_rounds.flagged(factories.desk())
     return sign_in(*Role)
 
 

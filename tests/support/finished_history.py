@@ -1,0 +1,151 @@
+"""A finished history with everything in it: what the tamper cases are tried on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from audit.access.permissions import Role
+from escalations.contracts import Action
+from runtime.contexts.services import contexts
+from runtime.contracts.problem import Problem
+from runtime.contracts.states import AgentStatus
+from runtime.registry.models import Agent
+from runtime.registry.queries import owners
+from runtime.registry.services import agents, credentials, ownership, registration, users
+from runtime.state.models import MemoryItem
+from runtime.state.services import memory
+from runtime.stops.services import stops
+from tests.support import factories, fake_target, gate_cases, guard_rounds, resources_pack, trading_desk
+from tests.support.fake_target import REFUSE, Book
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """The flows of it by what became of them."""
+
+    accepted: UUID
+    overridden: UUID
+    modified: UUID
+    aborted: UUID
+    undone: UUID
+
+
+@contextmanager
+def told() -> Iterator[History]:
+    """One history for all tests of a module; the whole is taken back at the end."""
+    with pytest.MonkeyPatch.context() as patch, fake_target.opened() as target, transaction.atomic():
+        patch.setattr(settings, "DIR_EGRESS_ALLOW", ["127.0.0.1"])
+        yield write(target, patch)
+        transaction.set_rollback(True)
+
+
+def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
+    """Accept, escalate and override, modify, abort, and a saga that is undone; all of it by the services."""
+    with monkeypatch.context() as patch:
+        patch.setattr(trading_desk, "PACK", fake_target.pack())
+        patch.setattr(
+            trading_desk,
+            "PACK",
+            resources_pack.with_claims(trading_desk.PACK).replace("capacity: 100,", "capacity: 1000,"),
+        )
+        buyer = trading_desk.open_desk(base_url=target.base_url)
+    asked_twice = buyer.open()
+    for _ in range(2):
+        _good(contexts.compile_context(agent=buyer.agent, dfid=asked_twice))
+    done = buyer.accept()
+    fake_target.walk(done)
+    target.faults["/ship"] = [REFUSE]
+    undone = buyer.accept()
+    fake_target.walk(undone)
+    desk = factories.desk(agent_id="analyst", manifest=gate_cases.manifest(**_GRANTS))
+    olivia = _person("olivia", Role.OPERATOR)
+    guard_rounds.configure()
+    guard_rounds.propose(desk)
+    guard_rounds.run_all()
+    overridden, modified, aborted = (desk.escalate(explain="The trend is clear.") for _ in range(3))
+    _good(factories.decide(overridden, olivia))
+    _good(factories.decide(modified, olivia, Action.MODIFY, params=gate_cases.PARAMS))
+    _good(factories.decide(aborted, olivia, Action.REQUEST_INFO, justification="Which signals?"))
+    _good(factories.answer(desk, aborted))
+    _good(factories.decide(aborted, olivia, Action.ABORT))
+    asked = desk.escalate(explain="Nobody has answered yet.")
+    _good(factories.decide(asked, olivia, Action.REQUEST_INFO, justification="Which signals?"))
+    _registry(desk)
+    _good(stops.stop_agent(tenant="default", agent_id=trading_desk.AGENT, actor="user:1", reason="drill"))
+    return History(
+        accepted=trading_desk.flow_of(done).dfid,
+        overridden=overridden.flow_id,
+        modified=modified.flow_id,
+        aborted=aborted.flow_id,
+        undone=trading_desk.flow_of(undone).dfid,
+    )
+
+
+def _other_owner() -> None:
+    """One change that another admin agreed to, one that was dropped, and one that waits."""
+    ada, bob = (f"user:{_person(name, Role.ADMIN).pk}" for name in ("ada", "bob"))
+    for owner, by, end in (
+        ("bob", ada, ownership.agree),
+        ("ada", bob, ownership.drop),
+        ("olivia", ada, None),
+    ):
+        agent = Agent.objects.get(agent_id="analyst")
+        seen = registration.profile_of(agent)
+        wanted = replace(seen, owner=owner)
+        _good(registration.edit(tenant="default", agent_id="analyst", seen=seen, wanted=wanted, actor=by))
+        change = owners.get_asked(agent=agent)
+        assert change is not None
+        if end is not None:
+            other = bob if by == ada else ada
+            _good(end(tenant="default", agent_id="analyst", change_pk=change.pk, actor=other))
+
+
+_GRANTS: dict[str, Any] = {
+    "memory_scopes": [{"scope": "desk", "access": "WRITE"}],
+    "escalations_per_hour": 9,
+}
+
+
+def _quarantine(desk: factories.Desk) -> None:
+    """One item is let in, and one is kept out."""
+    for key, end in (("in", memory.release), ("out", memory.discard)):
+        _good(memory.write(agent=desk.again(), scope="desk", key=key, value=key, source="web:x", ttl_s=None))
+        row = MemoryItem.objects.get(key=key)
+        _good(end(tenant="default", pk=row.pk, actor="user:1"))
+
+
+def _registry(desk: factories.Desk) -> None:
+    _quarantine(desk)
+    _good(
+        memory.write(
+            agent=desk.again(), scope="desk", key="view", value={"trend": "up"}, source="agent:x", ttl_s=None
+        )
+    )
+    spare = credentials.issue_feed_key(tenant="default", feed="spare", prefix="spare.", actor="user:1")
+    assert isinstance(spare, credentials.IssuedKey)
+    _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))
+    _other_owner()
+    _person("left", Role.ADMIN)
+    _good(users.deactivate(tenant="default", name="left", actor="user:1"))
+    agents.set_status(
+        tenant="default", agent_id="analyst", status=AgentStatus.SUSPENDED, reason="drill", actor="user:1"
+    )
+    stops.stop_all(tenant="default", actor="user:1", reason="drill")
+    stops.resume_all(tenant="default", actor="user:1")
+
+
+def _person(name: str, role: Role) -> User:
+    added = users.add(tenant="default", name=name, password="a long passphrase", roles=[role], actor="system")
+    assert isinstance(added, User)
+    return added
+
+
+def _good(answer: Any) -> None:
+    assert not isinstance(answer, Problem), answer

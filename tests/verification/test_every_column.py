@@ -1,0 +1,106 @@
+"""Every column of every table: `verify_ledger` finds it changed, or says that it cannot."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import DatabaseError, models, transaction
+
+from audit.verification import findings
+from runtime.core import clock
+from tests.support import finished_history
+from tests.support.finished_history import History
+
+# Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py.
+ELSEWHERE = {"Artifact", "EffectStatement"}
+MODELS = [
+    model
+    for model in apps.get_models()
+    if model._meta.app_label in {"runtime", "escalations", "audit"} and model.__name__ not in ELSEWHERE
+]
+
+
+@pytest.fixture(scope="module")
+def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
+    """One history for all columns."""
+    with django_db_blocker.unblock(), finished_history.told() as told:
+        yield told
+
+
+def others(field: Any, held: Any) -> Iterator[Any]:
+    """Values of the field's type that are not the one it holds, the likeliest first."""
+    if isinstance(field, models.ForeignKey):
+        rows = field.related_model._default_manager.exclude(pk=held)
+        yield from rows.values_list("pk", flat=True)[:3]
+    elif isinstance(field, models.BooleanField):
+        yield not held
+    elif isinstance(field, models.IntegerField):
+        yield from ((held or 0) + 1, (held or 0) - 1)
+    elif isinstance(field, models.DateTimeField):
+        moment = held if isinstance(held, datetime) else clock.now()
+        yield from (moment + timedelta(days=1), moment - timedelta(days=1))
+    elif isinstance(field, models.DateField):
+        yield clock.now().date() + timedelta(days=99)
+    elif isinstance(field, models.UUIDField):
+        yield uuid.uuid4()
+    elif isinstance(field, models.BinaryField):
+        yield bytes(held or b"") + b" "
+    else:
+        yield from (value for value, _ in field.choices or () if value != held)
+        yield "f" * min(field.max_length or 9, 9) if held != "f" * 9 else "g"
+
+
+def change(model: type[models.Model], field: Any) -> str:
+    """Change a column of the newest row; how that ended."""
+    rows = model._default_manager.order_by("-pk")
+    row = rows.exclude(**{field.name: None}).first() or rows.first()
+    if row is None:
+        return "no row"
+    held = getattr(row, field.attname)
+    for value in others(field, held):
+        try:
+            with transaction.atomic():
+                assert model._default_manager.filter(pk=row.pk).update(**{field.attname: value}) == 1
+        except DatabaseError:
+            continue
+        return "changed"
+    return "refused"
+
+
+def is_excepted(model: type[models.Model], column: str) -> bool:
+    """Whether `verify_ledger` says that it does not compare a column, or not always."""
+    named = (item for check in findings.all_checks() for item in check.not_proved)
+    return any(
+        item.table == model._meta.db_table and (not item.columns or column in item.columns) for item in named
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=[model.__name__ for model in MODELS])
+def test_a_change_of_any_column_is_found_or_said_not_to_be(
+    told: History, django_db_blocker: Any, model: type[models.Model]
+) -> None:
+    unseen = []
+    with django_db_blocker.unblock():
+        for field in model._meta.concrete_fields:
+            if field.primary_key or is_excepted(model, field.name):
+                continue
+            with transaction.atomic():
+                how = change(model, field)
+                if how == "no row" or (how == "changed" and not findings.verify_all().findings):
+                    unseen.append(f"{field.name}: {how}")
+                transaction.set_rollback(True)
+    assert unseen == []
+
+
+def test_what_is_said_not_to_be_compared_is_a_column(told: History, django_db_blocker: Any) -> None:
+    with django_db_blocker.unblock():
+        assert findings.verify_all().findings == []
+    tables = {model._meta.db_table: model for model in apps.get_models()}
+    for check in findings.all_checks():
+        for item in check.not_proved:
+            columns = {field.name for field in tables[item.table]._meta.concrete_fields}
+            assert columns >= set(item.columns), item

@@ -67,7 +67,11 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "dir_console.views.chrome",
             ],
-            "builtins": ["dir_console.templatetags.limits", "dir_console.templatetags.moments"],
+            "builtins": [
+                "dir_console.templatetags.components",
+                "dir_console.templatetags.limits",
+                "dir_console.templatetags.moments",
+            ],
             "loaders": [
                 (
                     "django.template.loaders.cached.Loader",

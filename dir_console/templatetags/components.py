@@ -30,3 +30,9 @@ def show_time(at: datetime | None, form: str, none: str = "") -> dict[str, Any]:
 def show_hash(value: str, label: str) -> dict[str, Any]:
     """The beginning of a hash, on a button that copies all of it."""
     return {"value": value, "label": label}
+
+
+@register.inclusion_tag("components/effect.html", name="effect")
+def show_effect(effect: object) -> dict[str, Any]:
+    """The sentence of an effect, with the values that an agent chose set apart from the words of the kind."""
+    return {"effect": effect}

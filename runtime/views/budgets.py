@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
@@ -22,7 +23,6 @@ from runtime.services import budgets, resources
 from runtime.views import columns, presenters, reading, refusing
 
 LONGEST = 200
-PAGE = "/budgets/"
 LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, bucket.MICRO // 100
 NEAR, FULL = 75, 90
 
@@ -116,7 +116,7 @@ def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
     reason = reading.words(request, "reason", longest=LONGEST)
     if reason is None:
-        return refusing.no_reason(request, longest=LONGEST, back=PAGE)
+        return refusing.no_reason(request, longest=LONGEST, back=reverse("budgets"))
     answer = budgets.refill(
         tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
     )
@@ -130,7 +130,7 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
     name, capacity = request.POST.get("name", ""), reading.whole(request.POST.get("capacity", "").strip())
     if capacity is None:
         detail = "Enter the capacity as a whole number in the resource's unit, without separators."
-        return refusing.unreadable(request, detail, back=PAGE, title="A number is required")
+        return refusing.unreadable(request, detail, back=reverse("budgets"), title="A number is required")
     answer = resources.set_capacity(
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
@@ -266,6 +266,6 @@ def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: Agent | Resource | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return refusing.page(request, answer, back=PAGE)
+        return refusing.page(request, answer, back=reverse("budgets"))
     messages.success(request, done)
-    return redirect(PAGE)
+    return redirect("budgets")

@@ -28,7 +28,7 @@ def search(request: HttpRequest) -> HttpResponse:
     tenant = tenant_of(request.user)
     dfid = reading.text(request.GET.get("dfid", ""))
     if len(dfid) == FULL_ID and (whole := reading.uuid(dfid)) and flows.get_flow(tenant=tenant, dfid=whole):
-        return redirect(f"/flows/{whole}/")
+        return redirect("flow", whole)
     wanted = flows.Filter(
         dfid=dfid[:FULL_ID],
         agent=reading.text(request.GET.get("agent", "")),

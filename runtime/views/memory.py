@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
@@ -13,8 +14,6 @@ from runtime.models import MemoryItem
 from runtime.queries import memory as queries
 from runtime.services import memory
 from runtime.views import presenters, refusing
-
-PAGE = "/memory/"
 
 
 @require_safe
@@ -55,6 +54,6 @@ def _shown(row: MemoryItem) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return refusing.page(request, answer, back=PAGE)
+        return refusing.page(request, answer, back=reverse("memory"))
     messages.success(request, f"{answer.scope}/{answer.key} {done}")
-    return redirect(PAGE)
+    return redirect("memory")

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
@@ -23,7 +24,6 @@ from runtime.queries.pages import reviews as queries
 from runtime.services import guards, reviews
 from runtime.views import presenters, proposals, reading, refusing, review_words
 
-PAGE = "/reviews/"
 LONGEST = reviews.MAX_NOTE_CHARS
 REVIEWERS = frozenset({Role.OPERATOR, Role.SENIOR})
 SURE_BPS, LIKELY_BPS = 9000, 7000
@@ -94,9 +94,9 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return refusing.page(request, answer, back=f"{PAGE}{review_id}/")
+        return refusing.page(request, answer, back=reverse("review", args=[review_id]))
     messages.success(request, f"Recorded: {review_words.RESULTS[result].word.lower()}. Nothing was executed.")
-    return redirect(PAGE)
+    return redirect("reviews")
 
 
 @require_POST
@@ -116,7 +116,7 @@ def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
 def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
     reason = reading.words(request, "reason", longest=LONGEST)
     if reason is None:
-        return refusing.no_reason(request, longest=LONGEST, back=PAGE)
+        return refusing.no_reason(request, longest=LONGEST, back=reverse("reviews"))
     answer = guards.switch(
         tenant=tenant_of(request.user),
         guard_id=guard_id,
@@ -125,9 +125,9 @@ def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpRespon
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return refusing.page(request, answer, back=PAGE)
+        return refusing.page(request, answer, back=reverse("reviews"))
     messages.success(request, f"{guard_id} is now {'on' if enabled else 'off'}.")
-    return redirect(PAGE)
+    return redirect("reviews")
 
 
 def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
@@ -141,7 +141,7 @@ def _row(review: Review) -> dict[str, Any]:
     found = _findings(review)
     return {
         "review": review,
-        "url": f"{PAGE}{review.pk}/",
+        "url": reverse("review", args=[review.pk]),
         "confidence": text(review.confidence_bps),
         "tone": _tone(review.confidence_bps),
         "words": found[0]["message"] if found else "The findings cannot be read",

@@ -18,6 +18,7 @@ from tests.adapters.targets import StandIn
 from tests.api.ground import Caller, Heard
 from tests.properties import lifecycle_ground
 from tests.properties.lifecycle_ground import AGENT, Broker
+from tests.support import markup
 
 SIGN_IN = "allauth.account.auth_backends.AuthenticationBackend"
 ONE, IN_STEPS, PROBED = lifecycle_ground.KINDS
@@ -112,7 +113,7 @@ class Person:
         """A page."""
         answer = self.browser.get(path)
         assert answer.status_code == 200, (path, answer.status_code)
-        return answer.content.decode()
+        return markup.tight(answer.content.decode())
 
     def decide(self, escalation_id: str, action: str, **changes: str) -> int:
         """Post the decision form of the page as it is now, but for `changes`; the status of the answer."""

@@ -15,7 +15,7 @@ from runtime.queries import clock
 from runtime.queries.pages import people
 from runtime.services import watchdog
 from tests.browser import scenes
-from tests.support import worlds
+from tests.support import markup, worlds
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +72,7 @@ def sign_in(*roles: Role, name: str = "somebody") -> Client:
 def text_of(client: Client, path: str, **headers: Any) -> str:
     answer = client.get(path, headers=headers or None)
     assert answer.status_code == 200, (path, answer.status_code)
-    return answer.content.decode()
+    return markup.tight(answer.content.decode())
 
 
 scene = worlds.shared(scenes.build)

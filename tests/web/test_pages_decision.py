@@ -17,6 +17,7 @@ from runtime.models import Agent
 from runtime.services import facts
 from runtime.views import params
 from tests.browser import scenes
+from tests.support import markup
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +137,7 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
     answer = sign_in(Role.OPERATOR).post(
         f"/escalations/{case.pk}/dry-run/", {**fields, "action": "MODIFY", **params}
     )
-    page = answer.content.decode()
+    page = markup.tight(answer.content.decode())
     assert "BUY 2 NVDA for 242.80" in page
     assert "you state <b><bdi>568.41</bdi></b>; current facts give <b><bdi>242.80</bdi></b>" in page
 

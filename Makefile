@@ -81,6 +81,7 @@ check-format: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 check-lint: $(STAMP)
 	$(BIN)/ruff check --quiet --output-format concise .
+	$(BIN)/djlint --quiet templates
 check-types: $(STAMP)
 	$(APART) $(BIN)/mypy
 check-imports: $(STAMP)

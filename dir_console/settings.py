@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from django.contrib.messages import constants as message_constants
+
 from dir_console import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -67,7 +69,12 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "dir_console.views.chrome",
             ],
-            "builtins": ["dir_console.templatetags.limits", "dir_console.templatetags.moments"],
+            "builtins": [
+                "django.templatetags.static",
+                "dir_console.templatetags.components",
+                "dir_console.templatetags.limits",
+                "dir_console.templatetags.moments",
+            ],
             "loaders": [
                 (
                     "django.template.loaders.cached.Loader",
@@ -117,6 +124,15 @@ SILENCED_SYSTEM_CHECKS = [
 ]
 if IS_HTTPS and not TRUSTS_PROXY:
     SILENCED_SYSTEM_CHECKS.append("security.W008")  # the proxy that ends TLS has to redirect, see above
+
+# The tone of a message on a page, see `base.html`.
+MESSAGE_TAGS = {
+    message_constants.DEBUG: "info",
+    message_constants.INFO: "info",
+    message_constants.SUCCESS: "ok",
+    message_constants.WARNING: "warn",
+    message_constants.ERROR: "danger",
+}
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 from django.views.defaults import permission_denied
@@ -31,28 +32,29 @@ from runtime.stops.queries import stop_list
 
 STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
 RESUMERS = frozenset({Role.SENIOR, Role.ADMIN})
+# The word, the name of the address and the icon of each page.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Operate",
         (
-            ("Overview", "/", "overview"),
-            ("Escalations", "/escalations/", "inbox"),
-            ("Flows", "/flows/", "flow"),
-            ("Reviews", "/reviews/", "high"),
+            ("Overview", "overview", "overview"),
+            ("Escalations", "escalations", "inbox"),
+            ("Flows", "flows", "flow"),
+            ("Reviews", "reviews", "high"),
         ),
     ),
     (
         "Govern",
         (
-            ("Agents", "/agents/", "agent"),
-            ("Budgets", "/budgets/", "budget"),
-            ("Memory", "/memory/", "layers"),
-            ("Policy kinds", "/kinds/", "kind"),
-            ("Targets", "/targets/", "bolt"),
-            ("People", "/people/", "user"),
+            ("Agents", "agents", "agent"),
+            ("Budgets", "budgets", "budget"),
+            ("Memory", "memory", "layers"),
+            ("Policy kinds", "kinds", "kind"),
+            ("Targets", "targets", "bolt"),
+            ("People", "people", "user"),
         ),
     ),
-    ("Audit", (("Ledger", "/ledger/", "ledger"),)),
+    ("Audit", (("Ledger", "ledger", "ledger"),)),
 )
 
 # Price updates and state changes of flows would fill the short list of the overview within a second.
@@ -104,11 +106,12 @@ def _items(items: tuple[tuple[str, str, str], ...], path: str) -> list[dict[str,
             "word": word,
             "url": url,
             "icon": icon,
-            "counts": url == "/escalations/",
-            "counts_reviews": url == "/reviews/",
-            "current": path == url or (url != "/" and path.startswith(url)),
+            "counts": name == "escalations",
+            "counts_reviews": name == "reviews",
+            "current": path == url or (name != "overview" and path.startswith(url)),
         }
-        for word, url, icon in items
+        for word, name, icon in items
+        for url in [reverse(name)]
     ]
 
 

@@ -6,6 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from django.urls import reverse
+
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
@@ -177,7 +179,7 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
     held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
     return Row(
         id=str(item.pk),
-        url=f"/escalations/{item.pk}/",
+        url=reverse("escalation", args=[item.pk]),
         impact=impact,
         badge=labels.badge(labels.IMPACTS, impact),
         effect=segments(bundle),

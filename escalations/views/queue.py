@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import Role, roles_of, signed_in, tenant_of
@@ -152,12 +153,14 @@ def _views(request: HttpRequest, counts: queries.Counts, *, left: int) -> list[d
             "word": word,
             "url": "?" + "&".join(f"{key}={value}" for key, value in query.items())
             if query
-            else "/escalations/",
+            else reverse("escalations"),
             "n": n,
             "current": {name: value for name, value in chosen.items() if value} == query,
         }
         for word, query, n in options
     ]
     # Not escalations: no decision is pending, but their effect still has to be checked.
-    views.insert(-1, {"word": "Calls in doubt", "url": "/escalations/in-doubt/", "n": left, "current": False})
+    views.insert(
+        -1, {"word": "Calls in doubt", "url": reverse("calls-in-doubt"), "n": left, "current": False}
+    )
     return views

@@ -1,9 +1,13 @@
-"""The content security policy allows no inline script or style, so none may stand in a template."""
+"""Templates hold no inline script or style, which the content policy forbids, and no fixed address."""
 
+import ast
 import re
 from pathlib import Path
 
+from django.urls import get_resolver
+
 from tests.architecture import tree
+from tests.architecture.test_permissions import API, patterns
 
 INLINE = {
     "inline script": re.compile(r"<script(?![^>]*\ssrc=)[^>]*>", re.IGNORECASE),
@@ -40,6 +44,27 @@ def test_addresses_are_reversed() -> None:
         f"{path}: {match[0]}"
         for path in templates()
         for match in pattern.finditer(COMMENTS.sub("", tree.text(path)))
+    ]
+    assert not found, "\n".join(found)
+
+
+def pages() -> tuple[str, ...]:
+    """How the addresses of pages begin, up to the first part that varies; the overview has no beginning."""
+    places = (place for place, _ in patterns(get_resolver()) if not place.startswith(API))
+    return tuple({f"/{place.partition('<')[0]}" for place in places} - {"/"})
+
+
+def test_addresses_are_reversed_in_python() -> None:
+    """`reverse`, for the same reason; settings, and what speaks only to the API, name addresses as text."""
+    beginnings = pages()
+    assert "/escalations/in-doubt/" in beginnings
+    found = [
+        f"{path}:{node.lineno}: {node.value}"
+        for path in tree.sources(*tree.APPS)
+        if not {"api", "demo", "settings", "urls"} & {*path.parts, path.stem}
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if node.value.startswith(beginnings)
     ]
     assert not found, "\n".join(found)
 

@@ -16,7 +16,7 @@ from runtime.registry.services import credentials
 from runtime.workers import embedded
 from tests.properties import lifecycle_ground
 from tests.properties.lifecycle_ground import AGENT, Broker
-from tests.support import factories
+from tests.support import factories, markup
 from tests.support.api_client import Caller, Heard
 from tests.support.misbehaving_targets import StandIn
 
@@ -113,7 +113,7 @@ class Person:
         """A page."""
         answer = self.browser.get(path)
         assert answer.status_code == 200, (path, answer.status_code)
-        return answer.content.decode()
+        return markup.tight(answer.content.decode())
 
     def decide(self, escalation_id: str, action: str, **changes: str) -> int:
         """Post the decision form of the page as it is now, but for `changes`; the status of the answer."""

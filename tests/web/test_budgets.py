@@ -77,7 +77,7 @@ def test_counts_what_a_budget_stopped(desk: factories.Desk) -> None:
     flow = desk.open()
     use(desk, flow, tokens=2_000)
     page = text_of(sign_in(Role.OPERATOR), "/budgets/")
-    assert '<span class="value">1</span><span class="note">BUDGET_EXCEEDED</span>' in page
+    assert '<span class="value">1</span> <span class="note">BUDGET_EXCEEDED</span>' in page
 
 
 def test_a_bucket_without_tokens_says_when_it_has_one(desk: factories.Desk) -> None:

@@ -14,7 +14,7 @@ from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.maintenance.services import watchdog
 from runtime.registry.queries import people
-from tests.support import demo_scenes, worlds
+from tests.support import demo_scenes, markup, worlds
 
 pytestmark = pytest.mark.django_db
 
@@ -71,7 +71,7 @@ def sign_in(*roles: Role, name: str = "somebody") -> Client:
 def text_of(client: Client, path: str, **headers: Any) -> str:
     answer = client.get(path, headers=headers or None)
     assert answer.status_code == 200, (path, answer.status_code)
-    return answer.content.decode()
+    return markup.tight(answer.content.decode())
 
 
 scene = worlds.shared(demo_scenes.build)

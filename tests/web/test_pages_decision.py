@@ -16,7 +16,7 @@ from escalations.views.detail import CHOICES
 from runtime.proposals.views import schema_form
 from runtime.registry.models import Agent
 from runtime.state.services import facts
-from tests.support import demo_scenes
+from tests.support import demo_scenes, markup
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +136,7 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
     answer = sign_in(Role.OPERATOR).post(
         f"/escalations/{case.pk}/dry-run/", {**fields, "action": "MODIFY", **params}
     )
-    page = answer.content.decode()
+    page = markup.tight(answer.content.decode())
     assert "BUY 2 NVDA for 242.80" in page
     assert "you state <b><bdi>568.41</bdi></b>; current facts give <b><bdi>242.80</bdi></b>" in page
 

@@ -11,7 +11,7 @@ from django.test import Client
 from audit.access.permissions import Role
 from runtime.registry.models import Agent, Manifest, PolicyKind
 from runtime.registry.services import manifests
-from tests.support import demo_scenes, worlds
+from tests.support import demo_scenes, markup, worlds
 from tests.web.test_pages import code_in, sign_in, text_of
 
 AGENT = "ambitious-trader"
@@ -101,7 +101,7 @@ def of_changes(page: str) -> str:
 def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(author: Client) -> None:
     draft = prefilled(author, policy_kinds=["ADJUST_POSITION", "NOPE"])
     text = draft.replace('"ADJUST_POSITION"', '\n"ADJUST_POSITION"').replace('"NOPE"', '\n"NOPE"')
-    page = author.post(EDITOR, {"manifest": text, "action": "check"}).content.decode()
+    page = markup.tight(author.post(EDITOR, {"manifest": text, "action": "check"}).content.decode())
     assert "Cannot be saved yet" in page
     assert re.search(r"line 3</span>.*policy_kinds\[1\].*no policy kind is called NOPE", page)
     said = of_changes(page)
@@ -145,7 +145,7 @@ def test_an_author_sees_why_the_button_is_not_for_them_and_another_admin_presses
     save(author, limits=WIDE)
     own, page = text_of(author, DRAFT), text_of(other, DRAFT)
     assert "You wrote version 1.1.0: another admin must activate it." in own
-    assert re.search(r"<button class=\"btn primary\" disabled", own)
+    assert re.search(r"<button type=\"submit\" class=\"btn primary\" disabled", own)
     assert "another admin must" not in page
     assert page.index("Loosens") < page.index("activate-reason")
     sent = {"seen_active": "1.0.0", "reason": "Agreed with the desk"}

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 _MOST_DIGITS = 18  # fits a signed 64-bit column
@@ -34,11 +35,11 @@ def uuid(text: str) -> UUID | None:
 
 
 def page_path(address: str) -> str:
-    """Return the path of the page that a fragment belongs to, as sent by htmx."""
+    """Return the path of the page that a fragment belongs to, as sent by htmx; else of the overview."""
     try:
-        return urlsplit(address).path or "/"
+        return urlsplit(address).path or reverse("overview")
     except ValueError:
-        return "/"
+        return reverse("overview")
 
 
 def moment(text: str) -> datetime | None:

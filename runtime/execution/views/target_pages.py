@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
@@ -20,7 +21,6 @@ from runtime.flows.views import timeline
 from runtime.registry.queries import people
 from runtime.registry.queries.target_endpoints import TargetEndpoint
 
-PAGE = "/targets/"
 LONGEST = 500
 TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
 CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
@@ -81,7 +81,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
     tell = messages.success if found.is_good else messages.error
     can = "can be called" if found.is_good else "cannot be called"
     tell(request, f"{name} {can}: {'; '.join(found.findings)}. No request was sent.")
-    return redirect(PAGE)
+    return redirect("targets")
 
 
 @require_POST
@@ -92,17 +92,17 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404
     reason = query_params.words(request, "reason", longest=LONGEST)
     if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=PAGE)
+        return error_page.no_reason(request, longest=LONGEST, back=reverse("targets"))
     answer = circuit.close_circuit(
         tenant=tenant_of(request.user), name=name, actor=actor_of(request.user), reason=reason
     )
     if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=PAGE)
+        return error_page.page(request, answer, back=reverse("targets"))
     if answer:
         messages.success(request, f"The circuit of {name} is closed. Pending calls are made now.")
     else:
         messages.info(request, f"The circuit of {name} was already closed.")
-    return redirect(PAGE)
+    return redirect("targets")
 
 
 def _says(place: TargetEndpoint) -> list[str]:

@@ -39,7 +39,7 @@ def search(request: HttpRequest) -> HttpResponse:
         and (whole := query_params.uuid(dfid))
         and flow_search.get_flow(tenant=tenant, dfid=whole)
     ):
-        return redirect(f"/flows/{whole}/")
+        return redirect("flow", whole)
     wanted = flow_search.Filter(
         dfid=dfid[:FULL_ID],
         agent=query_params.text(request.GET.get("agent", "")),

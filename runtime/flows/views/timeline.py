@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
+from django.urls import reverse
+
 from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.presenters import present
@@ -187,7 +189,7 @@ def lines(
                 said=labels.visible_lines((texts or {}).get(commitment_of(entry), "")),
                 link=(link := _link(entry.kind, payload, entry.stream))[0],
                 link_word=link[1],
-                flow_url=f"/flows/{entry.stream}/" if _is_flow(entry.stream) else "",
+                flow_url=reverse("flow", args=[dfid]) if (dfid := query_params.uuid(entry.stream)) else "",
             )
         )
         previous_at = entry.at
@@ -208,23 +210,21 @@ def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:
 
 
 def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]:
-    """Return the link of an entry and its label; empty if it has none."""
+    """Return the link of an entry and its label; empty if it has none, or names what it leads to by no id."""
     match kind:
         case Kind.ESCALATION_OPENED | Kind.ESCALATION_REVISED | Kind.ESCALATION_DECIDED:
-            return f"/escalations/{payload.get('escalation_id')}/", "Open the escalation"
+            page, named, label = "escalation", "escalation_id", "Open the escalation"
         case Kind.REVIEW_FLAGGED | Kind.REVIEW_CLOSED:
-            return f"/reviews/{payload.get('review_id')}/", "Open the review"
+            page, named, label = "review", "review_id", "Open the review"
         case Kind.CHILD_OPENED:
-            return f"/flows/{payload.get('child_dfid')}/", "Open the child flow"
-        case Kind.CONTEXT_COMPILED if _is_flow(stream):
-            return f"/flows/{stream}/contexts/{payload.get('context_ref')}/", "Context the agent received"
+            page, named, label = "flow", "child_dfid", "Open the child flow"
+        case Kind.CONTEXT_COMPILED if dfid := query_params.uuid(stream):
+            context_ref = str(payload.get("context_ref"))
+            return reverse("flow-context", args=[dfid, context_ref]), "Context the agent received"
         case _:
             return "", ""
-
-
-def _is_flow(stream: str) -> bool:
-    """Streams of flows are named by a DFID; all others have a prefix or are `system`."""
-    return query_params.uuid(stream) is not None
+    found = query_params.uuid(str(payload.get(named)))
+    return (reverse(page, args=[found]), label) if found else ("", "")
 
 
 def _waited_for(entry: LedgerEntry) -> str:

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
@@ -26,7 +27,6 @@ from runtime.kernel.guards import confidence
 from runtime.proposals.views import proposal_presenters
 from runtime.registry.queries import people
 
-PAGE = "/reviews/"
 LONGEST = reviews.MAX_NOTE_CHARS
 REVIEWERS = frozenset({Role.OPERATOR, Role.SENIOR})
 SURE_BPS, LIKELY_BPS = 9000, 7000
@@ -97,11 +97,11 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=f"{PAGE}{review_id}/")
+        return error_page.page(request, answer, back=reverse("review", args=[review_id]))
     messages.success(
         request, f"Recorded: {review_presenters.RESULTS[result].word.lower()}. Nothing was executed."
     )
-    return redirect(PAGE)
+    return redirect("reviews")
 
 
 @require_POST
@@ -121,7 +121,7 @@ def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
 def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
     reason = query_params.words(request, "reason", longest=LONGEST)
     if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=PAGE)
+        return error_page.no_reason(request, longest=LONGEST, back=reverse("reviews"))
     answer = guard_config.switch(
         tenant=tenant_of(request.user),
         guard_id=guard_id,
@@ -130,9 +130,9 @@ def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpRespon
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=PAGE)
+        return error_page.page(request, answer, back=reverse("reviews"))
     messages.success(request, f"{guard_id} is now {'on' if enabled else 'off'}.")
-    return redirect(PAGE)
+    return redirect("reviews")
 
 
 def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
@@ -146,7 +146,7 @@ def _row(review: Review) -> dict[str, Any]:
     found = _findings(review)
     return {
         "review": review,
-        "url": f"{PAGE}{review.pk}/",
+        "url": reverse("review", args=[review.pk]),
         "confidence": text(review.confidence_bps),
         "tone": _tone(review.confidence_bps),
         "words": found[0]["message"] if found else "The findings cannot be read",

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
@@ -23,7 +24,6 @@ from runtime.resources.queries import budget_figures
 from runtime.resources.services import budgets, resources
 
 LONGEST = 200
-PAGE = "/budgets/"
 LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, budget_rules.MICRO // 100
 NEAR, FULL = 75, 90
 
@@ -119,7 +119,7 @@ def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
     reason = query_params.words(request, "reason", longest=LONGEST)
     if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=PAGE)
+        return error_page.no_reason(request, longest=LONGEST, back=reverse("budgets"))
     answer = budgets.refill(
         tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
     )
@@ -136,7 +136,7 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
     )
     if capacity is None:
         detail = "Enter the capacity as a whole number in the resource's unit, without separators."
-        return error_page.unreadable(request, detail, back=PAGE, title="A number is required")
+        return error_page.unreadable(request, detail, back=reverse("budgets"), title="A number is required")
     answer = resources.set_capacity(
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
@@ -272,6 +272,6 @@ def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: Agent | Resource | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=PAGE)
+        return error_page.page(request, answer, back=reverse("budgets"))
     messages.success(request, done)
-    return redirect(PAGE)
+    return redirect("budgets")

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
@@ -13,8 +14,6 @@ from runtime.core.views import error_page, labels
 from runtime.state.models import MemoryItem
 from runtime.state.queries import memory_layers
 from runtime.state.services import memory
-
-PAGE = "/memory/"
 
 
 @require_safe
@@ -55,6 +54,6 @@ def _shown(row: MemoryItem) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:
     if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=PAGE)
+        return error_page.page(request, answer, back=reverse("memory"))
     messages.success(request, f"{answer.scope}/{answer.key} {done}")
-    return redirect(PAGE)
+    return redirect("memory")

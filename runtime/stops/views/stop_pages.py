@@ -5,6 +5,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
@@ -37,7 +38,7 @@ def stop_all(request: HttpRequest) -> HttpResponse:
 def state(request: HttpRequest) -> HttpResponse:
     """Return the banner of an active stop, for live updates; empty otherwise."""
     # The form in the banner leads back to the page around it, not to this fragment.
-    page_path = query_params.page_path(request.headers.get("HX-Current-URL", "/"))
+    page_path = query_params.page_path(request.headers.get("HX-Current-URL", ""))
     return render(request, "components/stop_banner.html", {"page_path": page_path})
 
 
@@ -115,4 +116,4 @@ def _back(request: HttpRequest) -> str:
     """Return the page the form was on, if it is on this host; never an external URL."""
     target = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/")
-    return target if safe else "/"
+    return target if safe else reverse("overview")

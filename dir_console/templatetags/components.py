@@ -1,0 +1,38 @@
+"""The small parts that stand in almost every line of a page, as short tags instead of long includes."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+
+register = template.Library()
+
+
+@register.inclusion_tag("components/icon.html")
+def icon(name: str, size: str = "") -> dict[str, Any]:
+    """An icon of `static/icons.svg`."""
+    return {"name": name, "size": size}
+
+
+@register.inclusion_tag("components/badge.html", name="badge")
+def show_badge(badge: object, style: str = "") -> dict[str, Any]:
+    """A state in one word, with its tone and its icon."""
+    return {"badge": badge, "style": style}
+
+
+@register.inclusion_tag("components/time.html", name="time")
+def show_time(at: datetime | None, form: str, none: str = "") -> dict[str, Any]:
+    """A moment in one of the forms of `moments.moment`; `none` is shown where there is no moment."""
+    return {"at": at, "form": form, "none": none}
+
+
+@register.inclusion_tag("components/hash.html", name="hash")
+def show_hash(value: str, label: str) -> dict[str, Any]:
+    """The beginning of a hash, on a button that copies all of it."""
+    return {"value": value, "label": label}
+
+
+@register.inclusion_tag("components/effect.html", name="effect")
+def show_effect(effect: object) -> dict[str, Any]:
+    """The sentence of an effect, with the values that an agent chose set apart from the words of the kind."""
+    return {"effect": effect}

@@ -1,0 +1,27 @@
+"""Pages without the white space that only lays out their templates."""
+
+import re
+
+_BLOCKS = (
+    "article aside blockquote body caption dd details div dl dt fieldset footer form h1 h2 h3 header"
+    " html legend li main nav noscript ol option p pre section select summary table tbody td th thead tr ul"
+).replace(" ", "|")
+_KEPT = re.compile(r"(<(pre|textarea)\b.*?</\2>)", re.DOTALL)
+_BESIDE_A_BLOCK = re.compile(rf"\s*(</?(?:{_BLOCKS})\b[^>]*>)\s*")
+_AFTER_A_START = re.compile(r"(<[a-z][^>]*>)\s+")
+_BEFORE_AN_END = re.compile(r"\s+(</)")
+_ENDS_A_LINE = re.compile(r"(</(?:article|form|header|li|section|tr)>)")
+
+
+def tight(page: str) -> str:
+    """The page with single spaces, none where a browser shows none, and a line for each row and section."""
+    parts = _KEPT.split(page)
+    return "".join(
+        part if number % 3 == 1 else _tight(part) for number, part in enumerate(parts) if number % 3 != 2
+    )
+
+
+def _tight(part: str) -> str:
+    part = _BESIDE_A_BLOCK.sub(r"\1", re.sub(r"\s+", " ", part))
+    part = _BEFORE_AN_END.sub(r"\1", _AFTER_A_START.sub(r"\1", part))
+    return _ENDS_A_LINE.sub(r"\1\n", part)

@@ -38,7 +38,7 @@ class BreakKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LedgerRow:
     """One stored entry, columns as they stand in the database. `at` is aware; hashes are 32 bytes."""
 
     tenant: str
@@ -108,7 +108,7 @@ class ChainVerifier:
     body: Mapping[str, Any] | None = None
     heads: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
 
-    def step(self, row: Row) -> ChainBreak | None:
+    def step(self, row: LedgerRow) -> ChainBreak | None:
         """Check one row against its predecessor and itself; None when it is whole."""
         key = (row.tenant, row.stream)
         seq, prev_hash = self.heads.get(key, (0, GENESIS_HASH))
@@ -122,13 +122,13 @@ class ChainVerifier:
         self.entries += 1
         return None
 
-    def go_on(self, row: Row) -> None:
+    def go_on(self, row: LedgerRow) -> None:
         """Take a row for its stream's end although it is bad, so that what follows it is judged by itself."""
         self.heads[row.tenant, row.stream] = (row.seq, row.hash)
         self.entries += 1
 
 
-def verify(rows: Iterable[Row]) -> ChainVerifier | ChainBreak:
+def verify(rows: Iterable[LedgerRow]) -> ChainVerifier | ChainBreak:
     """Check rows in (tenant, stream, seq) order: the finished Walk when whole, else the first Break."""
     walk = ChainVerifier()
     for row in rows:
@@ -157,7 +157,7 @@ def compare_head(
     return None
 
 
-def _position_fault(row: Row, last_seq: int) -> tuple[BreakKind, str] | None:
+def _position_fault(row: LedgerRow, last_seq: int) -> tuple[BreakKind, str] | None:
     if row.seq == last_seq + 1:
         return None
     if row.seq > last_seq:
@@ -165,7 +165,7 @@ def _position_fault(row: Row, last_seq: int) -> tuple[BreakKind, str] | None:
     return BreakKind.OUT_OF_ORDER, f"came after entry {last_seq}"
 
 
-def _link_fault(row: Row, prev_hash: bytes) -> tuple[BreakKind, str] | None:
+def _link_fault(row: LedgerRow, prev_hash: bytes) -> tuple[BreakKind, str] | None:
     if row.prev_hash != prev_hash:
         return BreakKind.PREV_MISMATCH, "does not name the hash of the entry before it"
     if row.hash != entry_hash(prev_hash, row.body):
@@ -173,7 +173,7 @@ def _link_fault(row: Row, prev_hash: bytes) -> tuple[BreakKind, str] | None:
     return None
 
 
-def _read_body(row: Row) -> tuple[tuple[BreakKind, str], None] | tuple[None, Mapping[str, Any]]:
+def _read_body(row: LedgerRow) -> tuple[tuple[BreakKind, str], None] | tuple[None, Mapping[str, Any]]:
     """The hash of these bytes is right; do they mean what the columns say? The fault, or the body."""
     try:
         body = canonical.decode(row.body)

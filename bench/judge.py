@@ -16,9 +16,9 @@ import yaml
 
 from audit import canonical
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, ResourceFacts, SnapshotFacts
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import PolicyKind
-from runtime.contracts.proposal import Proposal
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
@@ -77,8 +77,8 @@ def _kind() -> dict[str, Any]:
 def _rules() -> PolicyBundle:
     agent = next(agent for agent in _pack()["agents"] if agent["agent_id"] == AGENT)
     return PolicyBundle(
-        manifest=Manifest.from_bytes(canonical.encode(agent["manifest"])),
-        kind=PolicyKind.from_bytes(canonical.encode(_kind())),
+        manifest=ManifestDocument.from_bytes(canonical.encode(agent["manifest"])),
+        kind=KindDocument.from_bytes(canonical.encode(_kind())),
     )
 
 
@@ -113,7 +113,7 @@ def _case() -> pipeline.Judgement:
         if namespace in {"market", "price", "position", "cash"}
     }
     return pipeline.Judgement(
-        proposal=Proposal(
+        proposal=JudgedProposal(
             proposal_id="019b7c00-0000-7000-8000-000000000002",
             intent_id="019b7c00-0000-7000-8000-000000000003",
             dfid="019b7c00-0000-7000-8000-000000000001",

@@ -9,8 +9,8 @@ from decimal import Decimal
 from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
-from demo.client import Client, Context, Event, Verdict
-from demo.http_client import Refused, Stopped, Unreachable
+from demo.client import AgentNotice, Client, Context, GivenVerdict
+from demo.http_client import CallRefused, Stopped, Unreachable
 
 log = logging.getLogger("demo.agents")
 
@@ -52,7 +52,7 @@ class Persona:
                 self.turn()
             except Stopped:
                 break
-            except (Refused, Unreachable) as trouble:
+            except (CallRefused, Unreachable) as trouble:
                 log.warning("%s: %s", self.client.agent_id, trouble)
                 pause_s += _TROUBLE_S
             except Exception:
@@ -80,7 +80,7 @@ class Persona:
                 return self.client.open_flow(
                     trigger="order: of the strategist", parent_dfid=self.orders.get()
                 )
-            except Refused as refusal:
+            except CallRefused as refusal:
                 log.info("%s: the order has passed: %s", self.client.agent_id, refusal)
         return None
 
@@ -89,7 +89,7 @@ class Persona:
         cost_usd = str(Decimal(tokens * _MICROS_PER_TOKEN) / 1_000_000)
         try:
             self.client.report_usage(dfid, tokens=tokens, cost_usd=cost_usd, tool_calls=1)
-        except Refused as refusal:
+        except CallRefused as refusal:
             if refusal.code != "BUDGET_EXCEEDED":
                 raise
             log.info("%s: %s", self.client.agent_id, refusal)
@@ -97,7 +97,7 @@ class Persona:
         self.client.report_step(dfid, step_type="reasoning", words=f"A thought of {tokens} tokens.")
         return True
 
-    def propose(self, dfid: str, body: Mapping[str, Any]) -> Verdict:
+    def propose(self, dfid: str, body: Mapping[str, Any]) -> GivenVerdict:
         """Submit and take the first consequence of the answer."""
         verdict = self.client.propose(dfid, body)
         log.info(
@@ -115,7 +115,7 @@ class Persona:
             self.stop.wait(3 * _TROUBLE_S)
         return verdict
 
-    def settle(self, verdict: Verdict) -> None:
+    def settle(self, verdict: GivenVerdict) -> None:
         """Wait within reason for what becomes of a proposal; a rejected flow is withdrawn."""
         if verdict.verdict == "ACCEPT":
             self._hear(verdict.dfid, patience_s=self.outcome_s)
@@ -151,7 +151,7 @@ class Persona:
             for event in events:
                 self._heed(dfid, event)
 
-    def _heed(self, dfid: str, event: Event) -> bool:
+    def _heed(self, dfid: str, event: AgentNotice) -> bool:
         """Take one event to heart; True when the flow has nothing more to say."""
         if dfid in self.open_escalations:
             self.open_escalations[dfid] = event.seq
@@ -170,5 +170,5 @@ class Persona:
             return
         try:
             self.client.answer(dfid, text=words, number=number)
-        except Refused as refusal:
+        except CallRefused as refusal:
             log.info("%s: the answer came too late: %s", self.client.agent_id, refusal)

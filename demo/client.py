@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from demo.http_client import Answer, Refused, Wire
+from demo.http_client import CallRefused, HttpAnswer, Wire
 
 API: Final = "/api/v1"
 PROTOCOL_VERSION: Final = "1.0.0"
@@ -18,7 +18,7 @@ _UNAUTHENTICATED: Final = 401
 
 
 @dataclass(frozen=True)
-class Reason:
+class VerdictReason:
     """Why a proposal was not simply accepted; the two numbers are there for a limit."""
 
     code: str
@@ -28,14 +28,14 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GivenVerdict:
     """What the gate answered: ``ACCEPT``, ``REJECT`` or ``ESCALATE``, and how the flow stands."""
 
     dfid: str
     verdict: str
     state: str
     attempts_left: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[VerdictReason, ...]
     intent_id: str | None
     escalation_id: str | None
 
@@ -61,7 +61,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Event:
+class AgentNotice:
     """One piece of feedback on a flow."""
 
     seq: int
@@ -114,7 +114,7 @@ class Client:
         body = self._call("POST", f"/flows/{dfid}/context", {}).body
         return Context(ref=str(body["context_ref"]), facts=body["context"]["facts"], raw=body["context"])
 
-    def propose(self, dfid: str, proposal: Mapping[str, Any], *, idempotency_key: str = "") -> Verdict:
+    def propose(self, dfid: str, proposal: Mapping[str, Any], *, idempotency_key: str = "") -> GivenVerdict:
         """Submit a claim; whatever happens on the way, it is judged once under its key."""
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return _verdict(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
@@ -127,17 +127,17 @@ class Client:
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         return self._call("POST", f"/flows/{dfid}/usage", body, headers).body
 
-    def feedback(self, dfid: str, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
+    def feedback(self, dfid: str, *, after: int = 0, wait_s: int = 0) -> tuple[list[AgentNotice], int]:
         """Events past ``after`` and the cursor to go on from; waits up to ``wait_s`` for the first."""
         path = f"/flows/{dfid}/feedback?after={after}&wait={wait_s}"
         body = self._call("GET", path, timeout_s=wait_s + 15).body
         events = [
-            Event(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
+            AgentNotice(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
             for row in body["events"]
         ]
         return events, int(body["next"])
 
-    def follow(self, dfid: str, *, patience_s: float, after: int = 0) -> Iterator[Event]:
+    def follow(self, dfid: str, *, patience_s: float, after: int = 0) -> Iterator[AgentNotice]:
         """Feedback as it comes, until patience ends or the caller has heard enough."""
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0:
@@ -159,11 +159,11 @@ class Client:
         """Keep a value for later contexts of whoever may read the scope."""
         self._call("PUT", f"/memory/{scope}/{key}", {"value": value, "source": source, "ttl_s": _REMEMBER_S})
 
-    def events(self, *, after: int = 0, wait_s: int = 0) -> tuple[list[Event], int]:
+    def events(self, *, after: int = 0, wait_s: int = 0) -> tuple[list[AgentNotice], int]:
         """What concerns the agent itself past ``after``; waits up to ``wait_s`` for the first."""
         body = self._call("GET", f"/events?after={after}&wait={wait_s}", timeout_s=wait_s + 15).body
         events = [
-            Event(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
+            AgentNotice(seq=int(row["seq"]), event_type=str(row["event_type"]), data=row["data"])
             for row in body["events"]
         ]
         return events, int(body["next"])
@@ -184,14 +184,14 @@ class Client:
         headers: Mapping[str, str] | None = None,
         *,
         timeout_s: float | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         if not self._token:
             self.handshake()
         for last in (False, True):
             sent = {**_bearer(self._token), **(headers or {})}
             try:
                 return self.wire.fetch(method, API + path, body=body, headers=sent, timeout_s=timeout_s)
-            except Refused as refusal:
+            except CallRefused as refusal:
                 # a session that ended, or a server that lost it: a new one may do what the old one could not
                 if last or refusal.status != _UNAUTHENTICATED:
                     raise
@@ -203,10 +203,10 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _verdict(body: Mapping[str, Any]) -> Verdict:
+def _verdict(body: Mapping[str, Any]) -> GivenVerdict:
     rows: Sequence[Mapping[str, Any]] = body["reasons"]
     reasons = tuple(
-        Reason(
+        VerdictReason(
             code=str(row["code"]),
             message=str(row.get("message", "")),
             proposed_value=row.get("proposed_value"),
@@ -214,7 +214,7 @@ def _verdict(body: Mapping[str, Any]) -> Verdict:
         )
         for row in rows
     )
-    return Verdict(
+    return GivenVerdict(
         dfid=str(body["dfid"]),
         verdict=str(body["verdict"]),
         state=str(body["state"]),

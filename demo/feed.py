@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from demo import parent_death
-from demo.http_client import Answer, Refused, Stopped, Unreachable, Wire
+from demo.http_client import CallRefused, HttpAnswer, Stopped, Unreachable, Wire
 
 PRICE_KEY_ENV: Final = "DIR_FEED_KEY"
 MARKET_KEY_ENV: Final = "DIR_MARKET_KEY"
@@ -79,7 +79,7 @@ class Feed:
         self.written[path] = value
         return True
 
-    def _put(self, path: str, value: Any) -> Answer:
+    def _put(self, path: str, value: Any) -> HttpAnswer:
         headers = self._headers(path)
         if path in self.etags:
             headers["If-Match"] = self.etags[path]
@@ -105,7 +105,7 @@ def run(*, feed: Feed, stop: threading.Event) -> None:
             feed.turn()
         except Stopped:
             return
-        except (Unreachable, Refused) as trouble:
+        except (Unreachable, CallRefused) as trouble:
             print(f"feed: {trouble}", file=sys.stderr)
         stop.wait(EVERY_S)
 

@@ -24,7 +24,7 @@ class Stopped(Exception):
     """The caller was told to stop while it waited."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The server answered with an error that trying again would not change."""
 
     def __init__(self, *, status: int, body: Mapping[str, Any]) -> None:
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """One HTTP answer; ``body`` is empty where the server sent no JSON object."""
 
     status: int
@@ -73,7 +73,7 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send until an answer comes that is worth having; the same bytes and headers every time.
 
         Raises ``Unreachable`` when patience ends without an answer, ``Stopped`` when told to stop.
@@ -105,11 +105,11 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """``call``, with an error answer raised as ``Refused``."""
         answer = self.call(method, path, body=body, headers=headers, timeout_s=timeout_s)
         if answer.status >= _ERROR:
-            raise Refused(status=answer.status, body=answer.body)
+            raise CallRefused(status=answer.status, body=answer.body)
         return answer
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Wire:
 
     def _once(
         self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], timeout_s: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         connection = self._connect(timeout_s)
         sent = {"Accept": "application/json", **headers}
         if raw is not None:
@@ -129,7 +129,7 @@ class Wire:
         response = connection.getresponse()
         text = response.read()
         got = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(status=response.status, headers=got, body=_json_object(text))
+        return HttpAnswer(status=response.status, headers=got, body=_json_object(text))
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         if self._connection is None:
@@ -151,6 +151,6 @@ def _json_object(text: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _retry_after_s(answer: Answer) -> float:
+def _retry_after_s(answer: HttpAnswer) -> float:
     text = answer.headers.get("retry-after", "")
     return min(float(text), _LONGEST_WAIT_S) if text.isdigit() else 0.0

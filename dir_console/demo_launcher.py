@@ -85,7 +85,7 @@ def prepare(folder: Path) -> Demo:
 def _load_pack() -> None:
     text = PACK.read_text(encoding="utf-8")
     result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
-    if isinstance(result, packs.Refused):
+    if isinstance(result, packs.PackRefused):
         raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
 
 

@@ -78,7 +78,7 @@ def free_port(wanted: int) -> int:
     raise PortTakenError("no port is free on the loopback address")
 
 
-class Server(uvicorn.Server):
+class EmbeddedServer(uvicorn.Server):
     """uvicorn, with the drain and the demo started after it listens and ended before it stops.
 
     uvicorn raises SIGTERM again when it has ended, so nothing after `run()` can be relied on.
@@ -124,4 +124,4 @@ def serve(
     # uvicorn hands the signal on after its shutdown: to these, so that a clean end is no death by signal.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    Server(config, on_ready=on_ready, on_stop=on_stop).run(sockets=[bound])
+    EmbeddedServer(config, on_ready=on_ready, on_stop=on_stop).run(sockets=[bound])

@@ -137,7 +137,7 @@ def _command() -> str:
 
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
-    wanted = queries.Filter()
+    wanted = queries.QueueFilter()
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
     urgent = [*queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)

@@ -84,7 +84,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundView:
     """The value that exceeded its limit, and the limit; `width` and `mark` are percentages of the meter."""
 
     value: str
@@ -94,7 +94,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class QueueRow:
     """One line of the queue, from the current evidence.
 
     `untrusted`: that evidence does not match the ledger, so the effect is not shown.
@@ -109,7 +109,7 @@ class Row:
     policy_kind: str
     reason: str
     meaning: str
-    bound: Bound | None
+    bound: BoundView | None
     opened_at: datetime
     resolved_at: datetime | None
     deadline_at: datetime | None
@@ -131,13 +131,13 @@ def rows(
     evidence: Mapping[Any, Mapping[str, Any]],
     now: datetime,
     user_pk: int,
-) -> list[Row]:
+) -> list[QueueRow]:
     """Lines for the queue, in the order given; runs of near-identical ones share one heading.
 
     `evidence` holds the bundles that match the ledger: `queries.get_evidence`.
     """
     made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
-    grouped: list[Row] = []
+    grouped: list[QueueRow] = []
     for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(*pair)):
         members = list(run)
         first, shown = members[0]
@@ -151,7 +151,7 @@ def rows(
     return grouped
 
 
-def _likeness(item: Escalation, line: Row) -> tuple[object, ...]:
+def _likeness(item: Escalation, line: QueueRow) -> tuple[object, ...]:
     return (
         item.family,
         line.agent_id,
@@ -171,13 +171,13 @@ def _differing(evidence: Sequence[Mapping[str, Any]]) -> str:
     return f"differing in {', '.join(differing)}" if differing else "with the same parameters"
 
 
-def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> Row:
+def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> QueueRow:
     """Build one line; its description comes from the stored evidence, if that can be trusted."""
     bundle = evidence or {}
     impact, reason = bundle.get("impact", item.impact), bundle.get("reason", item.reason)
     is_open = item.state == contracts.State.OPEN
     held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
-    return Row(
+    return QueueRow(
         id=str(item.pk),
         url=reverse("escalation", args=[item.pk]),
         impact=impact,
@@ -217,7 +217,7 @@ def segments(bundle: Mapping[str, Any]) -> list[Piece]:
     return [Piece(text=part["text"], value=part["value"]) for part in bundle.get("effect", ())]
 
 
-def crossed(bundle: Mapping[str, Any]) -> Bound | None:
+def crossed(bundle: Mapping[str, Any]) -> BoundView | None:
     """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
     if "silence" in bundle:
         return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]))
@@ -254,7 +254,7 @@ def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = Fals
     ]
 
 
-def bound(value: str, limit: str) -> Bound | None:
+def bound(value: str, limit: str) -> BoundView | None:
     """Build two compared values; with a meter only if both are whole numbers."""
     if not value:
         return None
@@ -262,4 +262,4 @@ def bound(value: str, limit: str) -> Bound | None:
     if query_params.is_whole(value) and query_params.is_whole(limit) and int(value) > 0:
         top = max(int(value), int(limit))
         width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
-    return Bound(value=labels.number(value), limit=labels.number(limit), width=width, mark=mark)
+    return BoundView(value=labels.number(value), limit=labels.number(limit), width=width, mark=mark)

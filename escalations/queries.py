@@ -27,7 +27,7 @@ _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class QueueFilter:
     """What the queue shows; empty fields ask nothing. `text` looks in effect, agent, reason and kind."""
 
     impact: str = ""
@@ -73,14 +73,14 @@ def count_open(*, tenant: str) -> Counts:
     return Counts(high=found["total"] - found["low"], **found)
 
 
-def list_operational(*, tenant: str, wanted: Filter) -> Sequence[Escalation]:
+def list_operational(*, tenant: str, wanted: QueueFilter) -> Sequence[Escalation]:
     """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
     rows = _open(tenant=tenant, wanted=wanted).exclude(family=contracts.Family.DECISION)
     return list(rows.order_by("-impact_rank", "escalation_id")[:OPERATIONAL_SHOWN])
 
 
 def list_decisions(
-    *, tenant: str, wanted: Filter, after: Cursor | None, size: int = PAGE
+    *, tenant: str, wanted: QueueFilter, after: Cursor | None, size: int = PAGE
 ) -> paging.Page[Escalation]:
     """Open escalations with a deadline: the nearest first, then the heavier."""
     rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.DECISION)
@@ -106,7 +106,7 @@ def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
     )
 
 
-def list_closed(*, tenant: str, wanted: Filter, size: int = PAGE) -> Sequence[Escalation]:
+def list_closed(*, tenant: str, wanted: QueueFilter, size: int = PAGE) -> Sequence[Escalation]:
     """The newest that were closed."""
     rows = _matching(Escalation.objects.of(tenant), replace(wanted, mine=None))
     rows = rows.exclude(state=contracts.State.OPEN).select_related("claimed_by", "decision__approver")
@@ -205,12 +205,12 @@ def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _open(*, tenant: str, wanted: Filter) -> QuerySet[Escalation]:
+def _open(*, tenant: str, wanted: QueueFilter) -> QuerySet[Escalation]:
     rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).select_related("claimed_by")
     return _matching(rows, wanted)
 
 
-def _matching(rows: QuerySet[Escalation], wanted: Filter) -> QuerySet[Escalation]:
+def _matching(rows: QuerySet[Escalation], wanted: QueueFilter) -> QuerySet[Escalation]:
     if wanted.impact == states.Impact.HIGH_IMPACT:
         rows = rows.exclude(impact=states.Impact.LOW_IMPACT)
     elif wanted.impact:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Strict
 from audit.events.base import At, Event, Id, Kind, Names, Text
 
 
-class Reason(BaseModel):
+class ReasonEntry(BaseModel):
     """One finding of a verdict, by check and code; its words and numbers are in the stored verdict."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -85,7 +85,7 @@ class VerdictGiven(Event):
     kind = Kind.VERDICT_GIVEN
     proposal_id: Id
     verdict: Text
-    reasons: Annotated[tuple[Reason, ...], Strict(False)]
+    reasons: Annotated[tuple[ReasonEntry, ...], Strict(False)]
     input_digest: str
     verdict_digest: str
     policy_bundle_hash: str

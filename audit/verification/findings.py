@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from audit import canonical, chain
-from audit.chain import BreakKind, ChainBreak, ChainVerifier, Row
+from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Event, Kind
 from audit.models import LedgerEntry, Payload
 from audit.verification import row_checks, triggers, verify
@@ -30,7 +30,7 @@ FROM audit_ledgerentry ORDER BY tenant, stream, seq
 
 
 @dataclass(slots=True)
-class Result:
+class VerificationResult:
     """What was looked at, what was found (the first `MOST_FINDINGS`), and what no entry can show.
 
     `not_verified` is what there is but could not be checked, as a signature by a key that is not held here.
@@ -56,14 +56,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableEntry:
     """An entry with a cell of another type; its hash, where that can be read, lets the walk go on."""
 
     found: ChainBreak
     hash: bytes
 
 
-def verify_all() -> Result:
+def verify_all() -> VerificationResult:
     """Check everything that this database holds of the ledger, beside a running server. Writes nothing."""
     with verify.snapshot():
         return _verify_all()
@@ -74,14 +74,14 @@ def all_checks() -> list[row_checks.RowCheck]:
     return [_Payloads(), *row_checks.all_checks()]
 
 
-def _verify_all() -> Result:
-    result, walk, checks = Result(), ChainVerifier(), all_checks()
+def _verify_all() -> VerificationResult:
+    result, walk, checks = VerificationResult(), ChainVerifier(), all_checks()
     by_kind: dict[str, list[row_checks.RowCheck]] = defaultdict(list)
     for check in checks:
         for kind in check.kinds:
             by_kind[kind].append(check)
     for row in _rows():
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableEntry):
             result.note([row.found])
             walk.heads[row.found.tenant, row.found.stream] = (row.found.seq, row.hash)
             continue
@@ -115,7 +115,7 @@ def _verify_all() -> Result:
     return result
 
 
-def _seen(row: Row, walk: ChainVerifier, checks: Iterable[row_checks.RowCheck]) -> Iterator[ChainBreak]:
+def _seen(row: LedgerRow, walk: ChainVerifier, checks: Iterable[row_checks.RowCheck]) -> Iterator[ChainBreak]:
     """What the checks of an entry's kind find at once; they see only a payload that is one of its kind."""
     payload = _payload(row, walk)
     if payload is None:
@@ -138,7 +138,7 @@ def _guarded(check: row_checks.RowCheck, work: Callable[[], Iterable[ChainBreak]
         yield ChainBreak("", "system", 0, BreakKind.UNREADABLE, detail)
 
 
-def _payload(row: Row, walk: ChainVerifier) -> Mapping[str, Any] | None:
+def _payload(row: LedgerRow, walk: ChainVerifier) -> Mapping[str, Any] | None:
     try:
         payload = (walk.body or canonical.decode(row.body))["payload"]
     except (canonical.CanonicalError, KeyError, TypeError):
@@ -146,7 +146,7 @@ def _payload(row: Row, walk: ChainVerifier) -> Mapping[str, Any] | None:
     return payload if isinstance(payload, dict) else None
 
 
-def _rows() -> Iterator[Row | Unreadable]:
+def _rows() -> Iterator[LedgerRow | UnreadableEntry]:
     """Entries as they are stored. SQLite takes a value of any type in any column, so there it is read raw."""
     if connection.vendor != "sqlite":
         yield from verify.rows(LedgerEntry.objects.order_by("tenant", "stream", "seq"))
@@ -158,7 +158,7 @@ def _rows() -> Iterator[Row | Unreadable]:
                 yield _raw(cells)
 
 
-def _raw(cells: tuple[Any, ...]) -> Row | Unreadable:
+def _raw(cells: tuple[Any, ...]) -> LedgerRow | UnreadableEntry:
     tenant, stream, seq, kind, at, actor, body, prev_hash, entry_hash = cells
     named = {"tenant": tenant, "stream": stream, "kind": kind, "actor": actor}
     wrong = [name for name, cell in named.items() if not isinstance(cell, str)]
@@ -170,8 +170,8 @@ def _raw(cells: tuple[Any, ...]) -> Row | Unreadable:
     if wrong or moment is None:
         detail = f"the column {wrong[0]} has a value of the wrong type"
         found = ChainBreak(str(tenant), str(stream), seq, BreakKind.UNREADABLE, detail)
-        return Unreadable(found, entry_hash if isinstance(entry_hash, bytes) else b"")
-    return Row(tenant, stream, seq, kind, moment, actor, body, prev_hash, entry_hash)
+        return UnreadableEntry(found, entry_hash if isinstance(entry_hash, bytes) else b"")
+    return LedgerRow(tenant, stream, seq, kind, moment, actor, body, prev_hash, entry_hash)
 
 
 def _moment(text: object) -> datetime | None:

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from audit import chain
-from audit.chain import BreakKind, ChainBreak, ChainVerifier, Row
+from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.models import LedgerEntry, Payload, StreamHead
 
 FLOW_HEADS_SETTING = "DIR_HEADS"
@@ -81,9 +81,9 @@ def export_lines(*, stream: str | None = None) -> Iterator[str]:
     entries = LedgerEntry.objects.order_by("tenant", "stream", "seq")
     if stream is not None:
         entries = entries.filter(stream=stream)
-    last: Row | None = None
+    last: LedgerRow | None = None
     with reading():
-        ends: list[Row] = []
+        ends: list[LedgerRow] = []
         for row in rows(entries):
             if last is not None and (last.tenant, last.stream) != (row.tenant, row.stream):
                 ends.append(last)
@@ -173,7 +173,7 @@ def _odd_texts() -> Iterator[None]:
         raw.text_factory = before
 
 
-def rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
+def rows(entries: QuerySet[LedgerEntry]) -> Iterator[LedgerRow]:
     """Entries as rows of the chain, read in chunks."""
     columns = entries.values_list(
         "tenant", "stream", "seq", "kind", "at", "actor", "body", "prev_hash", "hash"
@@ -181,10 +181,12 @@ def rows(entries: QuerySet[LedgerEntry]) -> Iterator[Row]:
     for tenant, stream, seq, kind, at, actor, body, prev_hash, entry_hash in columns.iterator(
         chunk_size=_CHUNK
     ):
-        yield Row(tenant, stream, seq, kind, at, actor, bytes(body), bytes(prev_hash), bytes(entry_hash))
+        yield LedgerRow(
+            tenant, stream, seq, kind, at, actor, bytes(body), bytes(prev_hash), bytes(entry_hash)
+        )
 
 
-def _entries_since(tenant: str, stream: str, after_seq: int, up_to_seq: int) -> Iterator[Row]:
+def _entries_since(tenant: str, stream: str, after_seq: int, up_to_seq: int) -> Iterator[LedgerRow]:
     entries = LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq__gt=after_seq, seq__lte=up_to_seq)
     return rows(entries.order_by("seq"))
 
@@ -201,7 +203,7 @@ def _check_heads(
     heads: StoredHeads,
     *,
     complete: bool,
-    catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
+    catch_up: Callable[[str, str, int, int], Iterable[LedgerRow]] | None,
 ) -> int | ChainBreak:
     """Compare every head with its stream's end; with `complete`, each stream must have one."""
     seen: set[tuple[str, str]] = set()
@@ -222,7 +224,7 @@ def _check_head(
     seq: Any,
     head_hash: Any,
     *,
-    catch_up: Callable[[str, str, int, int], Iterable[Row]] | None,
+    catch_up: Callable[[str, str, int, int], Iterable[LedgerRow]] | None,
 ) -> ChainBreak | None:
     if not isinstance(seq, int) or not isinstance(head_hash, bytes | memoryview):
         detail = "the stored head has a value of the wrong type"
@@ -257,7 +259,7 @@ def _check_payloads() -> int | ChainBreak:
     return count
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: LedgerRow) -> dict[str, Any]:
     return {
         "tenant": row.tenant,
         "stream": row.stream,
@@ -271,7 +273,7 @@ def _as_json(row: Row) -> dict[str, Any]:
     }
 
 
-def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[Row]:
+def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[LedgerRow]:
     """The entries of an export; its heads are added to `heads` on the way."""
     for number, line in enumerate(lines, start=1):
         try:
@@ -288,8 +290,8 @@ def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> I
             raise ExportError(f"line {number} is not a valid export line") from error
 
 
-def _exported_row(record: dict[str, Any]) -> Row:
-    return Row(
+def _exported_row(record: dict[str, Any]) -> LedgerRow:
+    return LedgerRow(
         tenant=record["tenant"],
         stream=record["stream"],
         seq=int(record["seq"]),

@@ -10,7 +10,7 @@ from escalations.services import evidence, evidence_revision, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
-from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome

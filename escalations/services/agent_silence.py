@@ -13,7 +13,7 @@ from audit import canonical, events
 from escalations.contracts import Family
 from escalations.models import Escalation, Evidence
 from escalations.services.escalation_locks import LockedEscalation
-from escalations.services.opening import EFFECT_CHARS, IMPACT_RANK, Opened
+from escalations.services.opening import EFFECT_CHARS, IMPACT_RANK, OpenedEscalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, LIVE_INTENTS, FlowState, Impact
 from runtime.core.ids import new_id
@@ -29,7 +29,7 @@ SHOWN = 10
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> Opened:
+def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEscalation:
     """Open the escalation of a silent agent with its evidence. The caller holds both and writes the entry.
 
     HIGH_IMPACT where a call of the agent is under way or may still be made, since nobody listens to what
@@ -67,7 +67,7 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> Opened:
         revision=row.revision,
         evidence_hash=row.evidence_hash,
     )
-    return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
+    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
 
 
 def withdraw_if_over(*, held: LockedEscalation, journal: Journal) -> bool:

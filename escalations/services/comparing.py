@@ -32,7 +32,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedEscalation:
     """What entries record of an escalation: evidence by revision, decision, proposal, verdict, intents.
 
     `deadline` is None where the entry that opened it has not been read, or gave it none.
@@ -46,7 +46,7 @@ class Recorded:
     deadline: datetime | None = None
 
 
-def of(escalation: Escalation) -> Recorded:
+def of(escalation: Escalation) -> RecordedEscalation:
     """What was recorded of an escalation, in one query."""
     evidence: dict[int, str] = {}
     decided: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def of(escalation: Escalation) -> Recorded:
         elif kind in _REVISIONS:
             evidence.setdefault(said["revision"], said["evidence_hash"])
     deadline = deadlines.get(str(escalation.pk))
-    return Recorded(
+    return RecordedEscalation(
         evidence=evidence,
         decided=decided,
         proposal=proposal,
@@ -82,7 +82,7 @@ def of(escalation: Escalation) -> Recorded:
     )
 
 
-def compare_evidence(known: Recorded, rows: Iterable[Evidence]) -> list[Mismatch]:
+def compare_evidence(known: RecordedEscalation, rows: Iterable[Evidence]) -> list[Mismatch]:
     """The revisions that are not what was recorded."""
     found = (
         mismatches.compare(
@@ -93,7 +93,7 @@ def compare_evidence(known: Recorded, rows: Iterable[Evidence]) -> list[Mismatch
     return [mismatch for mismatch in found if mismatch is not None]
 
 
-def compare_basis(escalation: Escalation, known: Recorded | None = None) -> list[Mismatch]:
+def compare_basis(escalation: Escalation, known: RecordedEscalation | None = None) -> list[Mismatch]:
     """What does not match of the current evidence and the proposal: any mismatch blocks execution."""
     known = known or of(escalation)
     newest = max(known.evidence, default=0)
@@ -139,12 +139,12 @@ def _compare_stored(newest: int, hash_in_force: str, rows: Sequence[Evidence]) -
     ]
 
 
-def get_revision(known: Recorded, evidence_hash: str) -> int | None:
+def get_revision(known: RecordedEscalation, evidence_hash: str) -> int | None:
     """The newest revision that was recorded with this hash; None where the escalation never had it."""
     return max((number for number, digest in known.evidence.items() if digest == evidence_hash), default=None)
 
 
-def impact_shown(escalation: Escalation, known: Recorded, revision: int) -> str | None:
+def impact_shown(escalation: Escalation, known: RecordedEscalation, revision: int) -> str | None:
     """The impact that a revision of the evidence shows; None where its row is not what was recorded."""
     row = Evidence.objects.filter(escalation=escalation, revision=revision).first()
     if row is None or compare_evidence(known, [row]):
@@ -165,7 +165,7 @@ def _compare_impact(escalation: Escalation, row: Evidence) -> list[Mismatch]:
     ]
 
 
-def _compare_deadline(escalation: Escalation, known: Recorded) -> list[Mismatch]:
+def _compare_deadline(escalation: Escalation, known: RecordedEscalation) -> list[Mismatch]:
     """A deadline that was put off, or taken away, decides nothing; an earlier one only ends it sooner."""
     stored = escalation.deadline_at
     if known.deadline is None or (stored is not None and stored <= known.deadline):
@@ -180,7 +180,7 @@ def _compare_deadline(escalation: Escalation, known: Recorded) -> list[Mismatch]
     ]
 
 
-def compare_verdict(known: Recorded, proposal: Proposal) -> Mismatch | None:
+def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch | None:
     """What does not match of the verdict on a proposal: its input, its rules or its answer."""
     of_flow = recorded_flow.OfFlow(verdicts={str(proposal.pk): known.verdict})
     try:
@@ -190,7 +190,7 @@ def compare_verdict(known: Recorded, proposal: Proposal) -> Mismatch | None:
         return Mismatch(row="verdict.body", row_id=str(proposal.pk), recorded=digest, found="")
 
 
-def compare_decision(known: Recorded, decision: Decision) -> list[Mismatch]:
+def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mismatch]:
     """What does not match of a decision: its entry, its columns, or its signature."""
     said = known.decided
     wrong = mismatches.compare(

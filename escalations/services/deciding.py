@@ -54,7 +54,7 @@ RECEIPT_CAME = (
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecisionResult:
     """The action was taken: the decision is recorded, or the question was sent."""
 
     action: Action
@@ -63,7 +63,7 @@ class Decided:
 
 def decide(
     *, tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
-) -> Decided | Problem:
+) -> DecisionResult | Problem:
     """Take one decision, or refuse it with a Problem that says what to do next.
 
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
@@ -74,7 +74,7 @@ def decide(
 
 def _decide(
     tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
-) -> Decided | Problem:
+) -> DecisionResult | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
@@ -121,7 +121,7 @@ def _outcome(
     wish: DecisionRequest,
     *,
     is_trusted: bool,
-) -> Decided | Problem:
+) -> DecisionResult | Problem:
     row = held.escalation
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
@@ -171,7 +171,7 @@ def _outcome(
     if taken.resolves:
         _resolve(row, wish.action, journal)
         sign_and_store(order=order, taken=taken, journal=journal)
-    return Decided(action=wish.action, dfid=held.flow.dfid)
+    return DecisionResult(action=wish.action, dfid=held.flow.dfid)
 
 
 def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Problem:

@@ -11,17 +11,21 @@ from escalations.services.decision_request import DecisionRequest
 from escalations.services.statements import AuthorizedDecision, Seen
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core import transactions
 from runtime.proposals.services import judging
 
 
-def dry_run(*, tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest) -> Verdict | Problem:
+def dry_run(
+    *, tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
+) -> VerdictDocument | Problem:
     """The verdict on `wish`, judged like the decision itself on the current evidence."""
     return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, wish))
 
 
-def _dry_run(tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest) -> Verdict | Problem:
+def _dry_run(
+    tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
+) -> VerdictDocument | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")

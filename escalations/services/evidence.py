@@ -8,11 +8,10 @@ from uuid import UUID
 from audit import canonical
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
-from runtime.contracts.policy_kind import PolicyKind
-from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import Decision, Purpose
-from runtime.contracts.verdict import Finding, FindingOutcome
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
 from runtime.kernel import timestamps
@@ -32,7 +31,7 @@ def build(
     proposal: Proposal,
     judgement: Judgement,
     rules: PolicyBundle,
-    verdict: VerdictContract,
+    verdict: VerdictDocument,
     intent: Intent | None,
     at: datetime,
 ) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def build(
 
 
 def without_rules(
-    shown: Mapping[str, Any], *, revision: int, judgement: Judgement, verdict: VerdictContract, at: datetime
+    shown: Mapping[str, Any], *, revision: int, judgement: Judgement, verdict: VerdictDocument, at: datetime
 ) -> dict[str, Any]:
     """The next bundle once kind or manifest was withdrawn: what was shown, and that it is refused."""
     return {
@@ -105,21 +104,21 @@ def answered(escalation: Escalation) -> list[dict[str, Any]]:
     ]
 
 
-def from_row(row: Verdict) -> tuple[Judgement, PolicyBundle, VerdictContract]:
+def from_row(row: Verdict) -> tuple[Judgement, PolicyBundle, VerdictDocument]:
     """Input, rules and answer of a stored verdict."""
     return from_bytes(bytes(row.input), bytes(row.bundle.body), bytes(row.body))
 
 
 def from_bytes(
     judged: bytes, bundle: bytes, answer: bytes
-) -> tuple[Judgement, PolicyBundle, VerdictContract]:
+) -> tuple[Judgement, PolicyBundle, VerdictDocument]:
     """Input, rules and answer of a verdict, read."""
-    return Judgement.from_bytes(judged), PolicyBundle.from_bytes(bundle), VerdictContract.from_bytes(answer)
+    return Judgement.from_bytes(judged), PolicyBundle.from_bytes(bundle), VerdictDocument.from_bytes(answer)
 
 
 def under(
-    withdrawn: Withdrawn, *, judgement: Judgement, rules: PolicyBundle, verdict: VerdictContract
-) -> tuple[Judgement, PolicyBundle, VerdictContract]:
+    withdrawn: Withdrawn, *, judgement: Judgement, rules: PolicyBundle, verdict: VerdictDocument
+) -> tuple[Judgement, PolicyBundle, VerdictDocument]:
     """An accepted proposal under the active rules: its original findings, and what the rules withdraw.
 
     The kind stays the one whose calls were made. Where another version of it is active, so does the digest:
@@ -145,7 +144,7 @@ def referred(bundle: Mapping[str, Any]) -> tuple[Finding, ...]:
     return tuple(item for item in found if item.outcome is FindingOutcome.REFER)
 
 
-def type_again(verdict: VerdictContract, kind: PolicyKind, params: Mapping[str, Any]) -> str:
+def type_again(verdict: VerdictDocument, kind: KindDocument, params: Mapping[str, Any]) -> str:
     """What a person types again before a HIGH_IMPACT decision: the amount, else the target, else the kind."""
     for finding in verdict.reasons:
         if finding.outcome is FindingOutcome.REFER and finding.check == "limits" and finding.proposed_value:
@@ -198,7 +197,7 @@ def _proposal(proposal: Proposal, asked: JudgedProposal) -> dict[str, Any]:
     }
 
 
-def _kind(kind: PolicyKind) -> dict[str, Any]:
+def _kind(kind: KindDocument) -> dict[str, Any]:
     return {
         "kind": kind.kind,
         "version": kind.version,
@@ -214,7 +213,7 @@ def _kind(kind: PolicyKind) -> dict[str, Any]:
     }
 
 
-def _facts(kind: PolicyKind, judgement: Judgement) -> list[dict[str, Any]]:
+def _facts(kind: KindDocument, judgement: Judgement) -> list[dict[str, Any]]:
     """The facts with their source, so that the page can show age and hash without reading live facts.
 
     Source, age and digest are those of the version that was judged, which need not be the current one.

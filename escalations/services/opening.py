@@ -11,7 +11,7 @@ from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence, question_clock
 from runtime.contracts.states import Impact
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core import mismatches
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow, Intent, Proposal, Verdict
@@ -27,7 +27,7 @@ FIGURE_CHARS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenedEscalation:
     """What the runtime's journal and the agent's answer need."""
 
     escalation_id: UUID
@@ -45,7 +45,7 @@ def open_escalation(
     reason: str,
     at: datetime,
     withdrawn: Withdrawn | None = None,
-) -> Opened:
+) -> OpenedEscalation:
     """Open an escalation with revision 1 of its evidence. The caller holds the flow and writes the entry.
 
     With `withdrawn` the person is shown the active rules and what they no longer grant.
@@ -89,12 +89,12 @@ def open_escalation(
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
     )
-    return Opened(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
+    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
 
 
 def _basis(
     flow: Flow, verdict: Verdict, intent: Intent | None, at: datetime
-) -> tuple[pipeline.Judgement, PolicyBundle, VerdictContract]:
+) -> tuple[pipeline.Judgement, PolicyBundle, VerdictDocument]:
     """What a person is shown of a verdict: never a row that is not what the ledger recorded.
 
     A person is asked all the same. An answer that was rewritten follows again from its input and its rules;
@@ -149,7 +149,7 @@ def _deadline(family: Family, rules: PolicyBundle, at: datetime) -> datetime | N
     return at + timedelta(seconds=sla_s)
 
 
-def figures(answer: VerdictContract, reason: str) -> dict[str, str]:
+def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:
     """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
     crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
     return {

@@ -39,14 +39,14 @@ TAMPERED = (
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatementResult:
     """The statement was recorded: the effect of the call is known."""
 
     effect: Effect
     dfid: UUID
 
 
-def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> Stated | Problem:
+def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
@@ -54,7 +54,7 @@ def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> 
     return transactions.retry_on_conflict(lambda: _state(tenant, person, user, said))
 
 
-def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> Stated | Problem:
+def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
     about = (
         Escalation.objects.of(tenant)
         .filter(intent=said.intent_id)
@@ -79,7 +79,7 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
 
 def _outcome(
     held: LockedEscalation, journal: Journal, person: Person, user: Any, said: StatementRequest
-) -> Stated | Problem:
+) -> StatementResult | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
         return _refuse(held, waiting.status, waiting.code, waiting.detail)
@@ -120,7 +120,7 @@ def _outcome(
         FeedbackType.ESCALATION_RESOLVED,
         {"escalation_id": str(held.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
     )
-    return Stated(effect=Effect(stated.effect), dfid=held.flow.dfid)
+    return StatementResult(effect=Effect(stated.effect), dfid=held.flow.dfid)
 
 
 def _sign_and_store(

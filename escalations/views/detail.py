@@ -46,7 +46,7 @@ UNTRUSTED = "This evidence does not match the ledger"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ActionChoice:
     """One action as the page offers it; `why` says why it is not allowed."""
 
     action: Action
@@ -160,7 +160,7 @@ def page(
 def _about(
     escalation: Escalation,
     bundle: Mapping[str, Any],
-    known: comparing.Recorded,
+    known: comparing.RecordedEscalation,
     before: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the current evidence and its changes since the last revision; `quiet` is for a silent agent."""
@@ -191,7 +191,7 @@ def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
     return escalation
 
 
-def _row(request: HttpRequest, escalation: Escalation) -> presenters.Row:
+def _row(request: HttpRequest, escalation: Escalation) -> presenters.QueueRow:
     return presenters.row(item=escalation, evidence=None, now=clock.now(), user_pk=request.user.pk or 0)
 
 
@@ -266,7 +266,7 @@ def _history(escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _decision(escalation: Escalation, known: comparing.Recorded) -> dict[str, Any]:
+def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> dict[str, Any]:
     """Return the decision from its signed statement; if its row does not match the ledger, only that."""
     decision = getattr(escalation, "decision", None)
     if decision is None:
@@ -378,10 +378,10 @@ def _effects(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[present
 
 def _choice(
     action: Action, answer: policy.Answer, kept: Mapping[str, str], family: contracts.Family
-) -> Choice:
+) -> ActionChoice:
     word, hint, icon, tone = CHOICES[action]
     if action is Action.ABORT and family is contracts.Family.OPERATIONAL:
         hint = ABORT_AFTERWARDS
     why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
     chosen = not why and kept.get("action") == action
-    return Choice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)
+    return ActionChoice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)

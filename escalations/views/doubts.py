@@ -34,7 +34,7 @@ DONE: Mapping[Effect, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DoubtRow:
     """One call, and its form with the input."""
 
     intent_id: UUID
@@ -85,7 +85,7 @@ def post_here(view: GuardedView) -> GuardedView:
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
     said = forms.read_said(request.POST, intent_id=intent_id, number=number)
-    outcome: stating.Stated | Problem
+    outcome: stating.StatementResult | Problem
     if isinstance(said, Problem):
         outcome = said
     else:
@@ -144,10 +144,10 @@ def _row(
     *,
     problem: Problem | None = None,
     entered: Mapping[str, str] | None = None,
-) -> Row:
+) -> DoubtRow:
     call, about, kept = left.call, left.escalation, entered or {}
     weighty = about.impact == Impact.HIGH_IMPACT
-    return Row(
+    return DoubtRow(
         intent_id=call.intent_id,
         number=call.number,
         dfid=about.flow_id,

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from audit import canonical
-from escalations.presenters import Bound, Piece, bound, segments
+from escalations.presenters import BoundView, Piece, bound, segments
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.core.views import labels
@@ -31,11 +31,11 @@ class FindingView:
     subject: str
     words: str
     liftable: bool
-    bound: Bound | None
+    bound: BoundView | None
 
 
 @dataclass(frozen=True, slots=True)
-class FactView:
+class FactRow:
     """A fact as captured; `now` and `material` compare it with the current one and are not evidence."""
 
     path: str
@@ -57,11 +57,11 @@ class Expected:
     path: str
     current: str
     proposed: str
-    fact: FactView | None
+    fact: FactRow | None
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatementView:
     """A parameter whose stated value (None: not stated) differs from the one the runtime calculates.
 
     `put_in` is what a form sends to use the calculated value, "" if the form has no field for it;
@@ -93,20 +93,20 @@ class EvidenceView:
     """Everything the evidence sections show."""
 
     effect: Sequence[Piece]
-    stated: Sequence[Stated]
+    stated: Sequence[StatementView]
     difference: Sequence[Expected]
     calls: Sequence[tuple[str, str]]
     reversible: bool
     undo: Sequence[str]
     crossed: Sequence[FindingView]
     passed: Sequence[str]
-    facts: Sequence[FactView]
-    other_facts: Sequence[FactView]
+    facts: Sequence[FactRow]
+    other_facts: Sequence[FactRow]
     params: Sequence[tuple[str, str]]
     constraints: Sequence[tuple[str, str]]
     confidence: str
     attempts: Sequence[Mapping[str, Any]]
-    steps: Sequence[saga_steps.Row]
+    steps: Sequence[saga_steps.StepRow]
     turning_back: bool
     target: str
     explain: str
@@ -159,12 +159,12 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
     )
 
 
-def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[Stated]:
+def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[StatementView]:
     """List the figures whose stated value is missing or differs from the calculated one."""
     properties = params_schema.get("properties", {})
     fields = {field.name for field in schema_form.fields(params_schema, {}, None)}
     return [
-        Stated(
+        StatementView(
             name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
             stated=None if item["stated"] is None else item["stated_text"],
             live=item["live_text"],
@@ -182,7 +182,7 @@ def _text(value: Any) -> str:
     return canonical.encode(value).decode()
 
 
-def _expected(bundle: Bundle, facts: Sequence[FactView]) -> list[Expected]:
+def _expected(bundle: Bundle, facts: Sequence[FactRow]) -> list[Expected]:
     known = {fact.path: fact for fact in facts}
     return [
         Expected(
@@ -231,10 +231,10 @@ def _passed(bundle: Bundle) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactView:
+def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactRow:
     path = item["path"]
     moved = path in live and live[path] != item["value"]
-    return FactView(
+    return FactRow(
         path=path,
         value=_value(item["value"]),
         version="" if item["version"] is None else str(item["version"]),

@@ -21,7 +21,7 @@ MOST_RANK = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class QueueView:
     """The rows of one response. `gone` are closed ones that the open page still shows."""
 
     operational: Sequence[Escalation]
@@ -64,7 +64,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     return render(request, "escalations/queue.html", context)
 
 
-def _rows(request: HttpRequest, shown: Shown, *, tenant: str) -> dict[str, object]:
+def _rows(request: HttpRequest, shown: QueueView, *, tenant: str) -> dict[str, object]:
     parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
     shown_rows = [row for part in parts.values() for row in part]
     evidence = queries.get_evidence(tenant=tenant, escalations=shown_rows)
@@ -83,12 +83,12 @@ def count(request: HttpRequest) -> HttpResponse:
     return render(request, "escalations/_count.html", {"open": counts.total, "high": counts.high})
 
 
-def _open(request: HttpRequest, tenant: str, wanted: queries.Filter) -> Shown:
+def _open(request: HttpRequest, tenant: str, wanted: queries.QueueFilter) -> QueueView:
     after = _cursor_of(request.GET.get("after", ""))
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=after)
     last = page.rows[-1] if page.rows else None
     cursor = f"{last.deadline_at:%Y-%m-%dT%H:%M:%S.%fZ}_{last.impact_rank}_{last.pk}" if last else ""
-    return Shown(
+    return QueueView(
         operational=[] if after else queries.list_operational(tenant=tenant, wanted=wanted),
         decisions=page.rows,
         gone=queries.list_by_id(tenant=tenant, ids=_ids(request.GET.get("have", ""))),
@@ -98,17 +98,17 @@ def _open(request: HttpRequest, tenant: str, wanted: queries.Filter) -> Shown:
     )
 
 
-def _closed(tenant: str, wanted: queries.Filter) -> Shown:
+def _closed(tenant: str, wanted: queries.QueueFilter) -> QueueView:
     newest = queries.list_closed(tenant=tenant, wanted=wanted)
-    return Shown(operational=[], decisions=newest, gone=[], pager=None)
+    return QueueView(operational=[], decisions=newest, gone=[], pager=None)
 
 
-def _filter_of(request: HttpRequest) -> queries.Filter:
+def _filter_of(request: HttpRequest) -> queries.QueueFilter:
     def known(name: str, values: list[str]) -> str:
         value = request.GET.get(name, "")
         return value if value in values else ""
 
-    return queries.Filter(
+    return queries.QueueFilter(
         impact=known("impact", states.Impact.values()),
         family=known("family", contracts.Family.values()),
         agent=query_params.text(request.GET.get("agent", "")),

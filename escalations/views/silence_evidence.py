@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
-from escalations.presenters import Bound, Piece, bound, segments
+from escalations.presenters import BoundView, Piece, bound, segments
 from runtime.contracts.manifest import Weekday
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
@@ -25,14 +25,14 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SilenceView:
     """Everything the evidence sections show. A total may be larger than the number listed."""
 
     effect: Sequence[Piece]
     frozen_at: datetime | None
     last_seen_at: datetime | None
     since: datetime | None
-    bound: Bound | None
+    bound: BoundView | None
     hours: str
     role: str
     owner: str
@@ -47,11 +47,11 @@ class Case:
     raw: str
 
 
-def read(bundle: Mapping[str, Any]) -> Case:
+def read(bundle: Mapping[str, Any]) -> SilenceView:
     """Read a bundle of the family AGENT."""
     agent, silence = bundle["agent"], bundle["silence"]
     intents, flows = bundle["live_intents"], bundle["open_flows"]
-    return Case(
+    return SilenceView(
         effect=segments(bundle),
         frozen_at=parse_datetime(bundle["frozen_at"]),
         last_seen_at=None if silence["last_seen_at"] is None else parse_datetime(silence["last_seen_at"]),

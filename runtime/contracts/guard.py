@@ -77,7 +77,7 @@ class EmergencyStop(Choice):
     NO_INTENT = "NO_INTENT"
 
 
-class Guard(Contract):
+class GuardDocument(Contract):
     """A guard as a pack configures it: a deployment setting, outside every kind's hash.
 
     Without `policy_kinds` it looks at all. A webhook's call goes to `path` under its target's address.

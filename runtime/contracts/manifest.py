@@ -81,7 +81,7 @@ class MemoryScope(Contract):
     access: Annotated[MemoryAccess, Field(strict=False)] = MemoryAccess.READ
 
 
-class Manifest(Contract):
+class ManifestDocument(Contract):
     """The rights and bounds of one agent at one version.
 
     `limits` are the numbers that limit expressions read. `scope` narrows parameters: a parameter named

@@ -13,7 +13,7 @@ def is_person(value: OnUnknown) -> bool:
     return value is OnUnknown.PERSON
 
 
-class Rendered(Contract):
+class RenderedIntent(Contract):
     """What an intent holds since its ACCEPT: its rendered steps, and the effects that were expected of it.
 
     `on_unknown` is the kind's at that moment: a later version of the kind changes nothing for the intent.

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from runtime.contracts import states
-from runtime.contracts.guard import Guard
-from runtime.contracts.manifest import AgentId, Manifest
+from runtime.contracts.guard import GuardDocument
+from runtime.contracts.manifest import AgentId, ManifestDocument
 from runtime.contracts.policy_kind import (
     Contract,
-    PolicyKind,
+    KindDocument,
     Segment,
     SemVer,
     Slug,
@@ -27,7 +27,7 @@ def _ordered(statuses: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(set(statuses)))
 
 
-class Resource(Contract):
+class PackResource(Contract):
     """Something that can run out; `capacity` is an integer in `unit`."""
 
     name: Words
@@ -35,7 +35,7 @@ class Resource(Contract):
     unit: Words
 
 
-class Target(Contract):
+class PackTarget(Contract):
     """A deployment setting: where steps go and which environment variable holds the signing secret.
 
     It is not part of any kind's hash. Without `secret_env` the calls are unsigned. `refuses` are the statuses
@@ -57,18 +57,18 @@ class PackAgent(Contract):
     role: states.AgentRole
     owner: Title
     mission: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-    manifest: Manifest
+    manifest: ManifestDocument
 
 
-class Pack(Contract):
+class PackDocument(Contract):
     """A whole pack file."""
 
     pack: Slug
     version: SemVer
     description: Annotated[str, StringConstraints(max_length=2000)] | None = None
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[PackResource, ...] = ()
     facts: dict[Segment, dict[Segment, JsonValue]] = Field(default_factory=dict)
-    policy_kinds: tuple[PolicyKind, ...] = ()
-    targets: dict[TargetName, Target] = Field(default_factory=dict)
+    policy_kinds: tuple[KindDocument, ...] = ()
+    targets: dict[TargetName, PackTarget] = Field(default_factory=dict)
     agents: tuple[PackAgent, ...] = ()
-    guards: tuple[Guard, ...] = Field(default=(), exclude_if=is_empty)
+    guards: tuple[GuardDocument, ...] = Field(default=(), exclude_if=is_empty)

@@ -276,7 +276,7 @@ class Route(Contract):
 Dependencies = tuple[Annotated[Dependency, BeforeValidator(_as_dependency)], ...]
 
 
-class PolicyKind(Contract):
+class KindDocument(Contract):
     """A named, versioned, immutable sort of action."""
 
     kind: KindName

@@ -9,7 +9,7 @@ from runtime.contracts.policy_kind import Contract
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Proposal(Contract):
+class JudgedProposal(Contract):
     """One claim. Times are Unix milliseconds of the server; ids are text.
 
     `intent_id` is the id that the intent will have if this is accepted: the gate renders every request.

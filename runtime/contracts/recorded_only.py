@@ -6,14 +6,14 @@ this table; every optional field of a pack is either read by code that enforces 
 
 from collections.abc import Iterator, Mapping
 
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import Contract, PolicyKind, Rule
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import Contract, KindDocument, Rule
 
 WORDS = "recorded, not enforced"
 Place = tuple[str | int, ...]
 
 FIELDS: Mapping[type[Contract], frozenset[str]] = {
-    PolicyKind: frozenset(
+    KindDocument: frozenset(
         {
             "subjects",
             "category",
@@ -26,7 +26,7 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
         }
     ),
     Rule: frozenset({"version", "priority", "severity", "mandatory"}),
-    Manifest: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
+    ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
 }
 
 

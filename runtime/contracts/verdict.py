@@ -88,7 +88,7 @@ class ResourceClaim(Contract):
     amount: int
 
 
-class Verdict(Contract):
+class VerdictDocument(Contract):
     """The whole answer of the gate; byte-identical for identical input."""
 
     gate_version: str

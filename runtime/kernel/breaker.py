@@ -25,7 +25,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Circuit:
+class CircuitSnapshot:
     """A circuit as it stands. `retry_at` is None while it is CLOSED; `probe` is the claim that holds it."""
 
     state: CircuitState = CircuitState.CLOSED
@@ -35,7 +35,7 @@ class Circuit:
     probe: str = ""
 
 
-CLOSED = Circuit()
+CLOSED = CircuitSnapshot()
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Allow:
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitUntil:
     """Do not call before `until`."""
 
     until: datetime
@@ -54,10 +54,10 @@ class Wait:
 class Trial:
     """Call, as the only one: `circuit` must be taken before, and whoever loses that race must not call."""
 
-    circuit: Circuit
+    circuit: CircuitSnapshot
 
 
-Admission = Allow | Wait | Trial
+Admission = Allow | WaitUntil | Trial
 
 
 class Signal(StrEnum):
@@ -80,17 +80,19 @@ _UNASKED = frozenset(
 )
 
 
-def admit(circuit: Circuit, *, probe: str, at: datetime, bounds: Settings) -> Admission:
+def admit(circuit: CircuitSnapshot, *, probe: str, at: datetime, bounds: Settings) -> Admission:
     """Whether the claim named `probe` may call at `at`. A lost probe is given anew when its lease ends."""
     if circuit.retry_at is None:
         return Allow()
     if at < circuit.retry_at:
-        return Wait(until=circuit.retry_at)
+        return WaitUntil(until=circuit.retry_at)
     lease_until = at + timedelta(seconds=bounds.lease_s)
     return Trial(replace(circuit, state=CircuitState.HALF_OPEN, retry_at=lease_until, probe=probe))
 
 
-def on_result(circuit: Circuit, signal: Signal, *, probe: str, at: datetime, bounds: Settings) -> Circuit:
+def on_result(
+    circuit: CircuitSnapshot, signal: Signal, *, probe: str, at: datetime, bounds: Settings
+) -> CircuitSnapshot:
     """The circuit after a call of the claim named `probe`; the same object where nothing is to be written.
 
     While the circuit is not CLOSED only its own probe is heard: an answer to a call of before says nothing
@@ -122,7 +124,9 @@ def open_s(*, openings: int, bounds: Settings) -> float:
     return min(bounds.first_s * 2.0 ** min(openings - 1, 30), bounds.longest_s)
 
 
-def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Settings) -> Circuit:
+def _hear_closed(
+    circuit: CircuitSnapshot, signal: Signal, *, at: datetime, bounds: Settings
+) -> CircuitSnapshot:
     if signal is Signal.FAILS:
         counted = replace(circuit, failures=circuit.failures + 1)
         return _opened(counted, at=at, bounds=bounds) if counted.failures >= bounds.failures else counted
@@ -131,7 +135,9 @@ def _hear_closed(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Sett
     return CLOSED
 
 
-def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Settings) -> Circuit:
+def _hear_probe(
+    circuit: CircuitSnapshot, signal: Signal, *, at: datetime, bounds: Settings
+) -> CircuitSnapshot:
     match signal:
         case Signal.WORKS:
             return CLOSED
@@ -144,7 +150,7 @@ def _hear_probe(circuit: Circuit, signal: Signal, *, at: datetime, bounds: Setti
             assert_never(signal)
 
 
-def _opened(circuit: Circuit, *, at: datetime, bounds: Settings) -> Circuit:
+def _opened(circuit: CircuitSnapshot, *, at: datetime, bounds: Settings) -> CircuitSnapshot:
     openings = circuit.openings + 1
     until = at + timedelta(seconds=open_s(openings=openings, bounds=bounds))
     return replace(circuit, state=CircuitState.OPEN, openings=openings, retry_at=until, probe="")

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from runtime.contracts.manifest import Manifest, MemoryAccess
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.manifest import ManifestDocument, MemoryAccess
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.kernel import roles, silence, version_diff, versions
 from runtime.kernel.rules import kind_linter, language, list_bounds
-from runtime.kernel.version_diff import Change, Difference, MissingMeans, Rule, Tighter
+from runtime.kernel.version_diff import Change, DiffRule, MissingMeans, Tighter, VersionDifference
 
 FIRST_VERSION = "1.0.0"
 Place = tuple[str | int, ...]
@@ -21,25 +21,25 @@ _MEMORY: dict[str | bool, Decimal | frozenset[str]] = {
     MemoryAccess.WRITE.value: frozenset({"write"}),
     MemoryAccess.READ_WRITE.value: frozenset({"read", "write"}),
 }
-RULES: tuple[Rule, ...] = (
-    Rule(path="version", tighter=Tighter.SKIPPED),
-    Rule(path="policy_kinds", tighter=Tighter.FEWER),
+RULES: tuple[DiffRule, ...] = (
+    DiffRule(path="version", tighter=Tighter.SKIPPED),
+    DiffRule(path="policy_kinds", tighter=Tighter.FEWER),
     # A limit that a kind reads and that is not set refuses: setting one is neither tighter nor looser.
-    Rule(path="limits.min_*", tighter=Tighter.HIGHER),
-    Rule(path="limits.*", tighter=Tighter.LOWER),
-    Rule(path="scope.*", tighter=Tighter.FEWER, absent=MissingMeans.OPEN),
+    DiffRule(path="limits.min_*", tighter=Tighter.HIGHER),
+    DiffRule(path="limits.*", tighter=Tighter.LOWER),
+    DiffRule(path="scope.*", tighter=Tighter.FEWER, absent=MissingMeans.OPEN),
     # An empty list is what the kinds depend on, which may be more or less than a list.
-    Rule(path="subscribes", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
-    Rule(path="escalate_below_confidence", tighter=Tighter.HIGHER, absent=_BOUND),
-    Rule(path="escalations_per_hour", tighter=Tighter.LOWER),
-    Rule(path="max_intent_retries", tighter=Tighter.LOWER),
-    Rule(path="proposals_per_minute", tighter=Tighter.LOWER, absent=_BOUND),
-    Rule(path="waive_tier3_review", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
-    Rule(path="compute.*", tighter=Tighter.LOWER, absent=_BOUND),
-    Rule(path="silent_after_s", tighter=Tighter.LOWER, absent=_BOUND),
-    Rule(path="memory_scopes", tighter=Tighter.FEWER, keyed_by="scope"),
-    Rule(path="memory_scopes.*.access", tighter=Tighter.FEWER, meaning=_MEMORY),
-    Rule(path="may_delegate_to", tighter=Tighter.FEWER),
+    DiffRule(path="subscribes", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
+    DiffRule(path="escalate_below_confidence", tighter=Tighter.HIGHER, absent=_BOUND),
+    DiffRule(path="escalations_per_hour", tighter=Tighter.LOWER),
+    DiffRule(path="max_intent_retries", tighter=Tighter.LOWER),
+    DiffRule(path="proposals_per_minute", tighter=Tighter.LOWER, absent=_BOUND),
+    DiffRule(path="waive_tier3_review", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
+    DiffRule(path="compute.*", tighter=Tighter.LOWER, absent=_BOUND),
+    DiffRule(path="silent_after_s", tighter=Tighter.LOWER, absent=_BOUND),
+    DiffRule(path="memory_scopes", tighter=Tighter.FEWER, keyed_by="scope"),
+    DiffRule(path="memory_scopes.*.access", tighter=Tighter.FEWER, meaning=_MEMORY),
+    DiffRule(path="may_delegate_to", tighter=Tighter.FEWER),
 )
 
 
@@ -52,7 +52,7 @@ class Registry:
     """
 
     role: AgentRole
-    kinds: Mapping[str, PolicyKind]
+    kinds: Mapping[str, KindDocument]
     inactive: Collection[str]
     agents: Collection[str]
     facts: Collection[str]
@@ -69,8 +69,8 @@ class Remark:
 
 
 def diff(
-    before: Manifest | None, after: Manifest, *, registry: Registry | None = None
-) -> tuple[Difference, ...]:
+    before: ManifestDocument | None, after: ManifestDocument, *, registry: Registry | None = None
+) -> tuple[VersionDifference, ...]:
     """What `after` changes of `before`; of an agent without a manifest, everything that it grants.
 
     With `registry`, a name in `after` that the registry does not have is UNKNOWN: it changes nothing.
@@ -87,7 +87,7 @@ def next_version(earlier: Collection[str]) -> str:
     return FIRST_VERSION if highest is None else versions.next_minor(highest)
 
 
-def lint(draft: Manifest, registry: Registry) -> tuple[Remark, ...]:
+def lint(draft: ManifestDocument, registry: Registry) -> tuple[Remark, ...]:
     """Everything that speaks against a draft, in the order of its fields; first what is wrong."""
     remarks = (
         *_version(draft, registry),
@@ -110,15 +110,15 @@ _SCOPE = "scope."
 # A name in these lists is a right of its own, which no number makes wider or narrower.
 _RIGHTS = frozenset({"policy_kinds", "may_delegate_to"})
 _OF_RIGHTS = {Change.LOOSENED: Change.GRANTED, Change.TIGHTENED: Change.WITHDRAWN}
-_GRANTS_NOTHING = Manifest(version="0.0.0", policy_kinds=())
+_GRANTS_NOTHING = ManifestDocument(version="0.0.0", policy_kinds=())
 
 
-def _right(item: Difference) -> Difference:
+def _right(item: VersionDifference) -> VersionDifference:
     change = _OF_RIGHTS.get(item.change, item.change) if item.path in _RIGHTS else item.change
     return replace(item, change=change)
 
 
-def _told(item: Difference, draft: Manifest, registry: Registry) -> Difference:
+def _told(item: VersionDifference, draft: ManifestDocument, registry: Registry) -> VersionDifference:
     """A difference as the registry bears it out: a name that it does not have changes nothing."""
     names = item.path.removeprefix(_SCOPE) if item.path.startswith(_SCOPE) else item.after
     known: Collection[str]
@@ -136,7 +136,7 @@ def _told(item: Difference, draft: Manifest, registry: Registry) -> Difference:
     return replace(item, change=Change.UNKNOWN) if is_unknown else _right(item)
 
 
-def _version(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _version(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     highest = versions.highest(registry.earlier_versions)
     if not versions.is_later(draft.version, highest):
         said = (
@@ -147,7 +147,7 @@ def _version(draft: Manifest, registry: Registry) -> Iterator[Remark]:
         yield Remark(("version",), said, is_wrong=True)
 
 
-def _kinds(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _kinds(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     if not draft.policy_kinds:
         yield Remark(("policy_kinds",), "is empty: the agent may propose nothing", is_wrong=False)
     for at, name in enumerate(draft.policy_kinds):
@@ -160,7 +160,7 @@ def _kinds(draft: Manifest, registry: Registry) -> Iterator[Remark]:
     yield from _twice("policy_kinds", draft.policy_kinds)
 
 
-def _limits(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _limits(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     read = {name: kind_linter.limits_read(kind) for name, kind in _granted(draft, registry).items()}
     for name, limits in sorted(read.items()):
         for limit in sorted(limits - draft.limits.keys()):
@@ -173,13 +173,13 @@ def _limits(draft: Manifest, registry: Registry) -> Iterator[Remark]:
                 yield Remark(("limits", limit), said, is_wrong=True)
 
 
-def _compared(kind: PolicyKind) -> frozenset[str]:
+def _compared(kind: KindDocument) -> frozenset[str]:
     """The manifest's limits that a kind compares an amount with as they stand."""
     bounds = (bound.limit.strip() for bound in kind.limits)
     return frozenset(bound.removeprefix(_LIMITS) for bound in bounds if bound.startswith(_LIMITS))
 
 
-def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _scope(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     known = _parameters(draft, registry)
     for name, values in sorted(draft.scope.items()):
         if name not in known:
@@ -189,7 +189,7 @@ def _scope(draft: Manifest, registry: Registry) -> Iterator[Remark]:
             yield Remark(("scope", name), "is empty: no value of it is allowed", is_wrong=False)
 
 
-def _reads(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _reads(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     for at, selector in enumerate(draft.subscribes):
         if selector not in registry.facts:
             verb = "begins with" if selector.endswith(".") else "is called"
@@ -198,18 +198,18 @@ def _reads(draft: Manifest, registry: Registry) -> Iterator[Remark]:
     yield from _twice("memory_scopes", tuple(item.scope for item in draft.memory_scopes))
 
 
-def _delegates(draft: Manifest, registry: Registry) -> Iterator[Remark]:
+def _delegates(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     for at, name in enumerate(draft.may_delegate_to):
         if name not in registry.agents:
             yield Remark(("may_delegate_to", at), f"no agent is called {name}", is_wrong=True)
     yield from _twice("may_delegate_to", draft.may_delegate_to)
 
 
-def _granted(draft: Manifest, registry: Registry) -> dict[str, PolicyKind]:
+def _granted(draft: ManifestDocument, registry: Registry) -> dict[str, KindDocument]:
     return {name: registry.kinds[name] for name in draft.policy_kinds if name in registry.kinds}
 
 
-def _parameters(draft: Manifest, registry: Registry) -> frozenset[str]:
+def _parameters(draft: ManifestDocument, registry: Registry) -> frozenset[str]:
     """The parameters of the kinds that the draft grants."""
     kinds = _granted(draft, registry).values()
     return frozenset(name for kind in kinds for name in list_bounds.property_names(kind.params_schema))

@@ -52,11 +52,11 @@ class _TooOddError(Exception):
 @lru_cache(maxsize=1024)
 def cost(pattern: str) -> Cost | None:
     """What `pattern` costs; None for one that cannot be followed."""
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     try:
         compiling, states = reader.branches()
         if reader.ignores_case:
-            reader = _Reader(pattern, ignores_case=True)
+            reader = _PatternReader(pattern, ignores_case=True)
             compiling, states = reader.branches()
     except (_TooOddError, IndexError):
         return None
@@ -65,7 +65,7 @@ def cost(pattern: str) -> Cost | None:
     return Cost(compiling=_START + compiling * (4 if reader.ignores_case else 1), states=states)
 
 
-class _Reader:
+class _PatternReader:
     """Sums up what each piece costs, times how often it is repeated."""
 
     def __init__(self, pattern: str, *, ignores_case: bool = False) -> None:

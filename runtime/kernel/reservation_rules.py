@@ -7,7 +7,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts.facts import ResourceFacts
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.verdict import ResourceClaim
 from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
@@ -28,7 +28,7 @@ class Unreadable:
     message: str
 
 
-def wanted(kind: PolicyKind, names: Mapping[str, Any]) -> tuple[ResourceClaim | Unreadable, ...]:
+def wanted(kind: KindDocument, names: Mapping[str, Any]) -> tuple[ResourceClaim | Unreadable, ...]:
     """The kind's claims by resource, in the order of names: the order in which rows are locked.
 
     Claims on the same resource add up, and one of nothing is left out.

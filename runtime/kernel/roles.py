@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 
 
@@ -16,7 +16,9 @@ class Misfit:
     message: str
 
 
-def misfits(role: AgentRole, manifest: Manifest, kinds: Mapping[str, PolicyKind]) -> Iterator[Misfit]:
+def misfits(
+    role: AgentRole, manifest: ManifestDocument, kinds: Mapping[str, KindDocument]
+) -> Iterator[Misfit]:
     """Everything in a manifest that its agent's role does not allow; `kinds` are those that are known."""
     for at, name in enumerate(manifest.policy_kinds):
         if name in kinds and not may_hold(role, kinds[name]):
@@ -26,7 +28,7 @@ def misfits(role: AgentRole, manifest: Manifest, kinds: Mapping[str, PolicyKind]
         yield Misfit(("may_delegate_to",), f"only a STRATEGIST delegates; this agent is {_article(role)}")
 
 
-def may_hold(role: AgentRole, kind: PolicyKind) -> bool:
+def may_hold(role: AgentRole, kind: KindDocument) -> bool:
     """Whether an agent of this role may propose the kind."""
     return role is not AgentRole.MONITOR or not kind.steps
 

@@ -20,7 +20,7 @@ from runtime.kernel.rules import language
 from runtime.kernel.rules.language import ExpressionError
 
 
-class Result(StrEnum):
+class RouteResult(StrEnum):
     """What a result came to before any route: done, to be tried again, failed too often, or for good."""
 
     SUCCEEDED = "SUCCEEDED"
@@ -30,11 +30,11 @@ class Result(StrEnum):
 
 
 # Nothing calls again after a success, and advice is given where the step has come to its end.
-POSSIBLE: Mapping[Result, frozenset[RouteAction]] = {
-    Result.SUCCEEDED: frozenset({RouteAction.RE_ENGAGE}),
-    Result.FAILED_FOR_NOW: frozenset(RouteAction) - {RouteAction.RE_ENGAGE},
-    Result.FAILED_OFTEN: frozenset({RouteAction.FALL_BACK, RouteAction.ESCALATE, RouteAction.CLOSE}),
-    Result.FAILED: frozenset(RouteAction),
+POSSIBLE: Mapping[RouteResult, frozenset[RouteAction]] = {
+    RouteResult.SUCCEEDED: frozenset({RouteAction.RE_ENGAGE}),
+    RouteResult.FAILED_FOR_NOW: frozenset(RouteAction) - {RouteAction.RE_ENGAGE},
+    RouteResult.FAILED_OFTEN: frozenset({RouteAction.FALL_BACK, RouteAction.ESCALATE, RouteAction.CLOSE}),
+    RouteResult.FAILED: frozenset(RouteAction),
 }
 
 
@@ -64,7 +64,7 @@ class Error:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class RouteChoice:
     """The route that is taken, counted from 1 in the kind's order, and those that could not be asked."""
 
     number: int = 0
@@ -72,21 +72,21 @@ class Choice:
     errors: tuple[Error, ...] = ()
 
 
-def result_of(tried: FinishedAttempt, action: Action) -> Result | None:
+def result_of(tried: FinishedAttempt, action: Action) -> RouteResult | None:
     """The result that routes may follow; None for one in doubt, and for what undoes a step."""
     if tried.direction is Direction.COMPENSATE:
         return None
     match action:
         case Succeed():
-            return Result.SUCCEEDED
+            return RouteResult.SUCCEEDED
         case RetryAt():
             if execution.is_settled_by_probe(tried, action):
-                return Result.FAILED_FOR_NOW
-            return None if _in_doubt(tried) else Result.FAILED_FOR_NOW
+                return RouteResult.FAILED_FOR_NOW
+            return None if _in_doubt(tried) else RouteResult.FAILED_FOR_NOW
         case Fail():
-            return Result.FAILED
+            return RouteResult.FAILED
         case EscalateToPerson(reason=reason):
-            return Result.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
+            return RouteResult.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
         case _:
             assert_never(action)
 
@@ -112,8 +112,8 @@ def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> d
 
 
 def choose(
-    routes: Sequence[Route], *, names: Mapping[str, Any], result: Result, fallbacks: Collection[str]
-) -> Choice:
+    routes: Sequence[Route], *, names: Mapping[str, Any], result: RouteResult, fallbacks: Collection[str]
+) -> RouteChoice:
     """The first route that fits. `fallbacks` are the steps that may run in place of the one that failed."""
     errors, known = list[Error](), language.shared(names)
     for number, route in enumerate(routes, start=1):
@@ -123,10 +123,10 @@ def choose(
             continue
         try:
             if language.require(route.when, known):
-                return Choice(number=number, route=route, errors=tuple(errors))
+                return RouteChoice(number=number, route=route, errors=tuple(errors))
         except ExpressionError as error:
             errors.append(Error(number=number, message=error.message))
-    return Choice(errors=tuple(errors))
+    return RouteChoice(errors=tuple(errors))
 
 
 def follow(

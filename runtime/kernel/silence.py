@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from runtime.contracts.manifest import Hours, Manifest, Weekday
+from runtime.contracts.manifest import Hours, ManifestDocument, Weekday
 from runtime.kernel import timestamps
 
 # A longer silence is counted from ten years ago: the work is bounded, and the answer long known.
@@ -75,7 +75,7 @@ def awake_ms(*, since_ms: int, until_ms: int, hours: Hours | None, enough_ms: in
     return counted
 
 
-def lint(manifest: Manifest) -> Iterator[tuple[str, str]]:
+def lint(manifest: ManifestDocument) -> Iterator[tuple[str, str]]:
     """What of the watch cannot work: the field's name under `hours`, and the sentence."""
     hours = manifest.hours
     if hours is None:

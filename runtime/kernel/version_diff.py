@@ -52,7 +52,7 @@ class MissingMeans(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class DiffRule:
     """How to read the fields that `path` names.
 
     `path` is dotted; a segment `*` fits any name, `min_*` any that begins so. `meaning` gives the number or
@@ -71,7 +71,7 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class VersionDifference:
     """One place that differs; `before` and `after` are JSON values, None where there was nothing.
 
     Of a list that grants or forbids by its elements there is one difference per element.
@@ -83,7 +83,7 @@ class Difference:
     after: Any
 
 
-_PLAIN = Rule(path="", tighter=Tighter.UNKNOWN)
+_PLAIN = DiffRule(path="", tighter=Tighter.UNKNOWN)
 _SWAPPED = {
     Change.ADDED: Change.REMOVED,
     Change.REMOVED: Change.ADDED,
@@ -94,8 +94,8 @@ _SWAPPED = {
 
 
 def diff(
-    before: Mapping[str, Any], after: Mapping[str, Any], rules: Sequence[Rule]
-) -> tuple[Difference, ...]:
+    before: Mapping[str, Any], after: Mapping[str, Any], rules: Sequence[DiffRule]
+) -> tuple[VersionDifference, ...]:
     """Every place that differs, ordered by path.
 
     Equal documents give none; swapped documents give the same places with the opposite change.
@@ -110,16 +110,16 @@ def ranks(*words: str) -> dict[str | bool, Decimal | frozenset[str]]:
 
 @dataclass(frozen=True)
 class _Differ:
-    rules: tuple[Rule, ...]
+    rules: tuple[DiffRule, ...]
 
     def of_objects(
         self, path: Path, before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> tuple[Difference, ...]:
+    ) -> tuple[VersionDifference, ...]:
         names = sorted({*before, *after})
         places = (self._of_values((*path, name), before.get(name), after.get(name)) for name in names)
         return tuple(found for place in places for found in place)
 
-    def _of_values(self, path: Path, before: Any, after: Any) -> tuple[Difference, ...]:
+    def _of_values(self, path: Path, before: Any, after: Any) -> tuple[VersionDifference, ...]:
         rule = self._rule(path)
         if rule.empty_is_absent:
             before, after = before or None, after or None
@@ -133,7 +133,7 @@ class _Differ:
             return _of_elements(path, rule, before, after)
         return (_difference(path, _change(rule, before, after), before, after),)
 
-    def _rule(self, path: Path) -> Rule:
+    def _rule(self, path: Path) -> DiffRule:
         return next((rule for rule in self.rules if _fits(rule, path)), _PLAIN)
 
     def _goes_deeper(self, path: Path, before: Any, after: Any) -> bool:
@@ -146,10 +146,10 @@ class _Differ:
         return alone and any(_begins(rule, path) for rule in self.rules)
 
     def _of_keyed(
-        self, path: Path, rule: Rule, before: Sequence[Any], after: Sequence[Any]
-    ) -> tuple[Difference, ...]:
+        self, path: Path, rule: DiffRule, before: Sequence[Any], after: Sequence[Any]
+    ) -> tuple[VersionDifference, ...]:
         old, new = _by_key(before, rule.keyed_by), _by_key(after, rule.keyed_by)
-        found: list[Difference] = []
+        found: list[VersionDifference] = []
         for key in sorted({*old, *new}):
             place = (*path, key)
             if key in old and key in new:
@@ -163,8 +163,8 @@ class _Differ:
 
 
 def _of_elements(
-    path: Path, rule: Rule, before: Sequence[Any], after: Sequence[Any]
-) -> tuple[Difference, ...]:
+    path: Path, rule: DiffRule, before: Sequence[Any], after: Sequence[Any]
+) -> tuple[VersionDifference, ...]:
     """One difference per element that came or went; where only order or number differs, one for the list."""
     old, new = {_key(item): item for item in before}, {_key(item): item for item in after}
     found = []
@@ -178,13 +178,13 @@ def _of_elements(
     return tuple(found) or (_difference(path, Change.CHANGED, before, after),)
 
 
-def _one_sided(rule: Rule, *, arrives: bool) -> Change:
+def _one_sided(rule: DiffRule, *, arrives: bool) -> Change:
     """The change when an element of a list arrives; the opposite when it goes."""
     change = {Tighter.FEWER: Change.LOOSENED, Tighter.MORE: Change.TIGHTENED}.get(rule.tighter, Change.ADDED)
     return change if arrives else _SWAPPED[change]
 
 
-def _change(rule: Rule, before: Any, after: Any) -> Change:
+def _change(rule: DiffRule, before: Any, after: Any) -> Change:
     if before is None or after is None:
         set_now = {MissingMeans.OPEN: Change.TIGHTENED, MissingMeans.SHUT: Change.LOOSENED}.get(
             rule.absent, Change.ADDED
@@ -211,7 +211,7 @@ def _order(old: Decimal | frozenset[str] | None, new: Decimal | frozenset[str] |
     return False, False
 
 
-def _measure(rule: Rule, value: Any) -> Decimal | frozenset[str] | None:
+def _measure(rule: DiffRule, value: Any) -> Decimal | frozenset[str] | None:
     """What a value weighs: by the rule's table, or as a number; None where it cannot be weighed."""
     if rule.meaning:
         return rule.meaning.get(value) if isinstance(value, str | bool) else None
@@ -241,12 +241,12 @@ def _is_covered(item: Any, others: Sequence[Any]) -> bool:
     return isinstance(item, str) and any(item.startswith(other) for other in wide)
 
 
-def _fits(rule: Rule, path: Path) -> bool:
+def _fits(rule: DiffRule, path: Path) -> bool:
     segments = rule.path.split(".")
     return len(segments) == len(path) and _all_fit(segments, path)
 
 
-def _begins(rule: Rule, path: Path) -> bool:
+def _begins(rule: DiffRule, path: Path) -> bool:
     segments = rule.path.split(".")
     return len(segments) > len(path) and _all_fit(segments[: len(path)], path)
 
@@ -266,5 +266,5 @@ def _key(value: Any) -> str:
     return canonical.encode(value).decode()
 
 
-def _difference(path: Path, change: Change, before: Any, after: Any) -> Difference:
-    return Difference(path=".".join(path), change=change, before=before, after=after)
+def _difference(path: Path, change: Change, before: Any, after: Any) -> VersionDifference:
+    return VersionDifference(path=".".join(path), change=change, before=before, after=after)

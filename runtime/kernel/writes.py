@@ -22,20 +22,20 @@ class NewFact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class TakenFact:
     """The facts to write, by path, and what of the receipt could not be made into one."""
 
     facts: tuple[NewFact, ...]
     deviations: tuple[Deviation, ...]
 
 
-def take_none(writes: Sequence[Write], *, why: str) -> Taken:
+def take_none(writes: Sequence[Write], *, why: str) -> TakenFact:
     """What is left where no write may be worked out: each is recorded as not taken, with the reason."""
     missed = (Deviation(fact=one.fact, expected=one.value, observed=None, why=why) for one in writes)
-    return Taken(facts=(), deviations=tuple(missed))
+    return TakenFact(facts=(), deviations=tuple(missed))
 
 
-def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: int) -> Taken:
+def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: int) -> TakenFact:
     """Work out every write over `names` (those of `names.RECEIPT`). Never raises: an effect that has
     happened must be recorded, whatever its receipt looks like. Of two writes to one fact the later counts.
     """
@@ -58,4 +58,4 @@ def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: in
             deviations.append(Deviation(fact=fact, expected=write.value, observed=None, why=why))
             continue
         facts[fact] = NewFact(path=fact, value=value)
-    return Taken(facts=tuple(facts[path] for path in sorted(facts)), deviations=tuple(deviations))
+    return TakenFact(facts=tuple(facts[path] for path in sorted(facts)), deviations=tuple(deviations))

@@ -9,7 +9,7 @@ from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
-from runtime.contracts.outcome import Rendered
+from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.states import STANDING, Effect, IntentState, ReservationState
 from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt
 from runtime.flows.queries import intent_records
@@ -76,7 +76,7 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
         for name, recorded, held in intent_records.list_unlike(record, row):
             found.same(last[said["intent_id"]], f"intent.{name}", recorded, held)
         if row_checks.digest_of(row.requests) == said["request_digest"]:
-            steps = Rendered.from_bytes(bytes(row.requests)).steps
+            steps = RenderedIntent.from_bytes(bytes(row.requests)).steps
             target = steps[row.position].target if row.position < len(steps) else ""
             found.same(entry, "intent.target", target, row.target)
         if record.at_rest is not None:

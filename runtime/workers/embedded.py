@@ -49,7 +49,7 @@ class Drain:
     def __init__(self) -> None:
         self._stopping = threading.Event()
         self._superseded = threading.Event()
-        self._work: queue.SimpleQueue[due_intents.Due | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[due_intents.DueIntent | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._taken: dict[UUID, str] = {}
         self._resting: dict[UUID, float] = {}

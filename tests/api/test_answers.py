@@ -28,7 +28,7 @@ def ask(dfid: str, *, text: str = "Why ten?") -> None:
     olivia = User.objects.filter(username="olivia").first() or factories.user("olivia")
     escalation = Escalation.objects.get(flow=UUID(dfid))
     answer = factories.decide(escalation, olivia, Action.REQUEST_INFO, justification=text)
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
 
 
 def test_a_question_is_heard_and_answered(trader: api_client.Caller) -> None:

@@ -39,7 +39,7 @@ def priced(desk: None) -> None:
     written = facts.write(
         tenant="default", path="price.BTC-USD", value=6_500_000, writer="feed:x", expected_version=None
     )
-    assert isinstance(written, facts.Written)
+    assert isinstance(written, facts.WrittenVersion)
 
 
 @pytest.mark.usefixtures("priced")

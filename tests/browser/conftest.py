@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from demo.client import Client, Context, Verdict
+from demo.client import Client, Context, GivenVerdict
 from tests.support import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -143,7 +143,7 @@ def _open_market(agent: Client, dfid: str) -> Context | None:
     return context if context.fact("market.state") == "OPEN" else None
 
 
-def escalate(agent: Client, *, symbol: str, cents: int) -> Verdict:
+def escalate(agent: Client, *, symbol: str, cents: int) -> GivenVerdict:
     """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
     dfid = agent.open_flow(trigger="browser test")
     # The demo's market closes for a moment every five minutes, and then everything is rejected.

@@ -19,7 +19,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import AttemptState, FlowState, IntentState
 from runtime.core import clock, transactions
 from runtime.execution.services import attempting, calling, claiming, recording
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt
 from runtime.flows.queries import due_intents
 from runtime.flows.services import flows
@@ -57,7 +57,7 @@ def race(count: int, work: Callable[[int], T]) -> list[T]:
         return list(pool.map(one, range(count)))
 
 
-def attempt(intent_id: UUID, number: int) -> Status | None:
+def attempt(intent_id: UUID, number: int) -> AttemptStatus | None:
     try:
         return attempting.attempt(intent_id, owner=f"worker-{number}").status
     except transactions.BusyError:
@@ -67,8 +67,8 @@ def attempt(intent_id: UUID, number: int) -> Status | None:
 def test_eight_workers_on_one_intent_make_one_call(real_db: str, target: misbehaving_targets.StandIn) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     results = race(WORKERS, lambda number: attempt(intent_id, number))
-    assert results.count(Status.SUCCEEDED) == 1
-    assert set(results) <= {Status.SUCCEEDED, Status.NOT_DUE, Status.ENDED, None}
+    assert results.count(AttemptStatus.SUCCEEDED) == 1
+    assert set(results) <= {AttemptStatus.SUCCEEDED, AttemptStatus.NOT_DUE, AttemptStatus.ENDED, None}
     assert len(target.seen) == 1
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
     assert trading_desk.attempts(intent_id) == [AttemptState.SUCCEEDED]
@@ -109,9 +109,9 @@ def test_a_cancel_and_a_claim_never_both_win(real_db: str, target: misbehaving_t
 
         cancelled, status = race(2, work)
         if isinstance(cancelled, Problem):
-            assert (status, len(target.seen)) == (Status.SUCCEEDED, 1)
+            assert (status, len(target.seen)) == (AttemptStatus.SUCCEEDED, 1)
         else:
-            assert (status, len(target.seen)) == (Status.ENDED, 0)
+            assert (status, len(target.seen)) == (AttemptStatus.ENDED, 0)
             assert trading_desk.states(intent_id) == (IntentState.CANCELLED, FlowState.ABORTED)
 
 
@@ -203,9 +203,9 @@ def test_a_stop_names_the_calls_under_way_and_lets_no_other_begin(
                 )
             stopped.set()
             slow.release.set()
-            return Status.ENDED
+            return AttemptStatus.ENDED
 
-        assert race(3, work) == [Status.SUCCEEDED, Status.HELD, Status.ENDED]
+        assert race(3, work) == [AttemptStatus.SUCCEEDED, AttemptStatus.HELD, AttemptStatus.ENDED]
         assert len(slow.seen) == 1
     entry = LedgerEntry.objects.get(kind__in=("system:stopped", "agent:stopped"))
     assert entry.payload["under_way"] == [str(first)]

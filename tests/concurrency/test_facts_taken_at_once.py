@@ -9,7 +9,7 @@ from pytest_django.fixtures import Settings
 from audit.verification.verify import Whole, verify_database
 from runtime.core import transactions
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Outcome
 from runtime.state.models import Fact, FactVersion
 from tests.support import misbehaving_targets, trading_desk
@@ -35,7 +35,7 @@ def test_every_receipt_leaves_its_version(
     desk = trading_desk.open_desk(base_url=target.base_url)
     waiting = [desk.accept(window_s=600) for _ in range(RACERS)]
 
-    def work(number: int) -> Status | None:
+    def work(number: int) -> AttemptStatus | None:
         if number == RACERS:
             # A feed writes one of them in the midst of it.
             trading_desk.write_fact("desk.last", "feed")
@@ -43,7 +43,7 @@ def test_every_receipt_leaves_its_version(
         return _attempt(waiting[number], number)
 
     results = race(RACERS + 1, work)
-    assert results.count(Status.SUCCEEDED) == RACERS
+    assert results.count(AttemptStatus.SUCCEEDED) == RACERS
     assert Outcome.objects.count() == RACERS
     assert Fact.objects.get(path="order.newest").version == RACERS
     assert Fact.objects.get(path="desk.last").version == RACERS + 1
@@ -52,7 +52,7 @@ def test_every_receipt_leaves_its_version(
     assert isinstance(verify_database(), Whole)
 
 
-def _attempt(intent_id: UUID, number: int) -> Status:
+def _attempt(intent_id: UUID, number: int) -> AttemptStatus:
     while True:
         try:
             return attempting.attempt(intent_id, owner=f"worker-{number}").status

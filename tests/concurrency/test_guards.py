@@ -10,7 +10,7 @@ from audit.verification.verify import Whole, verify_database
 from runtime.contracts.guard import EmergencyStop, GuardRunState
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt, Intent
 from runtime.guards.models import GuardRun, Review
 from runtime.guards.services import guard_runs
@@ -65,13 +65,15 @@ def test_a_claim_and_an_emergency_stop_never_both_have_their_way(
         review = Review.objects.get(run=run)
         match review.emergency_stop:
             case EmergencyStop.HELD:
-                assert (status, len(target.seen)) == (Status.HELD, 0)
+                assert (status, len(target.seen)) == (AttemptStatus.HELD, 0)
             case EmergencyStop.UNDER_WAY:
                 # Claimed before: its call is not touched, unless its own second look came after the stop.
                 called = Attempt.objects.get(intent=intent).state == AttemptState.SUCCEEDED
-                assert (status, len(target.seen)) == ((Status.SUCCEEDED, 1) if called else (Status.HELD, 0))
+                assert (status, len(target.seen)) == (
+                    (AttemptStatus.SUCCEEDED, 1) if called else (AttemptStatus.HELD, 0)
+                )
             case EmergencyStop.ENDED:
-                assert (status, len(target.seen)) == (Status.SUCCEEDED, 1)
+                assert (status, len(target.seen)) == (AttemptStatus.SUCCEEDED, 1)
             case _:
                 raise AssertionError(review.emergency_stop)
         # And never afterwards, while nobody has restored the agent.

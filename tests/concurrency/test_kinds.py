@@ -3,7 +3,7 @@
 import pytest
 
 from audit import canonical
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.core import clock
 from runtime.flows.models import Verdict
@@ -67,7 +67,7 @@ def test_a_proposal_that_races_an_activation_is_judged_under_one_version(desk: f
     assert [answer.get("verdict") for answer in answers[1:] if isinstance(answer, dict)] == ["ACCEPT"] * 6
     active = desk.again().active_manifest
     assert active is not None
-    manifest = Manifest.from_bytes(bytes(active.body))
+    manifest = ManifestDocument.from_bytes(bytes(active.body))
     in_force = {row.version: kind_versions.contract_of(row) for row in PolicyKind.objects.filter(kind=KIND)}
     judged = list(Verdict.objects.select_related("proposal", "bundle"))
     assert len(judged) == 6

@@ -61,7 +61,7 @@ def test_two_people_and_a_sweeper_end_it_once(desk: factories.Desk) -> None:
         return factories.decide(escalation, people[number], acts[number])
 
     answers = racing.race(len(acts) + 1, act)
-    assert sum(isinstance(answer, deciding.Decided) for answer in answers) == 1, answers
+    assert sum(isinstance(answer, deciding.DecisionResult) for answer in answers) == 1, answers
     assert Decision.objects.count() == 1
     assert Escalation.objects.get().state == "RESOLVED"
     stopped = desk.again().stopped_at is not None

@@ -13,7 +13,7 @@ from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock, transactions
 from runtime.execution.models import Circuit
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent
 from tests.support import misbehaving_targets, trading_desk
 from tests.support.racing import race
@@ -29,7 +29,7 @@ def busy(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
         yield running
 
 
-def attempt(intent_id: Any, number: int) -> Status:
+def attempt(intent_id: Any, number: int) -> AttemptStatus:
     while True:
         try:
             return attempting.attempt(intent_id, owner=f"worker-{number}").status
@@ -53,10 +53,10 @@ def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
             retry_at=clock.now(),
             changed_at=clock.now(),
         )
-        done: list[Status] = []
+        done: list[AttemptStatus] = []
         counting = threading.Lock()
 
-        def work(number: int) -> Status:
+        def work(number: int) -> AttemptStatus:
             status = attempt(waiting[number], number)
             with counting:
                 done.append(status)
@@ -65,7 +65,7 @@ def test_of_a_hundred_racers_one_calls_and_its_success_lets_the_others_through(
             return status
 
         results = race(RACERS, work)
-        assert (results.count(Status.SUCCEEDED), results.count(Status.HELD)) == (1, RACERS - 1)
+        assert (results.count(AttemptStatus.SUCCEEDED), results.count(AttemptStatus.HELD)) == (1, RACERS - 1)
         assert len(target.seen) == 1
     assert Circuit.objects.get().state == CircuitState.CLOSED
     assert LedgerEntry.objects.filter(kind="circuit:closed").count() == 1
@@ -82,7 +82,7 @@ def test_failures_at_once_are_each_counted_and_open_it_once(
     settings.DIR_CIRCUIT_FAILURES = FAILING
     desk = trading_desk.open_desk(base_url=busy.base_url)
     waiting = [desk.accept(window_s=600) for _ in range(FAILING)]
-    assert set(race(FAILING, lambda number: attempt(waiting[number], number))) == {Status.RETRY_LATER}
+    assert set(race(FAILING, lambda number: attempt(waiting[number], number))) == {AttemptStatus.RETRY_LATER}
     row = Circuit.objects.get()
     assert (row.state, row.failures, row.openings) == (CircuitState.OPEN, FAILING, 1)
     assert LedgerEntry.objects.filter(kind="circuit:opened").count() == 1

@@ -45,7 +45,7 @@ def reply(desk: factories.Desk, escalation: Escalation, text: str = "Because.") 
 def result(answer: Any) -> str:
     """What was done, a refusal as its code, a bug as its words."""
     match answer:
-        case deciding.Decided():
+        case deciding.DecisionResult():
             return str(answer.action.value)
         case api_schemas.AnswerView():
             return "ANSWERED"
@@ -58,7 +58,7 @@ def result(answer: Any) -> str:
 def ask(escalation: Escalation, account: User) -> Escalation:
     """A question that is out; the row as it is then."""
     answer = factories.decide(escalation, account, Action.REQUEST_INFO, justification="Why now?")
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
     return Escalation.objects.get(pk=escalation.pk)
 
 

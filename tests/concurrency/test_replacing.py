@@ -63,7 +63,7 @@ def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
 
 def result(answer: Any) -> str:
     """A decision as its action, a refusal as its code, a bug as its words."""
-    if isinstance(answer, deciding.Decided):
+    if isinstance(answer, deciding.DecisionResult):
         return answer.action.value
     return answer.code if isinstance(answer, Problem) else repr(answer)
 

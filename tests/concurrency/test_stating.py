@@ -52,7 +52,7 @@ def test_one_of_two_statements_stands(left: Escalation, others: Effect, repeat: 
         [partial(state, left, who, e) for who, e in zip(people, (Effect.NOT_HAPPENED, others), strict=True)]
     )
     codes = Counter(answer.code if isinstance(answer, Problem) else type(answer) for answer in answers)
-    assert codes == {"ALREADY_STATED": 1, stating.Stated: 1}
+    assert codes == {"ALREADY_STATED": 1, stating.StatementResult: 1}
     row = EffectStatement.objects.get()
     assert Attempt.objects.get().effect == row.effect
     assert resources_pack.used("cash:USD") == ((0, 0) if row.effect == "NOT_HAPPENED" else (0, 94_750))

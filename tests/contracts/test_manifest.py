@@ -6,11 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from audit import canonical
-from runtime.contracts.manifest import Manifest, MemoryAccess
+from runtime.contracts.manifest import ManifestDocument, MemoryAccess
 
 
-def read(**changes: Any) -> Manifest:
-    return Manifest.from_bytes(canonical.encode({"version": "1.0.0", "policy_kinds": ["TRADE"], **changes}))
+def read(**changes: Any) -> ManifestDocument:
+    return ManifestDocument.from_bytes(
+        canonical.encode({"version": "1.0.0", "policy_kinds": ["TRADE"], **changes})
+    )
 
 
 def test_defaults_are_three_escalations_and_three_attempts() -> None:
@@ -31,7 +33,7 @@ def test_reads_back_from_its_own_bytes() -> None:
         memory_scopes=["notes", {"scope": "desk", "access": "READ_WRITE"}],
         subscribes=["price.*", "position.", "market.state"],
     )
-    again = Manifest.from_bytes(manifest.to_bytes())
+    again = ManifestDocument.from_bytes(manifest.to_bytes())
     assert again == manifest
     assert again.digest == manifest.digest
     assert manifest.subscribes == ("price.", "position.", "market.state")

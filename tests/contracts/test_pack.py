@@ -7,17 +7,17 @@ from pydantic import ValidationError
 
 from audit import canonical
 from runtime.contracts import guard
-from runtime.contracts.pack import Pack
+from runtime.contracts.pack import PackDocument
 from runtime.contracts.states import AgentRole
 
 
-def read(**changes: Any) -> Pack:
-    return Pack.from_bytes(canonical.encode({"pack": "demo", "version": "1.0.0", **changes}))
+def read(**changes: Any) -> PackDocument:
+    return PackDocument.from_bytes(canonical.encode({"pack": "demo", "version": "1.0.0", **changes}))
 
 
 def test_an_empty_pack_is_a_pack() -> None:
     assert read().policy_kinds == ()
-    assert Pack.from_bytes(read().to_bytes()) == read()
+    assert PackDocument.from_bytes(read().to_bytes()) == read()
 
 
 def test_a_whole_pack_is_read() -> None:
@@ -30,7 +30,7 @@ def test_a_whole_pack_is_read() -> None:
     )
     assert pack.agents[0].role is AgentRole.MONITOR
     assert pack.facts["price"]["BTC-USD"] == 1
-    assert Pack.from_bytes(pack.to_bytes()) == pack
+    assert PackDocument.from_bytes(pack.to_bytes()) == pack
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_guard_is_read_with_its_defaults() -> None:
     pack = read(guards=[{"id": "second-look", "guard": "webhook", "target": "judge"}])
     first = pack.guards[0]
     assert (first.emergency_stop, first.stop_confidence, first.policy_kinds) == (False, "0.99", ())
-    assert Pack.from_bytes(pack.to_bytes()) == pack
+    assert PackDocument.from_bytes(pack.to_bytes()) == pack
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,19 @@ from runtime.kernel.rules import cel_tokens, linter, scope
 
 PAGE = (Path(__file__).parents[2] / "docs" / "packs.md").read_text()
 DOCUMENTS: list[type[BaseModel]] = [
-    policy_kind.PolicyKind,
+    policy_kind.KindDocument,
     policy_kind.Step,
     policy_kind.Limit,
     policy_kind.Rule,
 ]
-MORE: list[type[BaseModel]] = [manifest.Manifest, pack.Pack, pack.PackAgent, pack.Target, policy_kind.Request]
-MORE += [guard.Guard]
+MORE: list[type[BaseModel]] = [
+    manifest.ManifestDocument,
+    pack.PackDocument,
+    pack.PackAgent,
+    pack.PackTarget,
+    policy_kind.Request,
+]
+MORE += [guard.GuardDocument]
 CHOICES: list[type[StrEnum]] = [
     policy_kind.OnUnknown,
     policy_kind.ExecutorKind,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from audit import canonical
-from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, OnFail, OnUnknown, PolicyKind, RiskTier
+from runtime.contracts.policy_kind import CONFIDENCE_THRESHOLDS, KindDocument, OnFail, OnUnknown, RiskTier
 
 SMALL: dict[str, Any] = {
     "kind": "TRADE",
@@ -18,8 +18,8 @@ SMALL: dict[str, Any] = {
 }
 
 
-def read(**changes: Any) -> PolicyKind:
-    return PolicyKind.from_bytes(canonical.encode({**SMALL, **changes}))
+def read(**changes: Any) -> KindDocument:
+    return KindDocument.from_bytes(canonical.encode({**SMALL, **changes}))
 
 
 def places(**changes: Any) -> list[tuple[Any, ...]]:
@@ -44,7 +44,7 @@ def test_reads_back_from_its_own_bytes() -> None:
         steps=[{"id": "a", "target": "t", "request": {"path": "/x"}}],
         params_schema={"type": "object", "properties": {"n": {"multipleOf": 0.5, "default": None}}},
     )
-    again = PolicyKind.from_bytes(kind.to_bytes())
+    again = KindDocument.from_bytes(kind.to_bytes())
     assert again == kind
     assert again.to_bytes() == kind.to_bytes() == canonical.encode(kind.model_dump(mode="json"))
     assert kind.digest == canonical.digest(kind.to_bytes())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runtime.contracts import policy_kind, reasons, states
 from runtime.kernel import breaker
-from runtime.kernel.breaker import Circuit, Settings, Signal, Trial
+from runtime.kernel.breaker import CircuitSnapshot, Settings, Signal, Trial
 from runtime.kernel.rules import scope
 
 PAGE = (Path(__file__).parents[2] / "docs" / "routes.md").read_text()
@@ -29,7 +29,7 @@ def test_the_picture_has_the_moves_that_a_circuit_makes() -> None:
 
 def moves() -> set[tuple[str, str]]:
     """Every change of state, found by giving each state each signal, and the time that ends a wait."""
-    found, seen, ahead = set[tuple[str, str]](), set[Circuit](), [breaker.CLOSED]
+    found, seen, ahead = set[tuple[str, str]](), set[CircuitSnapshot](), [breaker.CLOSED]
     while ahead:
         circuit = ahead.pop()
         if circuit.state in {one.state for one in seen}:

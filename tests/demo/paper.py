@@ -15,7 +15,7 @@ from demo.broker_http import handler_for
 from demo.broker_state import Exchange
 from demo.effect_store import Book
 from demo.faults import Switch
-from demo.http_client import Answer, Wire
+from demo.http_client import HttpAnswer, Wire
 from demo.market import Schedule, Walk
 
 START_S = 60.0
@@ -39,7 +39,7 @@ class Paper:
         *,
         key: str = "",
         timeout_s: float = 10,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """One unsigned call on a connection of its own, sent once."""
         wire = Wire(base_url=self.base_url, patience_s=0, timeout_s=timeout_s)
         try:

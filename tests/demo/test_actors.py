@@ -13,9 +13,9 @@ from demo import agents, proposals
 from demo.agent_base import Persona
 from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
 from demo.baskets import Switcher
-from demo.client import Client, Verdict
+from demo.client import Client, GivenVerdict
 from demo.feed import Feed
-from demo.http_client import Refused, Wire
+from demo.http_client import CallRefused, Wire
 from demo.monitor import Watchful
 from demo.strategy import SCOPE, Strategist
 from tests.demo.paper import ThreadBroker
@@ -56,11 +56,11 @@ def _cast(console: Stack, persona: type[Persona], agent: str, *, seed: int = 1) 
     return Quick(client=client, rng=random.Random(seed), stop=stop)
 
 
-def _turns(persona: Persona, count: int) -> list[Verdict]:
-    heard: list[Verdict] = []
+def _turns(persona: Persona, count: int) -> list[GivenVerdict]:
+    heard: list[GivenVerdict] = []
     propose = persona.client.propose
 
-    def listen(dfid: str, body: dict[str, object]) -> Verdict:
+    def listen(dfid: str, body: dict[str, object]) -> GivenVerdict:
         heard.append(propose(dfid, body))
         return heard[-1]
 
@@ -215,7 +215,7 @@ def test_a_wrong_key_is_told_and_not_tried_for_ever(console: Stack) -> None:
         base_url=console.base_url, agent_id="momentum-trader", key="agk_0000000000000000." + "A" * 43
     )
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(CallRefused) as refusal:
         client.open_flow(trigger="nobody")
     client.wire.close()
     assert refusal.value.status == 401

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from demo.http_client import Refused, Stopped, Unreachable, Wire
+from demo.http_client import CallRefused, Stopped, Unreachable, Wire
 from tests.demo.paper import PaperBroker, ThreadBroker
 
 ORDER = {"params": {"symbol": "MSFT", "quantity": 1}}
@@ -47,7 +47,7 @@ def test_opens_a_new_connection_after_the_server_came_back(broker_process: Paper
 def test_raises_what_trying_again_would_not_change(broker: ThreadBroker) -> None:
     wire = Wire(base_url=broker.base_url)
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(CallRefused) as refusal:
         wire.fetch("POST", "/orders", body=ORDER)
     wire.close()
 

@@ -39,7 +39,7 @@ def test_a_server_that_was_succeeded_claims_nothing(boot: None) -> None:
     intent_id = trading_desk.open_desk().accept()
     later_server()
     refused = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner="a-worker"))
-    assert refused == claiming.Refused(status="NOT_DUE", detail="SUPERSEDED")
+    assert refused == claiming.ClaimRefused(status="NOT_DUE", detail="SUPERSEDED")
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
 
 

@@ -58,7 +58,7 @@ def test_what_was_accepted_in_a_backup_is_in_doubt_and_runs_nowhere(place: Path)
     waiting = [desk.accept(window_s=3600) for _ in range(10)]
     restore(place)
     claimed = transactions.retry_on_conflict(lambda: claiming.claim(waiting[0], owner="a-worker"))
-    assert claimed == claiming.Refused(status="HELD", detail="RECOVERY"), "before any sweeper came by"
+    assert claimed == claiming.ClaimRefused(status="HELD", detail="RECOVERY"), "before any sweeper came by"
     assert sweeper.sweep().failed == 0
     assert current_epoch.is_recovering()
     assert {trading_desk.states(pk) for pk in waiting} == {(IntentState.IN_DOUBT, FlowState.ESCALATED)}

@@ -84,7 +84,7 @@ def turned_back(target: Book) -> UUID:
     target.faults["/pay"] = [LOSE]
     assert fake_target.attempt(intent_id).status == "WITH_PERSON"
     asked = Escalation.objects.get(state=State.OPEN)
-    assert isinstance(factories.decide(asked, factories.user(), Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(asked, factories.user(), Action.ABORT), deciding.DecisionResult)
     assert Intent.objects.get().direction == Direction.COMPENSATE
     return intent_id
 
@@ -113,7 +113,7 @@ def test_what_a_person_is_asked_about_may_have_run_as_well(
         replaced = factories.decide(asked, olivia, Action.MODIFY, params={"symbol": "ABC", "quantity": 1})
         assert decision_rows.refused(replaced) == (400, "STATEMENT_MISSING")
         assert isinstance(
-            factories.decide(asked, olivia, Action.ABORT, effect=Effect.HAPPENED), deciding.Decided
+            factories.decide(asked, olivia, Action.ABORT, effect=Effect.HAPPENED), deciding.DecisionResult
         )
         assert bank.total == 0
 
@@ -160,12 +160,12 @@ def test_each_later_step_is_asked_about_as_well(place: Path, monkeypatch: pytest
         for step in ("reserve", "pay"):
             asked = Escalation.objects.get(state=State.OPEN)
             done = factories.decide(asked, olivia, Action.MARK_DONE, receipt={"found": step})
-            assert isinstance(done, deciding.Decided)
+            assert isinstance(done, deciding.DecisionResult)
             assert fake_target.attempt(intent_id).status == "BLOCKED"
             assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
             assert target.order == []
         last = Escalation.objects.get(state=State.OPEN)
-        assert isinstance(factories.decide(last, olivia, Action.RESUME), deciding.Decided)
+        assert isinstance(factories.decide(last, olivia, Action.RESUME), deciding.DecisionResult)
         assert fake_target.attempt(intent_id).status == "SUCCEEDED"
         assert target.order == ["/ship"]
         assert ledger_tampering.differences() == []

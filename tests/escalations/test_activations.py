@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from escalations.models import Escalation, Evidence
 from escalations.services import deciding, drift_scan
 from runtime.contexts.models import Snapshot
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.core import clock
 from runtime.flows.models import Intent, Proposal
 from runtime.proposals.queries import gate_facts
@@ -59,7 +59,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
         wish=seen,
     )
     assert decision_rows.refused(answer)[0] == 409
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
     assert Intent.objects.get().proposal.policy_version == "1.3.0"
 
 
@@ -123,7 +123,7 @@ def test_what_was_accepted_before_keeps_its_intent_and_its_version(desk: factori
 def test_the_digests_of_the_rules_in_force_are_those_of_the_gate(desk: factories.Desk) -> None:
     agent = desk.again()
     rules = gate_facts.get_rules(agent=agent, kind_name=KIND)
-    assert isinstance(rules.manifest, Manifest)
+    assert isinstance(rules.manifest, ManifestDocument)
     bare = Agent(pk=0, tenant=factories.TENANT)
     found = gate_facts.list_bundle_digests([(agent, KIND), (agent, "NOT_THERE"), (bare, KIND)])
     assert found[(agent.pk, KIND)] == rules.digest

@@ -41,7 +41,7 @@ def asked(desk: factories.Desk, olivia: User) -> Escalation:
 
 def ask(escalation: Escalation, account: User) -> None:
     answer = factories.decide(escalation, account, Action.REQUEST_INFO, justification="Why now?")
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
 
 
 def code(answer: Any) -> tuple[int, str]:
@@ -82,7 +82,7 @@ def test_the_evidence_gets_a_revision_that_holds_question_and_answer(
         tenant="default", escalation_id=row.pk, person=factories.person(olivia), user=olivia, wish=seen
     )
     assert decision_rows.refused(late) == (409, "EVIDENCE_CHANGED")
-    assert isinstance(factories.decide(row, olivia), deciding.Decided)
+    assert isinstance(factories.decide(row, olivia), deciding.DecisionResult)
 
 
 def test_evidence_without_an_answer_names_no_questions(asked: Escalation) -> None:

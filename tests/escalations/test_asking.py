@@ -41,7 +41,7 @@ def ask(escalation: Escalation, account: User, **fields: Any) -> Question:
     answer = factories.decide(
         escalation, account, Action.REQUEST_INFO, **{"justification": ASKED, "typed_again": "", **fields}
     )
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
     return Question.objects.filter(escalation=escalation).latest("number")
 
 
@@ -173,7 +173,7 @@ def test_when_no_answer_comes_the_clock_runs_on_and_nobodys_form_is_spoilt(
     assert (row.waiting_until, row.deadline_at, row.version) == (None, before.deadline_at, before.version)
     assert decision_rows.recorded(escalation)[-1] == ("information:closed", "system")
     assert decision_rows.last_payload(escalation)["why"] == "WAIT_ENDED"
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
 
 
 def test_the_deadline_stays_away_while_the_question_is_out_and_comes_after(
@@ -226,7 +226,7 @@ def test_a_decision_closes_the_question_that_is_out(
     escalation = desk.escalate()
     ask(escalation, olivia)
     answer = factories.decide(escalation, olivia, action, params=factories.OVER_LIMIT)
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     assert Question.objects.get().closed_why == "DECIDED"
     assert (now_of(escalation).state, now_of(escalation).waiting_until) == ("RESOLVED", None)
     assert "information:closed" in [kind for kind, _ in decision_rows.recorded(escalation)]

@@ -30,7 +30,7 @@ def test_a_captured_decision_posted_again_is_refused(
 ) -> None:
     escalation = desk.escalate()
     wish = factories.wish(escalation, action)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
     before = decision_rows.state_of(escalation)
     for account in (olivia, factories.user("mallory")):
         assert decision_rows.refused(factories.send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
@@ -125,7 +125,7 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
     ]
     assert (first["price.AAPL"], second["price.AAPL"]) == (18_950, 25_000)
     assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
     assert Decision.objects.get().revision == 2
 
 
@@ -136,7 +136,7 @@ def test_a_price_that_moved_within_its_bounds_lets_the_decision_stand(
     escalation = desk.escalate()
     wish = factories.wish(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
     assert revisions(escalation) == ["opened"]
 
 
@@ -153,7 +153,7 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
     escalation = desk.escalate(params={**gate_cases.PARAMS, "quantity": 10})
     wish = factories.wish(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
     assert revisions(escalation) == ["opened"]
 
 
@@ -179,7 +179,7 @@ def test_many_small_moves_add_up_against_what_was_shown(desk: factories.Desk, ol
 def test_a_fact_that_nothing_depends_on_is_no_drift(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
     factories.write("price.MSFT", 1)
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
 
 
 def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factories.Desk, olivia: User) -> None:
@@ -200,7 +200,7 @@ def test_a_manifest_that_no_longer_grants_the_kind_leaves_only_the_abort(
     factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", policy_kinds=["TRANSFER_FUNDS"]))
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult)
 
 
 @pytest.mark.parametrize("withdrawn", ["kind", "manifest"])
@@ -214,7 +214,7 @@ def test_rules_that_were_withdrawn_leave_only_the_abort(
         type(desk.agent).objects.update(active_manifest=None)
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "NOT_LIFTABLE")
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult)
 
 
 def test_a_new_version_of_the_kind_is_drift_and_the_override_runs_under_it(
@@ -223,7 +223,7 @@ def test_a_new_version_of_the_kind_is_drift_and_the_override_runs_under_it(
     escalation = desk.escalate()
     factories.policy_kind(gate_cases.kind(version="1.3.0", title="Another title"))
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
     assert Intent.objects.get().proposal.policy_version == "1.3.0"
 
 
@@ -263,7 +263,7 @@ def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
     assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "position.AAPL changed"
     assert expects(escalation) == [(112, 117)]
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
 
 
 def test_an_open_page_hears_of_it_without_a_decision(olivia: User) -> None:
@@ -280,7 +280,7 @@ def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision
     wish = factories.wish(escalation)
     factories.write("position.AAPL", 96)
     assert drift_scan.revise_open() == 0
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
 
 
 def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(olivia: User) -> None:
@@ -292,7 +292,7 @@ def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(o
     for price in (18_951, 18_960, 18_940):
         factories.write("price.AAPL", price)
         assert drift_scan.revise_open() == 0
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
 
 
 def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
@@ -317,7 +317,7 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
     factories.write("price.AAPL", 25_000)
     if is_revised:
         assert drift_scan.revise_open() == 1
-    assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, seen), deciding.DecisionResult)
     decision = Decision.objects.get()
     said = canonical.decode(bytes(decision.statement))
     assert (decision.revision, decision.evidence_hash) == (1, seen.evidence_hash)
@@ -334,7 +334,7 @@ def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) 
     assert drift_scan.revise_open() == 1
     wrong = replace(seen, impact="HIGH_IMPACT")
     assert decision_rows.refused(factories.send(escalation, olivia, wrong)) == (409, "IMPACT_CHANGED")
-    assert isinstance(factories.send(escalation, olivia, seen), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, seen), deciding.DecisionResult)
     assert canonical.decode(bytes(Decision.objects.get().statement))["impact"] == "LOW_IMPACT"
 
 

@@ -66,7 +66,7 @@ def test_a_live_claim_of_a_colleague_is_a_conflict_and_no_bar_to_deciding(
     assert problem is not None
     assert (problem.status, problem.code) == (409, "CLAIMED")
     assert "olivia" in problem.detail
-    assert isinstance(factories.decide(escalation, mara), deciding.Decided)
+    assert isinstance(factories.decide(escalation, mara), deciding.DecisionResult)
 
 
 def test_a_claim_that_has_run_out_can_be_taken(

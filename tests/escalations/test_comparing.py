@@ -158,7 +158,7 @@ def test_evidence_that_is_no_evidence_can_be_aborted(desk: factories.Desk, olivi
     escalation = desk.escalate()
     wish = factories.wish(escalation, Action.ABORT)
     put_cell("escalations_evidence", "body", body)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
     assert Escalation.objects.get().state == "RESOLVED"
 
 
@@ -170,7 +170,7 @@ def test_whatever_the_row_says_it_can_be_aborted(desk: factories.Desk, olivia: U
     wish = factories.wish(escalation, Action.ABORT)
     forged: dict[str, Any] = {column: {"evidence_hash": "0" * 64, "impact": "NONE"}[column]}
     Escalation.objects.update(**forged)
-    assert isinstance(factories.send(escalation, olivia, replace(wish, **forged)), deciding.Decided)
+    assert isinstance(factories.send(escalation, olivia, replace(wish, **forged)), deciding.DecisionResult)
     assert Decision.objects.get().evidence_hash == recorded
 
 

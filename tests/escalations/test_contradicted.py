@@ -126,7 +126,7 @@ def test_who_has_seen_both_has_the_last_word(
     abort(in_doubt, olivia, Effect.NOT_HAPPENED)
     report(in_doubt)
     mara = factories.user("mara")
-    assert state(in_doubt, mara, effect) == stating.Stated(effect=effect, dfid=in_doubt.flow_id)
+    assert state(in_doubt, mara, effect) == stating.StatementResult(effect=effect, dfid=in_doubt.flow_id)
     assert left_calls.count(tenant="default") == 0
     call, stated = Attempt.objects.get(), EffectStatement.objects.get()
     assert (call.effect, call.settled_by, call.contradicts) == (effect.value, f"user:{mara.pk}", "")
@@ -139,12 +139,12 @@ def test_who_has_seen_both_has_the_last_word(
 
 def test_a_later_statement_is_contradicted_as_well(desk: factories.Desk, olivia: User) -> None:
     escalation = leave(desk, olivia)
-    assert isinstance(state(escalation, olivia, Effect.NOT_HAPPENED), stating.Stated)
+    assert isinstance(state(escalation, olivia, Effect.NOT_HAPPENED), stating.StatementResult)
     report(escalation)
     (left,) = left_calls.list_calls(tenant="default")
     assert left.contradiction is not None
     assert left.contradiction.reason == REASON
-    assert isinstance(state(escalation, factories.user("mara"), Effect.HAPPENED), stating.Stated)
+    assert isinstance(state(escalation, factories.user("mara"), Effect.HAPPENED), stating.StatementResult)
     assert list(EffectStatement.objects.values_list("sequence", "effect")) == [
         (1, "NOT_HAPPENED"),
         (2, "HAPPENED"),
@@ -176,7 +176,7 @@ def test_a_late_refusal_contradicts_nobody(in_doubt: Escalation, olivia: User) -
 
 
 def test_what_waits_to_run_in_its_place_waits_for_a_person(in_doubt: Escalation, olivia: User) -> None:
-    assert isinstance(modify(in_doubt, olivia), deciding.Decided)
+    assert isinstance(modify(in_doubt, olivia), deciding.DecisionResult)
     report(in_doubt)
     old, new = Intent.objects.select_related("flow").order_by("created_at")
     assert (old.state, new.state, new.flow.state) == ("CANCELLED", "WITH_PERSON", "ESCALATED")
@@ -190,7 +190,7 @@ def test_what_waits_to_run_in_its_place_waits_for_a_person(in_doubt: Escalation,
     assert outcomes(new.pk)[-1]["effect"] == "NOT_HAPPENED"
     assert resources_pack.used("cash:USD") == (0, HELD)
     assert ledger_tampering.differences() == []
-    assert isinstance(state(in_doubt, factories.user("otto"), Effect.NOT_HAPPENED), stating.Stated)
+    assert isinstance(state(in_doubt, factories.user("otto"), Effect.NOT_HAPPENED), stating.StatementResult)
     assert resources_pack.used("cash:USD") == (0, 0)
     assert ledger_tampering.differences() == []
 
@@ -198,7 +198,7 @@ def test_what_waits_to_run_in_its_place_waits_for_a_person(in_doubt: Escalation,
 @pytest.fixture
 def replacing(in_doubt: Escalation, olivia: User) -> tuple[Escalation, Claimed]:
     """What was stated not to have happened, and the claim of what runs in its place."""
-    assert isinstance(modify(in_doubt, olivia), deciding.Decided)
+    assert isinstance(modify(in_doubt, olivia), deciding.DecisionResult)
     new = Intent.objects.get(state="PENDING")
     claim = transactions.retry_on_conflict(lambda: claiming.claim(new.pk, owner="worker"))
     assert isinstance(claim, Claimed)
@@ -218,7 +218,7 @@ def busy(claim: Claimed, *, failures: int = 0) -> None:
     Intent.objects.filter(pk=claim.intent_id).update(next_at=clock.now())
 
 
-def claimed_again(claim: Claimed) -> Claimed | claiming.Refused:
+def claimed_again(claim: Claimed) -> Claimed | claiming.ClaimRefused:
     return transactions.retry_on_conflict(lambda: claiming.claim(claim.intent_id, owner="worker"))
 
 
@@ -226,7 +226,7 @@ def test_what_runs_in_its_place_is_not_called_again(replacing: tuple[Escalation,
     before, claim = replacing
     report(before)
     busy(claim)
-    assert claimed_again(claim) == claiming.Refused(status="BLOCKED", detail=Reason.EFFECT_CONTRADICTED)
+    assert claimed_again(claim) == claiming.ClaimRefused(status="BLOCKED", detail=Reason.EFFECT_CONTRADICTED)
     asked = Escalation.objects.get(state="OPEN")
     assert (asked.intent_id, asked.reason) == (claim.intent_id, "EFFECT_CONTRADICTED")
     assert Attempt.objects.filter(intent=claim.intent_id).count() == 1
@@ -246,8 +246,8 @@ def test_nobody_sends_it_on_before_somebody_who_has_seen_both_has_stated_again(
     mara = factories.user("mara")
     for answer in (factories.decide(asked, mara, Action.RESUME), modify(asked, mara, effect=None)):
         assert decision_rows.refused(answer) == (409, "EFFECT_CONTRADICTED")
-    assert isinstance(state(before, mara, effect), stating.Stated)
-    assert isinstance(factories.decide(asked, mara, Action.RESUME), deciding.Decided)
+    assert isinstance(state(before, mara, effect), stating.StatementResult)
+    assert isinstance(factories.decide(asked, mara, Action.RESUME), deciding.DecisionResult)
     assert isinstance(claimed_again(claim), Claimed)
 
 

@@ -38,7 +38,7 @@ def test_a_decision_up_to_the_last_millisecond_stands(
 ) -> None:
     escalation = desk.escalate()
     set_clock(deadline(escalation) - left)
-    assert isinstance(factories.decide(escalation, olivia), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
 
 
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT])

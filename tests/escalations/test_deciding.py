@@ -44,7 +44,7 @@ def test_an_override_runs_what_the_agent_proposed_by_a_stronger_author(
 ) -> None:
     escalation = desk.escalate()
     answer = factories.decide(escalation, olivia)
-    assert answer == deciding.Decided(action=Action.OVERRIDE, dfid=escalation.flow_id)
+    assert answer == deciding.DecisionResult(action=Action.OVERRIDE, dfid=escalation.flow_id)
     intent = Intent.objects.get()
     assert intent.flow.state == "ACCEPTED"
     assert intent.proposal.author == f"user:{olivia.pk}"
@@ -65,7 +65,7 @@ def test_a_modify_runs_the_changed_parameters_and_tells_the_agent(desk: factorie
     escalation = desk.escalate()
     changed = {**gate_cases.PARAMS, "notional_cents": 120_000, "quantity": 4}
     answer = factories.decide(escalation, olivia, Action.MODIFY, params=changed)
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     intent = Intent.objects.get()
     assert canonical.decode(bytes(intent.proposal.body))["params"] == changed
     told = Feedback.objects.get(event_type="ESCALATION_RESOLVED")
@@ -89,7 +89,7 @@ def test_an_abort_needs_no_typing_no_reason_and_no_password(
         justification="",
         typed_again="",
     )
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     assert escalation.flow.__class__.objects.get().state == "ABORTED"
     assert not Intent.objects.exists()
     told = list(Feedback.objects.order_by("seq").values_list("event_type", flat=True))
@@ -119,7 +119,7 @@ def test_a_passive_agents_granted_escalations_can_still_be_decided(olivia: User)
     granted = desk.escalate()
     assert desk.propose(desk.open(), params=factories.OVER_LIMIT)["verdict"] == "REJECT"
     assert desk.again().status == "PASSIVE"
-    assert isinstance(factories.decide(granted, olivia), deciding.Decided)
+    assert isinstance(factories.decide(granted, olivia), deciding.DecisionResult)
 
 
 def test_a_persons_decision_spends_no_token_and_no_attempt(desk: factories.Desk, olivia: User) -> None:
@@ -189,7 +189,7 @@ def test_a_manifest_activated_after_the_page_loaded_binds_its_editor_too(
 def test_the_only_person_decides_on_their_own_agent_and_the_record_says_so(olivia: User) -> None:
     escalation = factories.desk(owner="olivia").escalate()
     answer = factories.decide(escalation, olivia, who=factories.person(olivia, is_solo=True))
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     row = Decision.objects.get()
     assert row.solo
     assert canonical.decode(bytes(row.statement))["solo"] is True
@@ -207,7 +207,7 @@ def test_the_amount_of_a_high_impact_decision_is_typed_again(
 
 def test_space_around_what_is_typed_again_does_not_matter(desk: factories.Desk, olivia: User) -> None:
     answer = factories.decide(desk.escalate(**WEIGHTY), olivia, typed_again=" 300000 ")
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
 
 
 def test_a_target_that_ends_in_a_space_can_be_typed_again(olivia: User) -> None:
@@ -223,7 +223,7 @@ def test_a_target_that_ends_in_a_space_can_be_typed_again(olivia: User) -> None:
     )
     desk = factories.desk(kind=kind)
     params = {**factories.HIGH_IMPACT, "action": "SELL", "symbol": "AAPL "}
-    assert isinstance(factories.decide(desk.escalate(params=params), olivia), deciding.Decided)
+    assert isinstance(factories.decide(desk.escalate(params=params), olivia), deciding.DecisionResult)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_modify_may_weigh_less_than_what_was_shown(olivia: User) -> None:
     kind = gate_cases.kind(impact="params.action == 'SELL' ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
     escalation = factories.desk(kind=kind).escalate(params={**gate_cases.PARAMS, "action": "SELL"})
     answer = factories.decide(escalation, olivia, Action.MODIFY, params=gate_cases.PARAMS)
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
 
 
 def test_the_refusal_of_the_gate_says_why(desk: factories.Desk, olivia: User) -> None:
@@ -307,7 +307,9 @@ def test_a_condition_may_read_facts_and_history_that_the_kind_does_not(
 ) -> None:
     factories.write("cash.main", 10)
     conditions = ("context.facts.cash.main == 10", "history.proposals_1h >= 1")
-    assert isinstance(factories.decide(desk.escalate(), olivia, conditions=conditions), deciding.Decided)
+    assert isinstance(
+        factories.decide(desk.escalate(), olivia, conditions=conditions), deciding.DecisionResult
+    )
 
 
 def test_an_override_of_a_fail_is_refused_but_an_abort_is_not(desk: factories.Desk, olivia: User) -> None:
@@ -315,7 +317,7 @@ def test_an_override_of_a_fail_is_refused_but_an_abort_is_not(desk: factories.De
     factories.write("market.state", "CLOSED")
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     held_back(escalation, olivia, expected=(409, "NOT_LIFTABLE"))
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult)
 
 
 @pytest.mark.parametrize("status", ["SUSPENDED", "LOCKED", "RETIRED"])
@@ -327,7 +329,7 @@ def test_nothing_of_a_barred_agent_runs_but_it_can_be_aborted(
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     held_back(escalation, olivia, expected=(409, "NOT_LIFTABLE"))
     held_back(escalation, olivia, Action.MODIFY, params=gate_cases.PARAMS, expected=(409, "GATE_REFUSED"))
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult)
 
 
 # the families
@@ -369,4 +371,4 @@ def test_after_a_restore_only_an_abort_is_taken(desk: factories.Desk, olivia: Us
     Epoch.objects.update(restored_at=clock.now(), missing=b"{}")
     held_back(escalation, olivia, expected=(503, "RECOVERY"))
     answer = factories.decide(escalation, olivia, Action.ABORT)
-    assert answer == deciding.Decided(action=Action.ABORT, dfid=escalation.flow_id)
+    assert answer == deciding.DecisionResult(action=Action.ABORT, dfid=escalation.flow_id)

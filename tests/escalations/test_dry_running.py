@@ -11,7 +11,7 @@ from escalations.models import Escalation
 from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,9 @@ def escalation(desk: factories.Desk) -> Escalation:
     return desk.escalate()
 
 
-def dry_run(escalation: Escalation, account: User, action: Action, **fields: Any) -> Verdict | Problem:
+def dry_run(
+    escalation: Escalation, account: User, action: Action, **fields: Any
+) -> VerdictDocument | Problem:
     """What the gate would say; nothing may be stored by asking."""
     before = decision_rows.state_of(escalation), decision_rows.recorded(escalation)
     answer = dry_running.dry_run(
@@ -39,21 +41,21 @@ def dry_run(escalation: Escalation, account: User, action: Action, **fields: Any
 def test_it_says_what_the_decision_will_hear(escalation: Escalation, olivia: User, amount: int) -> None:
     params = {**gate_cases.PARAMS, "notional_cents": amount}
     answer = dry_run(escalation, olivia, Action.MODIFY, params=params)
-    assert isinstance(answer, Verdict)
+    assert isinstance(answer, VerdictDocument)
     decided = factories.decide(escalation, olivia, Action.MODIFY, params=params)
-    assert (answer.decision is Decision.ACCEPT) is isinstance(decided, deciding.Decided)
+    assert (answer.decision is Decision.ACCEPT) is isinstance(decided, deciding.DecisionResult)
 
 
 def test_an_override_is_dry_run_too(escalation: Escalation, olivia: User) -> None:
     answer = dry_run(escalation, olivia, Action.OVERRIDE)
-    assert isinstance(answer, Verdict)
+    assert isinstance(answer, VerdictDocument)
     assert answer.decision is Decision.ACCEPT
     assert answer.effect_text == "BUY 5 AAPL for 1,500.00"
 
 
 def test_a_condition_that_does_not_hold_is_found(escalation: Escalation, olivia: User) -> None:
     answer = dry_run(escalation, olivia, Action.OVERRIDE, conditions=("params.quantity == 6",))
-    assert isinstance(answer, Verdict)
+    assert isinstance(answer, VerdictDocument)
     assert gate_cases.codes(answer) == ["CONDITION_FAILED"]
 
 

@@ -60,7 +60,7 @@ def state(
     reason: str = REASON,
     number: int = 1,
     intent_id: UUID | None = None,
-) -> stating.Stated | Problem:
+) -> stating.StatementResult | Problem:
     """State what became of the call of this escalation."""
     about = intent_id or escalation.intent_id
     assert about is not None
@@ -72,7 +72,7 @@ def state(
     )
 
 
-def refused(answer: stating.Stated | Problem) -> tuple[int, str]:
+def refused(answer: stating.StatementResult | Problem) -> tuple[int, str]:
     assert isinstance(answer, Problem), answer
     assert answer.detail.endswith(".")
     return answer.status, answer.code
@@ -86,7 +86,7 @@ def test_a_statement_takes_the_call_off_the_list_and_gives_back_what_nothing_sta
     effect: Effect, used: tuple[int, int], released: bool, left: Escalation, olivia: User
 ) -> None:
     assert left_calls.count(tenant="default") == 1
-    assert state(left, olivia, effect) == stating.Stated(effect=effect, dfid=left.flow_id)
+    assert state(left, olivia, effect) == stating.StatementResult(effect=effect, dfid=left.flow_id)
     assert left_calls.count(tenant="default") == 0
     assert resources_pack.used("cash:USD") == used
     resources_pack.check()
@@ -156,7 +156,7 @@ def test_what_weighs_much_needs_a_fresh_password_and_a_longer_reason(olivia: Use
     assert refused(state(escalation, olivia, Effect.HAPPENED, who=stale)) == (401, "STEP_UP")
     short = state(escalation, olivia, Effect.HAPPENED, reason="seen")
     assert refused(short) == (400, "JUSTIFICATION_MISSING")
-    assert isinstance(state(escalation, olivia, Effect.HAPPENED), stating.Stated)
+    assert isinstance(state(escalation, olivia, Effect.HAPPENED), stating.StatementResult)
 
 
 def test_who_owns_the_agent_says_nothing_of_its_calls(olivia: User) -> None:
@@ -208,7 +208,7 @@ def test_several_calls_under_one_key_stand_once_and_are_settled_together(
     )
     (row,) = left_calls.list_calls(tenant="default")
     assert row.call.number == 2
-    assert isinstance(state(left, olivia, Effect.NOT_HAPPENED, number=2), stating.Stated)
+    assert isinstance(state(left, olivia, Effect.NOT_HAPPENED, number=2), stating.StatementResult)
     assert set(Attempt.objects.values_list("effect", flat=True)) == {"NOT_HAPPENED"}
 
 
@@ -223,4 +223,4 @@ def test_nothing_is_stated_on_evidence_that_was_rewritten(left: Escalation, oliv
         )
     assert resources_pack.used("cash:USD") == (0, HELD)
     Evidence.objects.update(body=whole)
-    assert isinstance(state(left, olivia, Effect.NOT_HAPPENED), stating.Stated)
+    assert isinstance(state(left, olivia, Effect.NOT_HAPPENED), stating.StatementResult)

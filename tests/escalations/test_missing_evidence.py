@@ -45,7 +45,7 @@ def revised(desk: factories.Desk) -> Escalation:
     return Escalation.objects.get(pk=escalation.pk)
 
 
-def decide(escalation: Escalation, olivia: User, wish: Any) -> deciding.Decided | Problem:
+def decide(escalation: Escalation, olivia: User, wish: Any) -> deciding.DecisionResult | Problem:
     person = factories.person(olivia)
     return deciding.decide(
         tenant="default", escalation_id=escalation.pk, person=person, user=olivia, wish=wish
@@ -88,7 +88,7 @@ def test_it_can_be_aborted_and_the_recorded_evidence_is_signed(
 ) -> None:
     wish = factories.wish(revised, Action.ABORT)
     change(revised)
-    assert isinstance(decide(revised, olivia, wish), deciding.Decided)
+    assert isinstance(decide(revised, olivia, wish), deciding.DecisionResult)
     made = Decision.objects.get()
     assert (made.revision, made.evidence_hash) == (2, revised.evidence_hash)
 
@@ -98,7 +98,7 @@ def test_an_older_revision_that_is_gone_can_be_signed_to_abort(revised: Escalati
     wish = replace(factories.wish(revised, Action.ABORT), evidence_hash=first.hash, version=1)
     first.delete()
     assert comparing.compare_basis(revised) == []
-    assert isinstance(decide(revised, olivia, wish), deciding.Decided)
+    assert isinstance(decide(revised, olivia, wish), deciding.DecisionResult)
     assert Decision.objects.get().revision == 1
 
 

@@ -98,14 +98,14 @@ def test_time_and_drift_resolve_nothing(
     later = clock.now() + timedelta(days=365)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert deadlines.sweep() == 0
-    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.DecisionResult)
 
 
 def test_resume_tries_again_with_the_same_calls_and_a_new_window(
     escalation: Escalation, olivia: User
 ) -> None:
     before = Intent.objects.get()
-    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.RESUME), deciding.DecisionResult)
     intent = Intent.objects.get()
     assert (intent.state, intent.failures, intent.flow.state) == ("PENDING", 0, "ACCEPTED")
     assert bytes(intent.requests) == bytes(before.requests)
@@ -114,7 +114,7 @@ def test_resume_tries_again_with_the_same_calls_and_a_new_window(
 
 def test_mark_done_closes_with_the_receipt_that_was_found(escalation: Escalation, olivia: User) -> None:
     answer = factories.decide(escalation, olivia, Action.MARK_DONE, receipt={"order": 17.0})
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     row = Outcome.objects.select_related("intent__flow").get()
     assert (row.status, row.recorded_by) == ("SUCCEEDED", f"user:{olivia.pk}")
     assert row.receipt is not None
@@ -134,7 +134,7 @@ def test_mark_done_without_a_receipt_is_refused(
 
 def test_abort_makes_no_further_call(escalation: Escalation, olivia: User) -> None:
     answer = factories.decide(escalation, olivia, Action.ABORT, justification="")
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     intent = Intent.objects.select_related("flow").get()
     assert (intent.state, intent.flow.state, intent.flow.reason) == ("FAILED", "ABORTED", "ABORTED_BY_PERSON")
 
@@ -154,7 +154,7 @@ def test_a_high_impact_asks_for_a_fresh_password_but_for_no_amount(olivia: User)
     answer = factories.decide(escalation, olivia, Action.RESUME, who=stale, typed_again="")
     assert decision_rows.refused(answer) == (401, "STEP_UP")
     answer = factories.decide(escalation, olivia, Action.RESUME, typed_again="")
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
 
 
 def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalation, olivia: User) -> None:
@@ -165,6 +165,6 @@ def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalati
         "user": olivia,
         "wish": wish,
     }
-    assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.Decided)
+    assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.DecisionResult)
     again = deciding.decide(person=factories.person(olivia), **named)
     assert decision_rows.refused(again) == (409, "ALREADY_DECIDED")

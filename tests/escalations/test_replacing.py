@@ -11,11 +11,11 @@ from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services import deciding, dry_running, evidence_revision
-from runtime.contracts.outcome import Rendered
+from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core import clock
 from runtime.execution.services import intent_transitions, recovery
 from runtime.flows.models import Attempt, Feedback, Intent, Outcome
@@ -78,16 +78,16 @@ def give_to_person(intent: Intent, state: str, reason: Reason) -> Escalation:
     return Escalation.objects.get(intent=intent)
 
 
-def modify(escalation: Escalation, account: User, **fields: Any) -> deciding.Decided | Problem:
+def modify(escalation: Escalation, account: User, **fields: Any) -> deciding.DecisionResult | Problem:
     """MODIFY to a smaller order, with the statement where one is needed."""
     return factories.decide(
         escalation, account, Action.MODIFY, **{"params": SMALLER, "effect": Effect.NOT_HAPPENED, **fields}
     )
 
 
-def replaced(answer: deciding.Decided | Problem) -> tuple[Intent, Intent]:
+def replaced(answer: deciding.DecisionResult | Problem) -> tuple[Intent, Intent]:
     """The intent that ended, and the one in its place."""
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
     old, new = Intent.objects.order_by("created_at")
     return old, new
 
@@ -96,7 +96,7 @@ def test_the_old_intent_ends_and_a_new_one_with_a_new_key_waits(failed: Escalati
     old, new = replaced(modify(failed, olivia))
     assert (old.state, new.state, new.flow.state) == ("CANCELLED", "PENDING", "ACCEPTED")
     assert not Outcome.objects.exists()
-    first, second = (Rendered.from_bytes(bytes(intent.requests)).steps[0] for intent in (old, new))
+    first, second = (RenderedIntent.from_bytes(bytes(intent.requests)).steps[0] for intent in (old, new))
     assert first.key != second.key
     assert second.body["params"] == SMALLER
     assert new.proposal.author == f"user:{olivia.pk}"
@@ -203,7 +203,7 @@ def test_facts_that_moved_are_no_reason_to_look_again_for_other_actions(
     failed: Escalation, olivia: User
 ) -> None:
     factories.write("price.AAPL", 25_000)
-    assert isinstance(factories.decide(failed, olivia, Action.RESUME), deciding.Decided)
+    assert isinstance(factories.decide(failed, olivia, Action.RESUME), deciding.DecisionResult)
 
 
 def test_what_an_earlier_person_lifted_is_lifted_up_to_its_value(desk: factories.Desk, olivia: User) -> None:
@@ -236,7 +236,7 @@ def test_the_dry_run_judges_on_the_facts_a_decision_would_be_bound_to(
         person=factories.person(olivia),
         wish=factories.wish(failed, Action.MODIFY, params=SMALLER),
     )
-    assert isinstance(answer, Verdict)
+    assert isinstance(answer, VerdictDocument)
     assert answer.decision == "ACCEPT"
     assert decision_rows.state_of(failed) == before
 

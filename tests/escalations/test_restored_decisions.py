@@ -56,7 +56,7 @@ def test_nothing_but_abort_is_taken_meanwhile(
         answer = factories.decide(asked, olivia, action, params=gate_cases.PARAMS)
         assert decision_rows.refused(answer) == (503, "RECOVERY")
     assert decision_rows.state_of(asked) == before
-    assert isinstance(factories.decide(asked, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(asked, olivia, Action.ABORT), deciding.DecisionResult)
     assert not Intent.objects.exists()
 
 
@@ -78,7 +78,9 @@ def test_an_abort_with_a_statement_waits_as_well(place: Path, desk: factories.De
     restored_backup.restore(place)
     answer = factories.decide(asked, olivia, Action.ABORT, effect=Effect.NOT_HAPPENED)
     assert decision_rows.refused(answer) == (503, "RECOVERY")
-    assert isinstance(factories.decide(asked, olivia, Action.ABORT, effect=Effect.UNKNOWN), deciding.Decided)
+    assert isinstance(
+        factories.decide(asked, olivia, Action.ABORT, effect=Effect.UNKNOWN), deciding.DecisionResult
+    )
     assert resources_pack.used("cash:USD") == (0, HELD)
 
 
@@ -101,7 +103,7 @@ def test_what_waited_before_the_restore_may_have_been_decided_since(
     assert isinstance(tried, Problem)
     assert tried.code == "EPOCH_ENDED"
     assert not Intent.objects.exists()
-    assert isinstance(factories.decide(asked, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(asked, olivia, Action.ABORT), deciding.DecisionResult)
 
 
 def offered(client: Client, escalation: Escalation) -> list[str]:

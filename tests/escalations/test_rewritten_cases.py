@@ -71,4 +71,4 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
     answer = deciding.decide(
         tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), user=olivia, wish=wish
     )
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)

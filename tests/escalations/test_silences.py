@@ -121,7 +121,7 @@ def test_the_impact_is_high_while_a_call_of_it_is_under_way(desk: factories.Desk
     )
     # To stop is the cheapest: no fresh password, no reason.
     answer = factories.decide(escalation, olivia, Action.STOP_AGENT, who=stale, justification="")
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
 
 
 def test_an_agent_that_never_called_is_missed_from_its_activation(desk: factories.Desk) -> None:
@@ -133,7 +133,7 @@ def test_an_agent_that_never_called_is_missed_from_its_activation(desk: factorie
 def test_acknowledge_closes_and_counts_anew(desk: factories.Desk, olivia: User) -> None:
     escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, olivia, Action.ACKNOWLEDGE)
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     escalation.refresh_from_db()
     assert (escalation.state, escalation.resolution) == ("RESOLVED", "ACKNOWLEDGE")
     assert Flow.objects.get(pk=escalation.flow_id).state == "CLOSED"
@@ -163,7 +163,7 @@ def test_after_an_acknowledged_silence_the_next_is_asked_again(
 def test_stop_agent_has_the_effect_of_the_stop_button(desk: factories.Desk, olivia: User) -> None:
     escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, olivia, Action.STOP_AGENT, justification="It hangs again.")
-    assert isinstance(answer, deciding.Decided)
+    assert isinstance(answer, deciding.DecisionResult)
     agent = desk.again()
     assert agent.stopped_at is not None
     assert (agent.stopped_by, agent.stop_reason) == (f"user:{olivia.pk}", "It hangs again.")
@@ -227,7 +227,7 @@ def test_time_and_drift_resolve_nothing(
     later = clock.now() + timedelta(days=365)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert (deadlines.sweep(), drift_scan.revise_open()) == (0, 0)
-    assert isinstance(factories.decide(escalation, olivia, Action.ACKNOWLEDGE), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ACKNOWLEDGE), deciding.DecisionResult)
 
 
 def test_the_owner_may_stop_it_but_not_acknowledge(desk: factories.Desk) -> None:
@@ -235,7 +235,7 @@ def test_the_owner_may_stop_it_but_not_acknowledge(desk: factories.Desk) -> None
     escalation = fallen_silent.called(desk)
     answer = factories.decide(escalation, owner, Action.ACKNOWLEDGE)
     assert decision_rows.refused(answer) == (403, "SEPARATION_OF_DUTY")
-    assert isinstance(factories.decide(escalation, owner, Action.STOP_AGENT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, owner, Action.STOP_AGENT), deciding.DecisionResult)
 
 
 @pytest.mark.parametrize("action", [Action.OVERRIDE, Action.MODIFY, Action.ABORT, Action.RESUME])

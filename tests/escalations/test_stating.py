@@ -43,7 +43,7 @@ def in_doubt(desk: factories.Desk) -> Escalation:
 def abort(escalation: Escalation, account: User, effect: Effect | None, **fields: Any) -> Decision:
     """ABORT with these words of the call."""
     answer = factories.decide(escalation, account, Action.ABORT, effect=effect, **fields)
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
     return Decision.objects.get(escalation=escalation)
 
 
@@ -129,7 +129,7 @@ def test_nothing_runs_in_place_of_a_call_that_may_have_taken_effect(
 
 
 def test_what_is_replaced_is_settled_with_the_statement(in_doubt: Escalation, olivia: User) -> None:
-    assert isinstance(modify(in_doubt, olivia), deciding.Decided)
+    assert isinstance(modify(in_doubt, olivia), deciding.DecisionResult)
     assert said_of(Decision.objects.get()) == ("NOT_HAPPENED",) * 3
     old = Attempt.objects.get()
     assert (old.effect, old.settled_by) == ("NOT_HAPPENED", f"user:{olivia.pk}")

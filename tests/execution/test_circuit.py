@@ -16,8 +16,7 @@ from runtime.contracts.states import AgentStatus, CircuitState, FlowState, Inten
 from runtime.core import clock
 from runtime.execution.models import Circuit
 from runtime.execution.services import attempting, circuit
-from runtime.execution.services import circuit as breaking
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent
@@ -68,7 +67,7 @@ def open_it(desk: trading_desk.Desk, moody: Moody) -> None:
     """Fail twice in a row, by two intents."""
     moody.status = 503
     for _ in range(2):
-        assert attempt(desk.accept()).status is Status.RETRY_LATER
+        assert attempt(desk.accept()).status is AttemptStatus.RETRY_LATER
     moody.status = 200
 
 
@@ -82,7 +81,7 @@ def entries() -> list[tuple[str, str]]:
 
 
 def test_a_target_that_works_has_no_row_and_no_entry(desk: trading_desk.Desk) -> None:
-    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert attempt(desk.accept()).status is AttemptStatus.SUCCEEDED
     assert not Circuit.objects.exists()
     assert entries() == []
 
@@ -97,7 +96,7 @@ def test_failures_of_several_intents_open_it_and_no_call_leaves(
 
     waiting = desk.accept()
     assert attempt(waiting) == attempting.AttemptResult(
-        status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
+        status=AttemptStatus.HELD, called=False, detail="CIRCUIT_OPEN"
     )
     assert len(target.seen) == 2
     intent = trading_desk.intent(waiting)
@@ -121,7 +120,7 @@ def test_a_success_between_forgets_the_failures(desk: trading_desk.Desk, moody: 
 def test_a_refusal_for_good_is_the_target_at_work(desk: trading_desk.Desk, moody: Moody) -> None:
     moody.status = 422
     for _ in range(3):
-        assert attempt(desk.accept()).status is Status.FAILED
+        assert attempt(desk.accept()).status is AttemptStatus.FAILED
     assert not Circuit.objects.exists()
 
 
@@ -132,7 +131,7 @@ def test_the_probe_closes_it_and_wakes_what_waited(
     make_due()
     late, probe = desk.accept(), desk.accept()
     Circuit.objects.update(state=C.HALF_OPEN, probe="another/1", retry_at=clock.now() + timedelta(seconds=9))
-    assert attempt(late).status is Status.HELD
+    assert attempt(late).status is AttemptStatus.HELD
     assert trading_desk.intent(late).next_at == stored_circuit().retry_at
     # The other's lease ends, and the next claim gets the probe in its place.
     held_until = stored_circuit().retry_at
@@ -140,7 +139,7 @@ def test_the_probe_closes_it_and_wakes_what_waited(
     make_due()
     Intent.objects.filter(pk=late).update(next_at=clock.now() + timedelta(seconds=30))
     with django_capture_on_commit_callbacks() as waking:
-        assert attempt(probe).status is Status.SUCCEEDED
+        assert attempt(probe).status is AttemptStatus.SUCCEEDED
     row = stored_circuit()
     assert (row.state, row.failures, row.openings, row.retry_at, row.probe) == (C.CLOSED, 0, 0, None, "")
     assert entries()[-1] == ("circuit:closed", "system")
@@ -154,13 +153,13 @@ def test_what_waited_for_the_probe_is_due_once_it_has_succeeded(
     make_due(clock.now() + timedelta(seconds=9))
     waiting, short = desk.accept(), desk.accept(window_s=5)
     for intent_id in (waiting, short):
-        assert attempt(intent_id).status is Status.HELD
+        assert attempt(intent_id).status is AttemptStatus.HELD
     assert trading_desk.intent(short).next_at == trading_desk.intent(short).valid_until
     held_until = stored_circuit().retry_at
-    breaking._release_waiting(tenant=trading_desk.TENANT, target="broker", held_until=held_until)
+    circuit._release_waiting(tenant=trading_desk.TENANT, target="broker", held_until=held_until)
     for intent_id in (waiting, short):
         assert trading_desk.intent(intent_id).next_at <= clock.now()
-    breaking._release_waiting(tenant=trading_desk.TENANT, target="nobody", held_until=held_until)
+    circuit._release_waiting(tenant=trading_desk.TENANT, target="nobody", held_until=held_until)
     (woken,) = LedgerEntry.objects.filter(kind="intent:woken")
     assert woken.payload == {"target": "broker", "count": 2}
 
@@ -171,7 +170,7 @@ def test_a_window_ends_while_the_circuit_is_open(desk: trading_desk.Desk, moody:
     attempt(waiting)
     past = clock.now() - timedelta(seconds=1)
     Intent.objects.filter(pk=waiting).update(valid_until=past, next_at=past)
-    assert attempt(waiting).status is Status.EXPIRED
+    assert attempt(waiting).status is AttemptStatus.EXPIRED
     assert trading_desk.states(waiting) == (IntentState.EXPIRED, FlowState.ABORTED)
 
 
@@ -181,7 +180,7 @@ def test_a_probe_that_fails_opens_it_for_twice_as_long(
     open_it(desk, moody)
     make_due()
     moody.status = 503
-    assert attempt(desk.accept()).status is Status.RETRY_LATER
+    assert attempt(desk.accept()).status is AttemptStatus.RETRY_LATER
     row = stored_circuit()
     assert (row.state, row.openings) == (C.OPEN, 2)
     assert row.retry_at is not None
@@ -195,18 +194,18 @@ def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
     open_it(desk, moody)
     make_due()
     probe = desk.accept()
-    real = breaking.try_acquire
+    real = circuit.try_acquire
 
-    def admit_then_stop(*args: Any, **kwargs: Any) -> breaking.Admitted:
+    def admit_then_stop(*args: Any, **kwargs: Any) -> circuit.Admitted:
         stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(breaking, "admit", admit_then_stop)
+    monkeypatch.setattr(circuit, "admit", admit_then_stop)
     assert attempt(probe).detail == "SYSTEM_STOPPED"
     assert (stored_circuit().state, stored_circuit().probe) == (C.OPEN, "")
     stops.resume_all(tenant=trading_desk.TENANT, actor="user:1")
     monkeypatch.undo()
-    assert attempt(probe).status is Status.SUCCEEDED
+    assert attempt(probe).status is AttemptStatus.SUCCEEDED
     assert stored_circuit().state == C.CLOSED
 
 
@@ -215,7 +214,7 @@ def test_a_probe_whose_intent_is_blocked_leaves_its_place(desk: trading_desk.Des
     make_due()
     blocked = desk.accept()
     trading_desk.write_fact("market.state", "CLOSED")
-    assert attempt(blocked).status is Status.BLOCKED
+    assert attempt(blocked).status is AttemptStatus.BLOCKED
     assert (stored_circuit().state, stored_circuit().probe) == (C.OPEN, "")
 
 
@@ -223,7 +222,7 @@ def test_a_probe_that_is_lost_ends_with_its_lease(desk: trading_desk.Desk, moody
     open_it(desk, moody)
     make_due()
     Circuit.objects.update(state=C.HALF_OPEN, probe="lost/1")
-    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert attempt(desk.accept()).status is AttemptStatus.SUCCEEDED
     assert stored_circuit().state == C.CLOSED
 
 
@@ -232,7 +231,7 @@ def test_what_runs_without_a_target_has_no_circuit(settings: Settings) -> None:
     Circuit.objects.create(
         target="broker", state=C.OPEN, retry_at=clock.now() + timedelta(hours=1), changed_at=clock.now()
     )
-    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert attempt(desk.accept()).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_person_closes_it_with_a_reason(
@@ -281,6 +280,6 @@ def test_a_retired_agent_and_a_sweep_leave_the_circuit_alone(desk: trading_desk.
     open_it(desk, moody)
     held = desk.accept()
     Agent.objects.update(status=AgentStatus.RETIRED)
-    assert attempt(held).status is Status.BLOCKED
+    assert attempt(held).status is AttemptStatus.BLOCKED
     sweeper.sweep()
     assert stored_circuit().state == C.OPEN

@@ -16,7 +16,7 @@ from runtime.contracts.states import AttemptState, CircuitState, FlowState, Inte
 from runtime.core import clock
 from runtime.execution.models import Circuit
 from runtime.execution.services import attempting, calling, circuit
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.maintenance.services import sweeper
@@ -90,17 +90,19 @@ def test_a_call_that_settles_itself_goes_first(
 ) -> None:
     needy, better = both(monkeypatch, target, waiting=waiting)
     half_open()
-    assert attempt(needy) == attempting.AttemptResult(status=Status.HELD, called=False, detail="CIRCUIT_OPEN")
-    assert attempt(better).status is Status.RETRY_LATER
+    assert attempt(needy) == attempting.AttemptResult(
+        status=AttemptStatus.HELD, called=False, detail="CIRCUIT_OPEN"
+    )
+    assert attempt(better).status is AttemptStatus.RETRY_LATER
     assert Circuit.objects.get().openings == 2
 
     half_open()
     sick.status = 200
     Intent.objects.filter(pk=better).update(next_at=clock.now())
-    assert attempt(needy).status is Status.HELD
+    assert attempt(needy).status is AttemptStatus.HELD
     attempt(better)
     assert Circuit.objects.get().state == CircuitState.CLOSED
-    assert attempt(needy).status is Status.SUCCEEDED
+    assert attempt(needy).status is AttemptStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("why", ["with a person", "late", "not due", "long enough"])
@@ -123,7 +125,7 @@ def test_it_waits_for_nobody_who_does_not_come(
     else:
         Circuit.objects.update(retry_at=now - timedelta(seconds=settings.DIR_LEASE_S))
     sick.status = 200
-    assert attempt(needy).status is Status.SUCCEEDED
+    assert attempt(needy).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_target_is_asked_how_it_is_before_any_call(
@@ -138,7 +140,7 @@ def test_a_target_is_asked_how_it_is_before_any_call(
     waiting = desk.accept()
     half_open()
     assert attempt(waiting) == attempting.AttemptResult(
-        status=Status.HELD, called=False, detail="CIRCUIT_OPEN"
+        status=AttemptStatus.HELD, called=False, detail="CIRCUIT_OPEN"
     )
     row = Circuit.objects.get()
     assert (row.state, row.openings) == (CircuitState.OPEN, 2)
@@ -195,7 +197,7 @@ def test_a_question_that_fails_leaves_no_doubt_of_a_call_that_was_never_made(
     monkeypatch.setattr(calling, "gate", gate)
     held = attempt(waiting)
     why = circuit.CIRCUIT_OPEN if failure is ZeroDivisionError else call_gate.DATABASE_BUSY
-    assert (held.status, held.called, held.detail) == (Status.HELD, False, why)
+    assert (held.status, held.called, held.detail) == (AttemptStatus.HELD, False, why)
     assert sweeper.expire_all_leases() == 0
     assert Attempt.objects.get(intent=waiting).state == AttemptState.HELD
     assert trading_desk.states(waiting) == (IntentState.PENDING, FlowState.ACCEPTED)
@@ -212,13 +214,13 @@ def test_a_sick_target_keeps_no_doubt_from_people(
 ) -> None:
     text = booking_targets.pack(on_unknown="probe").replace("refuses: []", "refuses: [], health: /health")
     intent_id = open_desk(monkeypatch, text, target).accept()
-    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
     Intent.objects.update(valid_until=clock.now() - timedelta(days=1))
     found = []
     for _ in range(3):
         half_open()
         found.append(attempt(intent_id).status)
-    assert found == [Status.HELD, Status.HELD, Status.WITH_PERSON]
+    assert found == [AttemptStatus.HELD, AttemptStatus.HELD, AttemptStatus.WITH_PERSON]
     assert {seen.path for seen in target.seen[1:]} == {"/health"}
     assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert Escalation.objects.get().reason == "IN_DOUBT"
@@ -235,13 +237,13 @@ def test_a_sick_target_keeps_no_step_half_done_for_ever(
         intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
         attempt(intent_id)
         book.faults["/pay"], book.faults["/reserve/undo"] = [fake_target.REFUSE], [fake_target.BUSY]
-        assert attempt(intent_id).status is Status.TURNED_BACK
-        assert attempt(intent_id).status is Status.RETRY_LATER
+        assert attempt(intent_id).status is AttemptStatus.TURNED_BACK
+        assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
         found = []
         for _ in range(3):
             half_open()
             found.append(attempt(intent_id).status)
-        assert found == [Status.HELD, Status.HELD, Status.WITH_PERSON]
+        assert found == [AttemptStatus.HELD, AttemptStatus.HELD, AttemptStatus.WITH_PERSON]
         assert Escalation.objects.get().reason == "COMPENSATION_FAILED"
         assert book.order == ["/reserve"]
     assert ledger_tampering.differences() == []

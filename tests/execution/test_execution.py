@@ -17,7 +17,7 @@ from runtime.contracts.states import AgentStatus, AttemptState, FlowState, Inten
 from runtime.core import clock, transactions
 from runtime.execution.adapters.executors import registry
 from runtime.execution.services import attempting, calling, claiming, recording
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.queries import calls_in_doubt, due_intents
 from runtime.maintenance.services import sweeper
@@ -89,9 +89,9 @@ def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(
     desk = trading_desk.open_desk(base_url=target.base_url)
     intent_id = desk.accept(traceparent=trace)
 
-    assert attempt(intent_id) == attempting.AttemptResult(status=Status.SUCCEEDED, called=True)
+    assert attempt(intent_id) == attempting.AttemptResult(status=AttemptStatus.SUCCEEDED, called=True)
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.ENDED, called=False, outcome=OutcomeStatus.SUCCEEDED, receipt=FILLED.body
+        status=AttemptStatus.ENDED, called=False, outcome=OutcomeStatus.SUCCEEDED, receipt=FILLED.body
     )
 
     (seen,) = target.seen
@@ -139,7 +139,7 @@ def test_the_outcome_keeps_what_was_expected_and_what_came(calls: list[Any]) -> 
 
 
 def test_an_unknown_intent_is_not_due() -> None:
-    assert attempt(uuid4()).status is Status.NOT_DUE
+    assert attempt(uuid4()).status is AttemptStatus.NOT_DUE
 
 
 def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> None:
@@ -147,7 +147,7 @@ def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> 
     stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
     before = trading_desk.flow_of(intent_id).head_seq
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
+        status=AttemptStatus.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert trading_desk.flow_of(intent_id).head_seq == before
@@ -155,7 +155,7 @@ def test_a_stop_of_all_holds_the_intent_and_writes_nothing(calls: list[Any]) -> 
     assert due_intents.list_due(at=clock.now(), limit=10) == []
     stops.resume_all(tenant=trading_desk.TENANT, actor="user:1")
     assert [due.intent_id for due in due_intents.list_due(at=clock.now(), limit=10)] == [intent_id]
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_stop_of_the_agent_holds_the_intent(calls: list[Any]) -> None:
@@ -163,7 +163,7 @@ def test_a_stop_of_the_agent_holds_the_intent(calls: list[Any]) -> None:
     stops.stop_agent(tenant=trading_desk.TENANT, agent_id=trading_desk.AGENT, actor="user:1", reason="trial")
     assert attempt(intent_id).detail == due_intents.AGENT_STOPPED
     stops.resume_agent(tenant=trading_desk.TENANT, agent_id=trading_desk.AGENT, actor="user:1")
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("status", [AgentStatus.SUSPENDED, AgentStatus.LOCKED])
@@ -173,7 +173,7 @@ def test_a_suspended_agent_is_waited_for_until_the_window_ends(status: AgentStat
     assert attempt(intent_id).detail == f"AGENT_{status}"
     end_window(intent_id)
     assert [due.intent_id for due in due_intents.list_due(at=clock.now(), limit=10)] == [intent_id]
-    assert attempt(intent_id).status is Status.EXPIRED
+    assert attempt(intent_id).status is AttemptStatus.EXPIRED
 
 
 def test_an_intent_is_due_from_its_moment_and_too_late_from_its_end(
@@ -184,8 +184,10 @@ def test_an_intent_is_due_from_its_moment_and_too_late_from_its_end(
     Intent.objects.filter(pk=due).update(next_at=moment)
     Intent.objects.filter(pk=ended).update(valid_until=moment)
     monkeypatch.setattr(clock, "now", lambda: moment)
-    assert attempt(due).status is Status.SUCCEEDED
-    assert attempt(ended) == attempting.AttemptResult(status=Status.EXPIRED, called=False, detail="EXPIRED")
+    assert attempt(due).status is AttemptStatus.SUCCEEDED
+    assert attempt(ended) == attempting.AttemptResult(
+        status=AttemptStatus.EXPIRED, called=False, detail="EXPIRED"
+    )
 
 
 def test_a_claim_is_a_workers_own_for_as_long_as_its_lease(settings: Settings) -> None:
@@ -206,7 +208,7 @@ def test_a_retired_agents_intent_fails(calls: list[Any]) -> None:
     intent_id = trading_desk.open_desk().accept()
     Agent.objects.update(status=AgentStatus.RETIRED)
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.BLOCKED, called=False, detail="AGENT_RETIRED"
+        status=AttemptStatus.BLOCKED, called=False, detail="AGENT_RETIRED"
     )
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
 
@@ -214,13 +216,13 @@ def test_a_retired_agents_intent_fails(calls: list[Any]) -> None:
 def test_a_passive_agents_intent_still_runs(calls: list[Any]) -> None:
     intent_id = trading_desk.open_desk().accept()
     Agent.objects.update(status=AgentStatus.PASSIVE)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_window_that_ended_in_the_queue_ends_the_intent(calls: list[Any]) -> None:
     intent_id = trading_desk.open_desk().accept()
     end_window(intent_id)
-    assert attempt(intent_id).status is Status.EXPIRED
+    assert attempt(intent_id).status is AttemptStatus.EXPIRED
     assert trading_desk.states(intent_id) == (IntentState.EXPIRED, FlowState.ABORTED)
     assert trading_desk.flow_of(intent_id).reason == "EXPIRED"
     assert Outcome.objects.get(pk=intent_id).status == "EXPIRED"
@@ -237,7 +239,9 @@ def test_what_moved_since_the_verdict_blocks_the_call(
 ) -> None:
     intent_id = trading_desk.open_desk().accept()
     trading_desk.write_fact(path, value)
-    assert attempt(intent_id) == attempting.AttemptResult(status=Status.BLOCKED, called=False, detail=code)
+    assert attempt(intent_id) == attempting.AttemptResult(
+        status=AttemptStatus.BLOCKED, called=False, detail=code
+    )
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
     assert trading_desk.kinds(intent_id)[0] == "intent:blocked"
     assert trading_desk.told(intent_id)[-1] == ("FLOW_ABORTED", {"reason": code})
@@ -250,17 +254,17 @@ def test_a_stop_between_claim_and_call_gives_the_claim_back(
     looks = iter([None, due_intents.SYSTEM_STOPPED])
     standing = due_intents.get_standing
 
-    def look(*, agent_pk: int) -> due_intents.Standing:
-        return due_intents.Standing(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
+    def look(*, agent_pk: int) -> due_intents.AgentStanding:
+        return due_intents.AgentStanding(status=standing(agent_pk=agent_pk).status, held_by=next(looks, None))
 
     monkeypatch.setattr(due_intents, "get_standing", look)
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
+        status=AttemptStatus.HELD, called=False, detail=due_intents.SYSTEM_STOPPED
     )
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert trading_desk.attempts(intent_id) == [AttemptState.HELD]
     assert trading_desk.kinds(intent_id) == ["flow:moved", "attempt:started", "intent:held", "flow:moved"]
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert trading_desk.attempts(intent_id) == [AttemptState.HELD, AttemptState.SUCCEEDED]
 
 
@@ -273,9 +277,9 @@ def test_a_retry_that_is_held_stays_in_execution(calls: list[Any], monkeypatch: 
     monkeypatch.setattr(
         due_intents,
         "get_standing",
-        lambda *, agent_pk: due_intents.Standing(status=AgentStatus.ACTIVE, held_by=next(looks)),
+        lambda *, agent_pk: due_intents.AgentStanding(status=AgentStatus.ACTIVE, held_by=next(looks)),
     )
-    assert attempt(intent_id).status is Status.HELD
+    assert attempt(intent_id).status is AttemptStatus.HELD
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.EXECUTING)
 
 
@@ -283,14 +287,14 @@ def test_three_failures_are_retried_and_the_fourth_calls_a_person(calls: list[An
     intent_id = trading_desk.open_desk().accept()
     calls[:] = [BUSY]
     for failures in (1, 2, 3):
-        assert attempt(intent_id).status is Status.RETRY_LATER
+        assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
         row = trading_desk.intent(intent_id)
         assert (row.failures, row.state) == (failures, IntentState.PENDING)
         assert row.next_at > clock.now() - timedelta(seconds=5)
-        assert attempt(intent_id).status is Status.NOT_DUE
+        assert attempt(intent_id).status is AttemptStatus.NOT_DUE
         make_due(intent_id)
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
+        status=AttemptStatus.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
     )
     assert trading_desk.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     assert trading_desk.attempts(intent_id) == [AttemptState.FAILED] * 4
@@ -317,7 +321,7 @@ def test_a_terminal_failure_aborts_the_flow(calls: list[Any]) -> None:
     intent_id = trading_desk.open_desk().accept()
     calls[:] = [REFUSED]
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.FAILED, called=True, detail="TARGET_REFUSED"
+        status=AttemptStatus.FAILED, called=True, detail="TARGET_REFUSED"
     )
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
     assert trading_desk.flow_of(intent_id).reason == "TERMINAL_FAILURE"
@@ -343,7 +347,7 @@ def test_an_unknown_result_goes_to_a_person_and_is_not_sent_again(calls: list[An
         "flow:moved",
         "escalation:opened",
     ]
-    assert attempt(intent_id).status is Status.NOT_DUE
+    assert attempt(intent_id).status is AttemptStatus.NOT_DUE
 
 
 def test_an_executor_that_crashes_leaves_doubt(calls: list[Any]) -> None:
@@ -364,7 +368,7 @@ def test_an_answer_after_the_sweeper_settles_the_doubt_and_a_person_has_the_word
         return FILLED
 
     calls[:] = [late]
-    assert attempt(intent_id) == attempting.AttemptResult(status=Status.REPORTED_LATE, called=True)
+    assert attempt(intent_id) == attempting.AttemptResult(status=AttemptStatus.REPORTED_LATE, called=True)
     assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert trading_desk.attempts(intent_id) == [AttemptState.UNKNOWN]
     assert trading_desk.kinds(intent_id)[-1] == "attempt:reported_late"
@@ -385,13 +389,13 @@ def test_a_target_that_nobody_named_fails_the_intent() -> None:
 def test_a_deployment_may_move_a_target(target: misbehaving_targets.StandIn, settings: Settings) -> None:
     settings.DIR_TARGET_URLS = {"broker": target.base_url}
     intent_id = trading_desk.open_desk(base_url="http://127.0.0.1:1").accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_simulated_step_needs_no_target() -> None:
     intent_id = trading_desk.open_desk(executor="simulated").accept()
     Target.objects.all().delete()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_an_executor_that_nobody_knows_fails_the_intent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +425,7 @@ def test_a_worker_that_was_held_up_past_its_lease_calls_nobody(
     """A stopped process goes on where it stood: by then a person may have decided otherwise."""
     settings.DIR_LEASE_S = 1
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
-    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
     assert Attempt.objects.get().error_category == "LEASE_ENDED"
     assert not target.seen
 
@@ -442,7 +446,7 @@ def test_a_result_is_recorded_with_patience(
 
     monkeypatch.setattr(recording, "record", fail_first)
     monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,) * 4)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
 
 
@@ -479,7 +483,7 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
     monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
     monkeypatch.setattr(transactions, "run", run)
     with transaction.atomic():
-        assert attempt(intent_id).status is Status.REPORTED_LATE
+        assert attempt(intent_id).status is AttemptStatus.REPORTED_LATE
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
     assert trading_desk.kinds(intent_id).count("outcome:recorded") == 1
     assert "attempt:reported_late" not in trading_desk.kinds(intent_id)
@@ -495,5 +499,5 @@ def test_a_claim_that_was_swept_is_not_given_back(calls: list[Any], monkeypatch:
 
     monkeypatch.setattr(calling, "call", lambda claim, **_: sweep_and_go(claim))
     result = attempt(intent_id)
-    assert (result.status, result.called, result.detail) == (Status.HELD, False, call_gate.LEASE_LOST)
+    assert (result.status, result.called, result.detail) == (AttemptStatus.HELD, False, call_gate.LEASE_LOST)
     assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)

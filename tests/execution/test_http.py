@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.execution.adapters import egress, transport
 from runtime.execution.adapters.executors import http, registry, simulated
-from runtime.execution.adapters.executors.call import Call
+from runtime.execution.adapters.executors.call import TargetCall
 from tests.support import misbehaving_targets
 
 C, K = FailureCategory, FailureClass
@@ -34,7 +34,7 @@ def target() -> Iterator[misbehaving_targets.StandIn]:
         yield running
 
 
-def call(base_url: str, **changed: Any) -> Call:
+def call(base_url: str, **changed: Any) -> TargetCall:
     given: dict[str, Any] = {
         "base_url": base_url,
         "secret_env": "",
@@ -45,7 +45,7 @@ def call(base_url: str, **changed: Any) -> Call:
         "traceparent": "",
         "timeout_s": 5.0,
     }
-    return Call(**(given | changed))
+    return TargetCall(**(given | changed))
 
 
 def told(result: CallResult) -> tuple[FailureCategory, FailureClass, int | None]:

@@ -151,7 +151,7 @@ def abort(effect: Effect | None, *, by: str = "olivia", why: str = factories.JUS
     asked = Escalation.objects.get(state="OPEN")
     person = factories.user(by)
     answer = factories.decide(asked, person, Action.ABORT, effect=effect, justification=why)
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
 
 
 def ended(intent_id: UUID) -> tuple[str, str, str, str]:

@@ -139,7 +139,7 @@ def test_resend_needs_a_target_that_honours_keys(opening: Opening) -> None:
         "1.0.0", "2.0.0"
     )
     refused = booking_targets.reload(resending, base_url=bank.base_url)
-    assert isinstance(refused, packs.Refused)
+    assert isinstance(refused, packs.PackRefused)
     (problem,) = refused.problems
     assert "on_unknown: resend can cause a second effect at broker" in problem
     assert "honours_keys: true" in problem
@@ -149,7 +149,7 @@ def test_a_target_may_not_forget_keys_under_a_kind_that_relies_on_them(opening: 
     bank, _ = opening(knows_keys=True, on_unknown="resend", honours_keys=True)
     moved = 'pack: other\nversion: 1.0.0\ntargets: {broker: {base_url: "BASE_URL"}}\n'
     refused = booking_targets.reload(moved, base_url=bank.base_url)
-    assert isinstance(refused, packs.Refused)
+    assert isinstance(refused, packs.PackRefused)
     (problem,) = refused.problems
     assert "targets.broker.honours_keys: BUY 1.0.0, which is active, resends unknown results" in problem
 

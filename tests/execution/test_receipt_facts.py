@@ -14,7 +14,7 @@ from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.services import attempting, recovery
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
 from runtime.state.models import Fact, FactVersion
@@ -57,7 +57,7 @@ def test_each_write_is_a_new_version_by_the_intent_with_before_and_after(
     target: misbehaving_targets.StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intent_id = desk(target, monkeypatch).accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     writer = f"intent:{intent_id}"
     written = {fact.path: (fact.version, bytes(fact.value)) for fact in Fact.objects.filter(writer=writer)}
     assert written == {"order.ABC": (1, b'"o1"'), "price.ABC": (2, b"122")}
@@ -81,7 +81,7 @@ def test_a_write_that_gives_no_value_is_a_deviation_and_the_outcome_stands(
 ) -> None:
     writes = '{fact: order.fee, value: "receipt.fee"}, {fact: order.id, value: "receipt.order_id"}'
     intent_id = desk(target, monkeypatch, writes).accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
     assert [item["fact"] for item in stored(intent_id, "writes")] == ["order.id"]
     why = "the expression reads a field that is not there"
@@ -95,7 +95,7 @@ def test_a_failure_writes_nothing(settings: Settings, monkeypatch: pytest.Monkey
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     with misbehaving_targets.stand_in(misbehaving_targets.answer(422)) as refusing:
         intent_id = desk(refusing, monkeypatch).accept()
-        assert attempt(intent_id).status is Status.FAILED
+        assert attempt(intent_id).status is AttemptStatus.FAILED
     assert not Fact.objects.filter(path="order.ABC").exists()
     assert stored(intent_id, "writes") == []
 
@@ -128,7 +128,7 @@ def test_an_agent_that_watches_the_fact_hears_of_it_as_from_a_feed(
     rung: list[str] = []
     monkeypatch.setattr("audit.live.hints.hint", lambda *, tenant, stream, seq: rung.append(stream))
     with django_capture_on_commit_callbacks(execute=True):
-        assert attempt(intent_id).status is Status.SUCCEEDED
+        assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     # Its long poll waits for the stream of whoever wrote the fact last.
     assert "feed:trial" in rung
     heard = agent_events.read(agent=office.agent, after=start).events
@@ -150,10 +150,10 @@ def test_writes_of_several_steps_are_all_told_with_the_outcome(
         ),
     )
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
-    assert attempt(intent_id).status is Status.ADVANCED
+    assert attempt(intent_id).status is AttemptStatus.ADVANCED
     assert Fact.objects.get(path="order.ABC").version == 1
     # The price that the first step wrote is no news to the second one.
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert [(item["fact"], item["version"], item["after"]) for item in stored(intent_id, "writes")] == [
         ("order.ABC", 1, "o1"),
         ("price.ABC", 2, 122),
@@ -173,7 +173,7 @@ def test_the_flow_page_shows_predicted_beside_actual_and_marks_what_deviates(
     office = desk(target, monkeypatch)
     trading_desk.write_fact("price.ABC", 100)
     intent_id = office.accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     (missed,) = stored(intent_id, "deviations")
     assert (missed["fact"], missed["expected"], missed["observed"]) == ("price.ABC", 120, 122)
     page = text_of(sign_in(Role.AUDITOR), f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
@@ -187,7 +187,7 @@ def test_the_flow_page_shows_what_was_written_and_what_was_not(
 ) -> None:
     writes = f'{WRITES}, {{fact: order.fee, value: "receipt.fee"}}'
     intent_id = desk(target, monkeypatch, writes).accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     page = text_of(sign_in(Role.AUDITOR), f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
     assert "Facts taken from the receipt" in page
     for words in ("price.ABC", "version 2", '<bdi class="mono">100</bdi>', '<bdi class="mono">122</bdi>'):

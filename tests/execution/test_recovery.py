@@ -15,7 +15,7 @@ from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Re
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.services import attempting, calling, recovery
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
@@ -62,7 +62,7 @@ def test_resume_sends_the_same_key_again(doubtful: UUID, monkeypatch: pytest.Mon
     assert "intent:resumed" in trading_desk.kinds(doubtful)
 
     answer_with(monkeypatch, Receipt(status_code=200, body=b'{"order_id":"o1"}'))
-    assert attempting.attempt(doubtful, owner=trading_desk.OWNER).status is Status.SUCCEEDED
+    assert attempting.attempt(doubtful, owner=trading_desk.OWNER).status is AttemptStatus.SUCCEEDED
     assert len(set(Attempt.objects.values_list("target_key", flat=True))) == 1
     assert trading_desk.states(doubtful) == (IntentState.DONE, FlowState.CLOSED)
     assert isinstance(verify_database(), Whole)

@@ -18,7 +18,7 @@ from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState, OutcomeStatus
 from runtime.core import clock
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Outcome
 from runtime.packs.services import packs
 from runtime.registry.models import PolicyKind
@@ -88,10 +88,10 @@ def test_a_refusal_for_good_is_tried_again_and_the_fourth_failure_asks_a_person(
     desk.answers["/orders"] = 409
     intent_id = desk.accept("{when: 'outcome.status_code == 409', action: RETRY_LATER}")
     for failures in (1, 2, 3):
-        assert attempt(intent_id).status is Status.RETRY_LATER
+        assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
         assert trading_desk.intent(intent_id).failures == failures
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
+        status=AttemptStatus.WITH_PERSON, called=True, detail="REPEATED_FAILURE"
     )
     assert len({seen.headers["Idempotency-Key"] for seen in desk.seen}) == 1
 
@@ -102,10 +102,10 @@ def test_another_step_runs_in_place_of_the_one_that_failed(desk: Desk) -> None:
         "{when: 'outcome.error_category == \"TARGET_BUSY\"', action: FALL_BACK, step: spare}", steps=(SPARE,)
     )
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.FELL_BACK, called=True, detail="spare"
+        status=AttemptStatus.FELL_BACK, called=True, detail="spare"
     )
     assert trading_desk.intent(intent_id).failures == 0
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert desk.paths() == ["/orders", "/spare"]
     assert len({seen.headers["Idempotency-Key"] for seen in desk.seen}) == 2
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
@@ -123,7 +123,7 @@ def test_a_step_to_fall_back_to_never_runs_by_itself(desk: Desk) -> None:
     intent_id = desk.accept(
         "{when: 'outcome.status_code == 404', action: FALL_BACK, step: spare}", steps=(SPARE,)
     )
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert desk.paths() == ["/orders"]
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
 
@@ -131,8 +131,8 @@ def test_a_step_to_fall_back_to_never_runs_by_itself(desk: Desk) -> None:
 def test_falling_back_comes_to_an_end(desk: Desk) -> None:
     desk.answers = {"/orders": 422, "/spare": 422}
     intent_id = desk.accept("{when: 'true', action: FALL_BACK, step: spare}", steps=(SPARE,))
-    assert attempt(intent_id).status is Status.FELL_BACK
-    assert attempt(intent_id).status is Status.FAILED
+    assert attempt(intent_id).status is AttemptStatus.FELL_BACK
+    assert attempt(intent_id).status is AttemptStatus.FAILED
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
     assert desk.paths() == ["/orders", "/spare"]
 
@@ -165,7 +165,7 @@ def test_the_agent_is_advised_and_the_flow_ends_as_it_would(desk: Desk) -> None:
     intent_id = desk.accept("{when: 'true', action: RE_ENGAGE, advice: Ask for less}")
     assert desk.desk is not None
     agent_events.begin(agent=desk.desk.agent)
-    assert attempt(intent_id).status is Status.FAILED
+    assert attempt(intent_id).status is AttemptStatus.FAILED
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
     advice, ended, aborted = trading_desk.told(intent_id)
     told = {"intent_id": str(intent_id), "step": "order", "advice": "Ask for less"}
@@ -181,7 +181,7 @@ def test_advice_may_follow_a_success_too(desk: Desk) -> None:
     intent_id = desk.accept(
         "{when: 'receipt.status == \"PART\"', action: RE_ENGAGE, advice: Order the rest later}"
     )
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert trading_desk.told(intent_id)[0][1]["advice"] == "Order the rest later"
 
 
@@ -192,7 +192,7 @@ def test_a_route_closes_the_flow_and_the_outcome_says_that_the_step_failed(desk:
     desk.plain = desk.plain.replace("    predicts:", claims).replace("facts:", resources, 1)
     intent_id = desk.accept("{when: 'outcome.status_code == 410', action: CLOSE}")
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.FAILED, called=True, detail="TARGET_REFUSED"
+        status=AttemptStatus.FAILED, called=True, detail="TARGET_REFUSED"
     )
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.CLOSED)
     assert trading_desk.flow_of(intent_id).reason == "CLOSED_BY_ROUTE"
@@ -215,8 +215,8 @@ def test_what_was_done_before_a_flow_is_closed_by_a_route_stands(desk: Desk) -> 
         trading_desk, "PACK", text.replace("version: 1.0.0\n    title", "version: 1.0.1\n    title")
     )
     second = trading_desk.open_desk(base_url=desk.base_url).accept()
-    assert attempt(second).status is Status.ADVANCED
-    assert attempt(second).status is Status.FAILED
+    assert attempt(second).status is AttemptStatus.ADVANCED
+    assert attempt(second).status is AttemptStatus.FAILED
     assert trading_desk.states(second) == (IntentState.FAILED, FlowState.CLOSED)
     assert desk.paths() == ["/orders", "/later"]
 
@@ -249,7 +249,7 @@ def test_the_routes_in_force_at_the_accept_are_the_ones_used(desk: Desk) -> None
 def test_a_kind_without_routes_is_not_looked_at(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     intent_id = desk.accept()
     assert b"followed" not in bytes(trading_desk.intent(intent_id).requests)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_the_page_of_a_kind_shows_its_routes(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from escalations.models import Escalation
 from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import AgentStatus, Direction, FlowState, IntentState, OutcomeStatus
 from runtime.core import clock
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Outcome, StepReceipt
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent
@@ -58,7 +58,7 @@ def outcome(intent_id: UUID) -> tuple[str, str]:
 
 def test_steps_are_done_in_order_each_under_a_key_of_its_own(book: Book, desk: trading_desk.Desk) -> None:
     intent_id = desk.accept()
-    assert attempt(intent_id).status is Status.ADVANCED
+    assert attempt(intent_id).status is AttemptStatus.ADVANCED
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.EXECUTING)
     assert walk(intent_id) == ["ADVANCED", "SUCCEEDED"]
     assert book.order == list(FORWARD)
@@ -106,8 +106,8 @@ def test_a_refusal_undoes_what_was_done_newest_first(
     book.faults[FORWARD[failing]] = [REFUSE]
     intent_id = desk.accept()
     for _ in range(failing):
-        assert attempt(intent_id).status is Status.ADVANCED
-    assert attempt(intent_id).status is Status.TURNED_BACK
+        assert attempt(intent_id).status is AttemptStatus.ADVANCED
+    assert attempt(intent_id).status is AttemptStatus.TURNED_BACK
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.PARTIAL_SUCCESS_DIRTY)
     assert standing() == (AgentStatus.LOCKED, DIRTY)
     assert desk_refuses(desk) == "AGENT_LOCKED"
@@ -164,7 +164,7 @@ def test_a_later_step_does_not_run_late(what: str, book: Book, desk: trading_des
     else:
         Agent.objects.update(status=AgentStatus.RETIRED)
     result = attempt(intent_id)
-    assert (result.status, result.called, result.detail) == (Status.TURNED_BACK, False, cause)
+    assert (result.status, result.called, result.detail) == (AttemptStatus.TURNED_BACK, False, cause)
     assert walk(intent_id) == ["COMPENSATED"]
     assert book.order == ["/reserve", "/reserve/undo"]
     assert trading_desk.flow_of(intent_id).reason == cause
@@ -176,7 +176,7 @@ def turn_back(desk: trading_desk.Desk, book: Book) -> UUID:
     book.faults["/pay"] = [REFUSE]
     intent_id = desk.accept()
     attempt(intent_id)
-    assert attempt(intent_id).status is Status.TURNED_BACK
+    assert attempt(intent_id).status is AttemptStatus.TURNED_BACK
     return intent_id
 
 
@@ -215,7 +215,7 @@ def test_a_stop_between_claim_and_compensation_gives_the_claim_back(
     monkeypatch.setattr(
         due_intents,
         "get_standing",
-        lambda *, agent_pk: due_intents.Standing(
+        lambda *, agent_pk: due_intents.AgentStanding(
             status=AgentStatus.LOCKED, held_by="AGENT_LOCKED", stopped_by=next(looks, None)
         ),
     )

@@ -64,7 +64,7 @@ def test_an_agent_can_withdraw_a_walk_that_has_not(book: Book) -> None:
     intent_id = begun(book, desk, S.ACCEPTED)
     flows.cancel(agent=desk.agent, dfid=trading_desk.flow_of(intent_id).dfid, reason="changed my mind")
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=attempting.Status.ENDED, called=False, detail="CANCELLED"
+        status=attempting.AttemptStatus.ENDED, called=False, detail="CANCELLED"
     )
 
 

@@ -100,7 +100,7 @@ def test_a_person_who_was_asked_about_refusals_is_asked_about_a_doubt(
     other = factories.decide(asked, olivia, Action.MODIFY, params={"symbol": "ABC", "quantity": 1})
     assert decision_rows.refused(other) == (400, "STATEMENT_MISSING")
     done = factories.decide(asked, olivia, Action.ABORT, effect=Effect.HAPPENED)
-    assert isinstance(done, deciding.Decided)
+    assert isinstance(done, deciding.DecisionResult)
     assert Attempt.objects.filter(effect="HAPPENED").count() == 1
 
 
@@ -109,7 +109,7 @@ def test_a_person_who_resumed_it_has_answered(bank: Bank, monkeypatch: pytest.Mo
     bank.effects.clear()
     assert attempt(intent_id).status == "BLOCKED"
     asked = Escalation.objects.get(state=State.OPEN)
-    assert isinstance(factories.decide(asked, factories.user(), Action.RESUME), deciding.Decided)
+    assert isinstance(factories.decide(asked, factories.user(), Action.RESUME), deciding.DecisionResult)
     assert attempt(intent_id).status == "SUCCEEDED"
 
 

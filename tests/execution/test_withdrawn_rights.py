@@ -18,7 +18,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Feedback, Intent, Outcome
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Manifest, PolicyKind
@@ -89,7 +89,7 @@ def asked() -> Escalation:
 
 def decide(escalation: Escalation, who: User, action: Action, **fields: Any) -> None:
     answer = factories.decide(escalation, who, action, **fields)
-    assert isinstance(answer, deciding.Decided), answer
+    assert isinstance(answer, deciding.DecisionResult), answer
 
 
 def test_what_waits_does_not_run_above_a_limit_tightened_since(
@@ -97,13 +97,13 @@ def test_what_waits_does_not_run_above_a_limit_tightened_since(
 ) -> None:
     intent = accepted(desk)
     stops.stop_all(tenant="default", actor="user:1", reason="look first")
-    assert attempt(intent).status is Status.HELD
+    assert attempt(intent).status is AttemptStatus.HELD
     limit("1.5.0", 100)
     assert stops.resume_all(tenant="default", actor="user:901")
 
     found = attempt(intent)
 
-    assert (found.status, found.detail) == (Status.WITH_PERSON, CROSSED)
+    assert (found.status, found.detail) == (AttemptStatus.WITH_PERSON, CROSSED)
     assert target.seen == []
     assert states(intent) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     row = asked()
@@ -124,7 +124,7 @@ def test_rules_that_changed_elsewhere_stop_nothing(
     intent = accepted(desk)
     limit("1.5.0", 94_750)
     factories.policy_kind(gate_cases.kind(version="1.3.0", title="Adjust it"))
-    assert attempt(intent).status is Status.SUCCEEDED
+    assert attempt(intent).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 
@@ -138,11 +138,11 @@ def test_what_no_longer_fits_the_kind_in_force_is_for_a_person(
 
     found = attempt(intent)
 
-    assert (found.status, found.detail) == (Status.WITH_PERSON, "INVALID_SCHEMA")
+    assert (found.status, found.detail) == (AttemptStatus.WITH_PERSON, "INVALID_SCHEMA")
     assert target.seen == []
     decide(asked(), olivia, Action.RESUME)
     assert LedgerEntry.objects.get(kind="intent:resumed").payload["lifted"] == ["ADJUST_POSITION 1.3.0"]
-    assert attempt(intent).status is Status.SUCCEEDED
+    assert attempt(intent).status is AttemptStatus.SUCCEEDED
     assert isinstance(verify_database(), Whole)
 
 
@@ -157,11 +157,11 @@ def test_a_person_resumes_it_against_the_limit_that_was_shown_and_no_tighter_one
     assert resumed["lifted"] == ["max_notional"]
 
     limit("1.6.0", 199)
-    assert attempt(intent).status is Status.WITH_PERSON
+    assert attempt(intent).status is AttemptStatus.WITH_PERSON
     decide(asked(), olivia, Action.RESUME)
     limit("1.7.0", 300)
 
-    assert attempt(intent).status is Status.SUCCEEDED
+    assert attempt(intent).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 
@@ -171,12 +171,12 @@ def test_an_override_lifts_the_limit_that_the_person_saw_and_no_tighter_one(
     decide(desk.escalate(), olivia, Action.OVERRIDE)
     first = Intent.objects.get()
     limit("1.5.0", 100_000)
-    assert attempt(first).status is Status.SUCCEEDED
+    assert attempt(first).status is AttemptStatus.SUCCEEDED
 
     decide(desk.escalate(), olivia, Action.OVERRIDE)
     second = Intent.objects.exclude(pk=first.pk).get()
     limit("1.6.0", 99_999)
-    assert attempt(second).status is Status.WITH_PERSON
+    assert attempt(second).status is AttemptStatus.WITH_PERSON
     assert len(target.seen) == 1
 
 
@@ -194,7 +194,7 @@ def test_an_abort_ends_it_and_something_smaller_can_run_in_its_place(
     decide(asked(), olivia, Action.MODIFY, params=less)
     assert states(replaced)[0] is IntentState.CANCELLED
     (new,) = Intent.objects.filter(state=IntentState.PENDING)
-    assert attempt(new).status is Status.SUCCEEDED
+    assert attempt(new).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 
@@ -218,7 +218,7 @@ def test_a_right_that_is_gone_ends_it_with_its_reason(
     intent = accepted(desk)
     put_in_force("1.5.0", **narrowed)
     found = attempt(intent)
-    assert (found.status, found.detail) == (Status.BLOCKED, "UNAUTHORIZED")
+    assert (found.status, found.detail) == (AttemptStatus.BLOCKED, "UNAUTHORIZED")
     assert states(intent) == (IntentState.FAILED, FlowState.ABORTED)
     assert Outcome.objects.get(pk=intent.pk).error_category == "UNAUTHORIZED"
     assert [row.event_type for row in Feedback.objects.filter(flow_id=intent.flow_id).order_by("seq")][
@@ -233,7 +233,7 @@ def test_a_kind_of_which_no_version_is_in_force_ends_it(
     intent = accepted(desk)
     PolicyKind.objects.update(active=False)
     found = attempt(intent)
-    assert (found.status, found.detail, target.seen) == (Status.BLOCKED, "CAPABILITY_NOT_FOUND", [])
+    assert (found.status, found.detail, target.seen) == (AttemptStatus.BLOCKED, "CAPABILITY_NOT_FOUND", [])
 
 
 def record_unknown(intent: Intent) -> None:
@@ -281,10 +281,10 @@ def test_a_right_taken_between_two_steps_turns_back_and_undoing_asks_for_none(
     monkeypatch.setattr(trading_desk, "PACK", fake_target.pack())
     with fake_target.opened() as book:
         intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
-        assert fake_target.attempt(intent_id).status is Status.ADVANCED
+        assert fake_target.attempt(intent_id).status is AttemptStatus.ADVANCED
         factories.activate(
             trading_desk.intent(intent_id).flow.agent, gate_cases.manifest(version="2.0.0", policy_kinds=[])
         )
-        assert fake_target.walk(intent_id)[-1] == Status.COMPENSATED
+        assert fake_target.walk(intent_id)[-1] == AttemptStatus.COMPENSATED
         assert book.order == ["/reserve", "/reserve/undo"]
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)

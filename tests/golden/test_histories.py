@@ -8,7 +8,7 @@ import pytest
 
 from audit import canonical
 from runtime.contracts.reasons import Reason
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
 from tests.golden import history, record, scenarios
@@ -47,7 +47,7 @@ def test_stored_forms_are_read_without_losing_or_changing_a_member(name: str) ->
     for text, again in (
         (kept.judgement, pipeline.Judgement.from_bytes(kept.judgement.encode())),
         (kept.rules, PolicyBundle.from_bytes(kept.rules.encode())),
-        (kept.verdict, Verdict.from_bytes(kept.verdict.encode())),
+        (kept.verdict, VerdictDocument.from_bytes(kept.verdict.encode())),
     ):
         assert _holds(canonical.decode(text.encode()), canonical.decode(again.to_bytes()))
 
@@ -67,12 +67,14 @@ def test_every_scenario_is_recorded() -> None:
 
 def test_every_name_says_what_was_decided() -> None:
     for name in history.recorded():
-        decision = Verdict.from_bytes(history.read(name).verdict.encode()).decision
+        decision = VerdictDocument.from_bytes(history.read(name).verdict.encode()).decision
         assert name.split("-")[0] == decision.lower()
 
 
 def test_every_reason_of_the_gate_has_a_history() -> None:
-    verdicts = [Verdict.from_bytes(history.read(name).verdict.encode()) for name in history.recorded()]
+    verdicts = [
+        VerdictDocument.from_bytes(history.read(name).verdict.encode()) for name in history.recorded()
+    ]
     seen = {finding.code for verdict in verdicts for finding in verdict.findings}
     assert {reason for reason in Reason if reason not in seen} == ELSEWHERE
 

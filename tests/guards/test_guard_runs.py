@@ -170,7 +170,7 @@ def test_a_second_report_of_one_run_changes_nothing(desk: factories.Desk) -> Non
     guard_rounds.configure()
     guard_rounds.propose(desk)
     taken = guard_runs._take(GuardRun.objects.get().pk)
-    assert isinstance(taken, guard_runs.Taken)
+    assert isinstance(taken, guard_runs.TakenRun)
     result = guard_runs._look(taken)
     assert isinstance(result, GuardResult)
     assert guard_runs._record(taken, result) == GuardRunState.FLAGGED

@@ -80,7 +80,7 @@ def test_a_sure_emergency_guard_suspends_the_agent_and_holds_its_intent(desk: fa
     assert desk.again().status == AgentStatus.SUSPENDED
     intent = Intent.objects.get()
     refused = transactions.retry_on_conflict(lambda: claiming.claim(intent.pk, owner="w"))
-    assert refused == claiming.Refused(status="HELD", detail="AGENT_SUSPENDED")
+    assert refused == claiming.ClaimRefused(status="HELD", detail="AGENT_SUSPENDED")
     assert due_intents.get_standing(agent_pk=desk.agent.pk).held_by == "AGENT_SUSPENDED"
     entry = LedgerEntry.objects.get(stream="agent:trader", kind="agent:status_changed")
     assert entry.actor == "guard:explain-fits"

@@ -8,7 +8,7 @@ import pytest
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import CircuitState
 from runtime.kernel import breaker
-from runtime.kernel.breaker import CLOSED, Allow, Circuit, Signal, Trial, Wait
+from runtime.kernel.breaker import CLOSED, Allow, CircuitSnapshot, Signal, Trial, WaitUntil
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
 BOUNDS = breaker.Settings(failures=3, first_s=5, longest_s=12, lease_s=30)
@@ -18,15 +18,17 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def hear(circuit: Circuit, signal: Signal, *, probe: str = "a/1", at: datetime = NOW) -> Circuit:
+def hear(
+    circuit: CircuitSnapshot, signal: Signal, *, probe: str = "a/1", at: datetime = NOW
+) -> CircuitSnapshot:
     return breaker.on_result(circuit, signal, probe=probe, at=at, bounds=BOUNDS)
 
 
-def opened(openings: int = 1) -> Circuit:
-    return Circuit(state=CircuitState.OPEN, failures=3, openings=openings, retry_at=after(5))
+def opened(openings: int = 1) -> CircuitSnapshot:
+    return CircuitSnapshot(state=CircuitState.OPEN, failures=3, openings=openings, retry_at=after(5))
 
 
-def half_open(openings: int = 1) -> Circuit:
+def half_open(openings: int = 1) -> CircuitSnapshot:
     found = breaker.admit(opened(openings), probe="a/1", at=after(5), bounds=BOUNDS)
     assert isinstance(found, Trial)
     return found.circuit
@@ -43,26 +45,26 @@ def test_a_closed_circuit_lets_every_call_through() -> None:
 
 def test_the_last_of_so_many_failures_in_a_row_opens_it() -> None:
     circuit = hear(hear(CLOSED, Signal.FAILS), Signal.FAILS)
-    assert circuit == Circuit(failures=2)
+    assert circuit == CircuitSnapshot(failures=2)
     circuit = hear(circuit, Signal.FAILS)
     assert circuit == opened()
-    assert breaker.admit(circuit, probe="a/1", at=after(4.9), bounds=BOUNDS) == Wait(until=after(5))
+    assert breaker.admit(circuit, probe="a/1", at=after(4.9), bounds=BOUNDS) == WaitUntil(until=after(5))
 
 
 def test_a_success_between_forgets_the_failures() -> None:
-    assert hear(Circuit(failures=2), Signal.WORKS) == CLOSED
+    assert hear(CircuitSnapshot(failures=2), Signal.WORKS) == CLOSED
     assert hear(CLOSED, Signal.WORKS) is CLOSED
 
 
 def test_what_never_reached_the_target_says_nothing_about_it() -> None:
-    counted = Circuit(failures=2)
+    counted = CircuitSnapshot(failures=2)
     assert hear(counted, Signal.SILENT) is counted
 
 
 def test_one_claim_gets_the_probe_and_the_others_wait_for_the_end_of_its_lease() -> None:
     circuit = half_open()
     assert (circuit.state, circuit.probe, circuit.retry_at) == (CircuitState.HALF_OPEN, "a/1", after(35))
-    assert breaker.admit(circuit, probe="b/1", at=after(6), bounds=BOUNDS) == Wait(until=after(35))
+    assert breaker.admit(circuit, probe="b/1", at=after(6), bounds=BOUNDS) == WaitUntil(until=after(35))
 
 
 def test_a_lost_probe_is_given_anew_when_its_lease_ends() -> None:

@@ -10,30 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit import canonical, chain
-from audit.chain import BreakKind, ChainBreak, ChainVerifier, Row
+from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=UTC)
 
 
-def rows_of(count: int, *, stream: str = "flow-1", tenant: str = "default") -> list[Row]:
-    rows: list[Row] = []
+def rows_of(count: int, *, stream: str = "flow-1", tenant: str = "default") -> list[LedgerRow]:
+    rows: list[LedgerRow] = []
     prev_hash = chain.GENESIS_HASH
     for seq in range(1, count + 1):
         body = chain.body_bytes(
             tenant=tenant, stream=stream, seq=seq, kind="a:b", at=AT, actor="system", payload={"n": seq}
         )
         rows.append(
-            Row(tenant, stream, seq, "a:b", AT, "system", body, prev_hash, chain.entry_hash(prev_hash, body))
+            LedgerRow(
+                tenant, stream, seq, "a:b", AT, "system", body, prev_hash, chain.entry_hash(prev_hash, body)
+            )
         )
         prev_hash = rows[-1].hash
     return rows
 
 
-def rehashed(row: Row, body: bytes) -> Row:
+def rehashed(row: LedgerRow, body: bytes) -> LedgerRow:
     return replace(row, body=body, hash=chain.entry_hash(row.prev_hash, body))
 
 
-def broken(rows: Sequence[Row]) -> ChainBreak:
+def broken(rows: Sequence[LedgerRow]) -> ChainBreak:
     result = chain.verify(rows)
     assert isinstance(result, ChainBreak)
     return result

@@ -6,7 +6,7 @@ import pytest
 
 from audit import canonical
 from runtime.contracts.states import Decision, Impact
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.rules import figures
 from tests.support import gate_cases
@@ -26,7 +26,7 @@ BY_FIGURE: dict[str, Any] = {
 }
 
 
-def judged(price: Any, stated: int = 94_750, **fields: Any) -> Verdict:
+def judged(price: Any, stated: int = 94_750, **fields: Any) -> VerdictDocument:
     """The verdict on five shares at `price` cents, for which the agent states `stated` cents."""
     facts = gate_cases.facts(world={**gate_cases.WORLD, "price.AAPL": price})
     kind = gate_cases.kind(**{**BY_FIGURE, "claims": [], "depends_on": [], "constraints": [], **fields})

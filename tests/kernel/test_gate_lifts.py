@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from runtime.contracts.facts import Lift
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import FindingOutcome, Verdict
+from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.kernel.gate import preview
 from tests.support import gate_cases
 
@@ -32,7 +32,7 @@ def lift(**fields: Any) -> Lift:
     )
 
 
-def by_person(lifts: tuple[Lift, ...], amount: Any = AMOUNT, **fields: Any) -> Verdict:
+def by_person(lifts: tuple[Lift, ...], amount: Any = AMOUNT, **fields: Any) -> VerdictDocument:
     """The verdict on a person's proposal with these lifts."""
     known = fields.pop("facts", {})
     return gate_cases.judge(
@@ -137,7 +137,7 @@ def test_another_number_than_a_limits_is_held_to_what_was_shown() -> None:
 # a limit that moves with the price
 
 
-def live() -> PolicyKind:
+def live() -> KindDocument:
     """A kind whose amount is quantity times the live price; 5 shares of 18,950 are 94,750."""
     return gate_cases.kind(
         limits=[
@@ -150,7 +150,9 @@ def live() -> PolicyKind:
     )
 
 
-def sold_at(price: Any, *, shown_at: int = 18950, quantity: int = 10, taken: int | None = None) -> Verdict:
+def sold_at(
+    price: Any, *, shown_at: int = 18950, quantity: int = 10, taken: int | None = None
+) -> VerdictDocument:
     """A decision at `price` on evidence shown at `shown_at`; on `taken` shares where that is given."""
     in_force = gate_cases.rules(kind=live())
     params = {**gate_cases.PARAMS, "quantity": quantity}

@@ -6,7 +6,7 @@ import pytest
 
 from audit import canonical
 from runtime.contracts.states import AgentStatus, Decision
-from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBundle
 from runtime.kernel.rules import scope
@@ -161,14 +161,14 @@ def test_what_is_stored_is_judged_to_the_same_bytes_as_what_is_held() -> None:
         stored, in_force = gate_cases.judgement(asked)
         held = pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms).to_bytes()
         assert pipeline.judge_bytes(stored, in_force) == held
-        assert Verdict.from_bytes(held).to_bytes() == held
+        assert VerdictDocument.from_bytes(held).to_bytes() == held
 
 
 def test_a_stored_judgement_without_a_gate_is_of_the_first() -> None:
     asked = gate_cases.case(gate=FIRST)
     stored, in_force = gate_cases.judgement(asked)
     assert b"gate_version" not in stored
-    assert Verdict.from_bytes(pipeline.judge_bytes(stored, in_force)).gate_version == FIRST
+    assert VerdictDocument.from_bytes(pipeline.judge_bytes(stored, in_force)).gate_version == FIRST
     assert b'"gate_version":"1.1.0"' in gate_cases.judgement(gate_cases.case())[0]
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from runtime.contracts.states import Decision, Impact
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.kernel.gate import preview
 from tests.support import gate_cases
 
 
-def judged(**kind: Any) -> Verdict:
+def judged(**kind: Any) -> VerdictDocument:
     """The verdict on the plain proposal under a kind with these fields."""
     return gate_cases.judge(rules=gate_cases.rules(kind=gate_cases.kind(**kind)))
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_made_into_a_call_is_rejected(request_of: dict[str, Any])
 def test_a_number_that_json_would_not_keep_is_not_predicted(value: str) -> None:
     verdict = judged(predicts=[{"fact": "price.AAPL", "value": value}])
     assert verdict.predicted == ()
-    assert Verdict.from_bytes(verdict.to_bytes()) == verdict
+    assert VerdictDocument.from_bytes(verdict.to_bytes()) == verdict
 
 
 def test_a_rejected_proposal_makes_no_calls() -> None:

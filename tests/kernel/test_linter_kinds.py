@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import kind_linter, linter, shapes
 
 GOOD: dict[str, Any] = {
@@ -62,7 +62,7 @@ GOOD: dict[str, Any] = {
 
 
 def lint(**changes: Any) -> list[tuple[str, str]]:
-    kind = PolicyKind.from_bytes(canonical.encode({**GOOD, **changes}))
+    kind = KindDocument.from_bytes(canonical.encode({**GOOD, **changes}))
     return [(".".join(map(str, one.place)), one.message) for one in kind_linter.lint_kind(kind)]
 
 
@@ -224,7 +224,7 @@ def test_the_window_is_kept_by_the_gate_itself() -> None:
 
 
 def test_what_says_less_than_it_seems_to_is_no_danger_to_the_house() -> None:
-    kind = PolicyKind.from_bytes(canonical.encode({**GOOD, "constraints_schema": BOUNDS}))
+    kind = KindDocument.from_bytes(canonical.encode({**GOOD, "constraints_schema": BOUNDS}))
     (problem,) = kind_linter.lint_kind(kind)
     assert problem.gravity is kind_linter.Gravity.UNSOUND
     assert problem.message == (
@@ -250,7 +250,7 @@ def test_everything_is_told_at_once_in_order() -> None:
 
 
 def test_knows_which_limits_are_read_without_asking() -> None:
-    kind = PolicyKind.from_bytes(
+    kind = KindDocument.from_bytes(
         canonical.encode(
             {
                 **GOOD,

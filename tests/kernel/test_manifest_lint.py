@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.states import AgentRole
 from runtime.kernel import manifest_lint
 from runtime.kernel.version_diff import Change
@@ -31,7 +31,7 @@ FULL = {
 }
 
 
-def manifest(**fields: Any) -> Manifest:
+def manifest(**fields: Any) -> ManifestDocument:
     given = {name: value for name, value in {**FULL, **fields}.items() if value is not None}
     return gate_cases.manifest(**{**dict.fromkeys(gate_cases.MANIFEST), **given})
 
@@ -152,7 +152,7 @@ def test_the_next_version_is_later_than_every_one_before(earlier: list[str]) -> 
     assert not [remark for remark in remarks(draft, earlier_versions=earlier) if remark.place == ("version",)]
 
 
-def remarks(draft: Manifest, **fields: Any) -> list[manifest_lint.Remark]:
+def remarks(draft: ManifestDocument, **fields: Any) -> list[manifest_lint.Remark]:
     return list(manifest_lint.lint(draft, registry(**fields)))
 
 

@@ -11,7 +11,7 @@ from runtime.contracts.receipt import CallResult, Failure, FailureCategory, Fail
 from runtime.contracts.states import Direction, Purpose
 from runtime.kernel import execution, routes
 from runtime.kernel.execution import EscalateToPerson, Fail, FinishedAttempt, RetryAt, Succeed
-from runtime.kernel.routes import Choice, CloseFailed, FallBack, Result
+from runtime.kernel.routes import CloseFailed, FallBack, RouteChoice, RouteResult
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
 RECEIPT = Receipt(status_code=201, body=b'{"order_id":"o1"}')
@@ -35,7 +35,9 @@ def route(action: RouteAction, when: str = "true", step: str | None = None) -> R
     return Route(when=when, action=action, step=step)
 
 
-def choose(*given: Route, result: Result = Result.FAILED, fallbacks: tuple[str, ...] = ("spare",)) -> Choice:
+def choose(
+    *given: Route, result: RouteResult = RouteResult.FAILED, fallbacks: tuple[str, ...] = ("spare",)
+) -> RouteChoice:
     names = {
         "outcome": routes.outcome(result=REFUSED, step="order", attempts=2, failures=1),
         "receipt": {},
@@ -61,8 +63,8 @@ def test_the_first_route_that_fits_is_taken() -> None:
 
 
 def test_no_route_is_no_route() -> None:
-    assert choose() == Choice()
-    assert choose(route(A.CLOSE, "outcome.attempts > 2")) == Choice()
+    assert choose() == RouteChoice()
+    assert choose(route(A.CLOSE, "outcome.attempts > 2")) == RouteChoice()
 
 
 def test_a_condition_that_errors_is_no_match_and_is_told() -> None:
@@ -82,27 +84,27 @@ def test_an_action_that_cannot_follow_the_result_is_passed_over() -> None:
             for one in all_of_them
             if (chosen := choose(one, result=result)).route is not None
         }
-        for result in Result
+        for result in RouteResult
     }
     assert taken == dict(routes.POSSIBLE)
-    assert taken[Result.SUCCEEDED] == {A.RE_ENGAGE}
-    assert A.RE_ENGAGE not in taken[Result.FAILED_FOR_NOW]
+    assert taken[RouteResult.SUCCEEDED] == {A.RE_ENGAGE}
+    assert A.RE_ENGAGE not in taken[RouteResult.FAILED_FOR_NOW]
 
 
 def test_a_fall_back_needs_a_step_that_may_still_run() -> None:
-    assert choose(route(A.FALL_BACK, step="spare"), fallbacks=()) == Choice()
+    assert choose(route(A.FALL_BACK, step="spare"), fallbacks=()) == RouteChoice()
 
 
-def came_to(result: CallResult, **known: Any) -> Result | None:
+def came_to(result: CallResult, **known: Any) -> RouteResult | None:
     tried = FinishedAttempt(result=result, failures=known.pop("failures", 0), **known)
     return routes.result_of(tried, execution.decide(tried, at=NOW, jitter=0.0))
 
 
 def test_the_result_that_routes_may_follow() -> None:
-    assert came_to(RECEIPT) is Result.SUCCEEDED
-    assert came_to(BUSY) is Result.FAILED_FOR_NOW
-    assert came_to(BUSY, failures=3) is Result.FAILED_OFTEN
-    assert came_to(REFUSED) is Result.FAILED
+    assert came_to(RECEIPT) is RouteResult.SUCCEEDED
+    assert came_to(BUSY) is RouteResult.FAILED_FOR_NOW
+    assert came_to(BUSY, failures=3) is RouteResult.FAILED_OFTEN
+    assert came_to(REFUSED) is RouteResult.FAILED
 
 
 @pytest.mark.parametrize("on_unknown", OnUnknown)
@@ -113,13 +115,13 @@ def test_what_is_in_doubt_is_never_routed(on_unknown: OnUnknown) -> None:
     assert came_to(REFUSED, in_doubt=True, on_unknown=on_unknown) is None
     assert came_to(BUSY, purpose=Purpose.PROBE, on_unknown=on_unknown) is None
     # A receipt settles the doubt.
-    assert came_to(RECEIPT, in_doubt=True) is Result.SUCCEEDED
-    assert came_to(RECEIPT, purpose=Purpose.PROBE) is Result.SUCCEEDED
+    assert came_to(RECEIPT, in_doubt=True) is RouteResult.SUCCEEDED
+    assert came_to(RECEIPT, purpose=Purpose.PROBE) is RouteResult.SUCCEEDED
 
 
 def test_a_probe_that_found_nothing_is_a_failure_like_any_other() -> None:
     asked: dict[str, Any] = {"purpose": Purpose.PROBE, "in_doubt": True, "on_unknown": OnUnknown.PROBE}
-    assert came_to(NOTHING_DONE, **asked) is Result.FAILED_FOR_NOW
+    assert came_to(NOTHING_DONE, **asked) is RouteResult.FAILED_FOR_NOW
     # Asked too early: the call may still arrive.
     assert came_to(NOTHING_DONE, over_at=NOW + timedelta(seconds=1), **asked) is None
     assert came_to(NOTHING_DONE, direction=Direction.COMPENSATE, **asked) is None

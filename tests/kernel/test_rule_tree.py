@@ -5,7 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.kernel.rules import cel_tokens, cost, tree
-from runtime.kernel.rules.tree import Call, Chain, Choice, Index, Items, Literal, Macro, Name, Select, Sign
+from runtime.kernel.rules.tree import (
+    CallNode,
+    Chain,
+    Index,
+    Items,
+    Literal,
+    Macro,
+    Name,
+    Select,
+    Sign,
+    TernaryNode,
+)
 
 ONE = Literal("1")
 
@@ -27,9 +38,9 @@ def parse(source: str) -> tree.Node:
         ("1 + 1 * 1 < 1", Chain(Chain(ONE, (("+", Chain(ONE, (("*", ONE),))),)), (("<", ONE),))),
         ("1 - 1 + 1", Chain(ONE, (("-", ONE), ("+", ONE)))),
         ("--1", Sign(ONE)),
-        ("a ? 1 : b ? 1 : 1", Choice(Name("a"), ONE, Choice(Name("b"), ONE, ONE))),
-        ("size(a)", Call("size", (Name("a"),))),
-        ("a.size()", Call("size", (Name("a"),), is_method=True)),
+        ("a ? 1 : b ? 1 : 1", TernaryNode(Name("a"), ONE, TernaryNode(Name("b"), ONE, ONE))),
+        ("size(a)", CallNode("size", (Name("a"),))),
+        ("a.size()", CallNode("size", (Name("a"),), is_method=True)),
         ("a.all(x, x)", Macro("all", Name("a"), "x", (Name("x"),))),
         ("a.map(x, x, 1)", Macro("map", Name("a"), "x", (Name("x"), ONE))),
         ("[1, 1,]", Items((ONE, ONE))),
@@ -67,7 +78,7 @@ def test_anything_else_is_refused(source: str) -> None:
 
 
 def test_a_text_is_never_a_bracket() -> None:
-    closing = cel_tokens.Token(kind=cel_tokens.TokenKind.STRING, text=")", at=0)
+    closing = cel_tokens.CelToken(kind=cel_tokens.TokenKind.STRING, text=")", at=0)
     with pytest.raises(tree.UnreadableError):
         tree.parse((*cel_tokens.tokenize("(1"), closing))
 

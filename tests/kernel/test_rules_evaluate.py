@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.policy_kind import OnFail, PolicyKind
+from runtime.contracts.policy_kind import KindDocument, OnFail
 from runtime.contracts.states import Impact
 from runtime.kernel.rules import evaluate, request_rendering
-from runtime.kernel.rules.evaluate import FRESH, Move, Status
+from runtime.kernel.rules.evaluate import FRESH, EvaluationStatus, Move
 from runtime.kernel.rules.language import ExpressionError
 
 NAMES: dict[str, Any] = {
@@ -21,9 +21,9 @@ NAMES: dict[str, Any] = {
 UNLESS = "current * 10000 <= seen * (10000 + constraints.max_slippage_bps)"
 
 
-def make_kind(**fields: Any) -> PolicyKind:
+def make_kind(**fields: Any) -> KindDocument:
     base = {"kind": "TRADE", "version": "1.0.0", "title": "Trade", "risk_tier": "T1", "effect": "Trade"}
-    return PolicyKind.from_bytes(canonical.encode({**base, "params_schema": {"type": "object"}, **fields}))
+    return KindDocument.from_bytes(canonical.encode({**base, "params_schema": {"type": "object"}, **fields}))
 
 
 def test_rules_pass_fail_and_err_with_their_words() -> None:
@@ -38,11 +38,11 @@ def test_rules_pass_fail_and_err_with_their_words() -> None:
     )
     found = evaluate.judge_rules(kind, NAMES)
     assert [(one.id, one.status, one.on_fail) for one in found] == [
-        ("R_OPEN", Status.PASSED, OnFail.REJECT),
-        ("R_SMALL", Status.FAILED, OnFail.ESCALATE),
-        ("R_PLAIN", Status.FAILED, OnFail.REJECT),
-        ("R_BROKEN", Status.ERROR, OnFail.REJECT),
-        ("R_NUMBER", Status.ERROR, OnFail.REJECT),
+        ("R_OPEN", EvaluationStatus.PASSED, OnFail.REJECT),
+        ("R_SMALL", EvaluationStatus.FAILED, OnFail.ESCALATE),
+        ("R_PLAIN", EvaluationStatus.FAILED, OnFail.REJECT),
+        ("R_BROKEN", EvaluationStatus.ERROR, OnFail.REJECT),
+        ("R_NUMBER", EvaluationStatus.ERROR, OnFail.REJECT),
     ]
     assert [one.message for one in found] == [
         "",
@@ -58,7 +58,7 @@ def test_constraints_are_the_agents_own_bounds() -> None:
         constraints=[{"id": "cheap", "require": "context.facts.price.AAPL < 50", "message": "Dear"}]
     )
     (found,) = evaluate.judge_constraints(kind, NAMES)
-    assert (found.status, found.message, found.on_fail) == (Status.FAILED, "Dear", OnFail.REJECT)
+    assert (found.status, found.message, found.on_fail) == (EvaluationStatus.FAILED, "Dear", OnFail.REJECT)
 
 
 def test_limits_show_both_numbers() -> None:
@@ -71,11 +71,16 @@ def test_limits_show_both_numbers() -> None:
         ]
     )
     within, above, words, decimal = evaluate.judge_limits(kind, NAMES)
-    assert (within.status, within.value, within.limit) == (Status.PASSED, 5, 5)
-    assert (above.status, above.value, above.limit, above.on_exceed) == (Status.FAILED, 5, 4, OnFail.ESCALATE)
+    assert (within.status, within.value, within.limit) == (EvaluationStatus.PASSED, 5, 5)
+    assert (above.status, above.value, above.limit, above.on_exceed) == (
+        EvaluationStatus.FAILED,
+        5,
+        4,
+        OnFail.ESCALATE,
+    )
     assert above.message == "5 is above the limit of 4"
     assert (words.message, words.on_exceed) == ("Too much", OnFail.REJECT)
-    assert (decimal.status, decimal.value, decimal.limit) == (Status.PASSED, "0.50", "0.5")
+    assert (decimal.status, decimal.value, decimal.limit) == (EvaluationStatus.PASSED, "0.50", "0.5")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_limits_show_both_numbers() -> None:
 )
 def test_a_limit_without_a_number_is_an_error(value: str, limit: str, words: str) -> None:
     (found,) = evaluate.judge_limits(make_kind(limits=[{"id": "x", "value": value, "limit": limit}]), NAMES)
-    assert found.status is Status.ERROR
+    assert found.status is EvaluationStatus.ERROR
     assert words in found.message
 
 

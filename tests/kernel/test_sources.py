@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, StringConstraints
 
 from audit import canonical
-from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, PolicyKind
+from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS, KindDocument
 from runtime.kernel.rules import kind_linter, sources
 from runtime.proposals.queries import gate_facts
 from tests.kernel.test_linter_kinds import GOOD
@@ -59,8 +59,8 @@ def written(place: tuple[str | int, ...]) -> str:
     return text
 
 
-def kind(**changes: Any) -> PolicyKind:
-    return PolicyKind.from_bytes(canonical.encode({**GOOD, **changes}))
+def kind(**changes: Any) -> KindDocument:
+    return KindDocument.from_bytes(canonical.encode({**GOOD, **changes}))
 
 
 def test_every_field_that_may_hold_an_expression_is_listed() -> None:
@@ -75,17 +75,17 @@ def test_every_field_that_may_hold_an_expression_is_listed() -> None:
         )
         for standing in list_some(kind())
     }
-    expected = set(places(PolicyKind)) - NO_EXPRESSION
+    expected = set(places(KindDocument)) - NO_EXPRESSION
     assert len(expected) > 15
     assert listed == expected
 
 
-@pytest.mark.parametrize("place", sorted(set(places(PolicyKind)) - NO_EXPRESSION - NOT_EVALUATED))
+@pytest.mark.parametrize("place", sorted(set(places(KindDocument)) - NO_EXPRESSION - NOT_EVALUATED))
 def test_a_fact_that_is_read_at_one_place_only_is_loaded(place: str) -> None:
     """Whatever the place: what an expression reads there has been looked up when it is asked."""
     value = "${context.facts.lone.fact}" if is_template(place) else "context.facts.lone.fact"
     document = put(canonical.decode(canonical.encode(GOOD)), place.split("."), value)
-    made = PolicyKind.from_bytes(canonical.encode(document))
+    made = KindDocument.from_bytes(canonical.encode(document))
     assert "lone.fact" in gate_facts.paths_read(made, {"symbol": "ABC", "n": 1})
     assert "lone.fact" not in gate_facts.paths_read(kind(), {"symbol": "ABC", "n": 1})
 

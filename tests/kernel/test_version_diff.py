@@ -6,26 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.kernel import version_diff
-from runtime.kernel.version_diff import Change, Difference, MissingMeans, Rule, Tighter, diff
+from runtime.kernel.version_diff import Change, DiffRule, MissingMeans, Tighter, VersionDifference, diff
 
 RULES = (
-    Rule(path="version", tighter=Tighter.SKIPPED),
-    Rule(path="limits.min_*", tighter=Tighter.HIGHER),
-    Rule(path="limits.*", tighter=Tighter.LOWER),
-    Rule(path="caps.tokens", tighter=Tighter.LOWER, absent=MissingMeans.OPEN),
-    Rule(path="caps.rights", tighter=Tighter.MORE, absent=MissingMeans.SHUT),
-    Rule(path="kinds", tighter=Tighter.FEWER),
-    Rule(path="checks", tighter=Tighter.MORE),
-    Rule(path="reads", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
-    Rule(path="waived", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
-    Rule(path="tier", tighter=Tighter.HIGHER, meaning=version_diff.ranks("T0", "T1", "T2")),
-    Rule(path="memory", tighter=Tighter.FEWER, keyed_by="scope"),
-    Rule(
+    DiffRule(path="version", tighter=Tighter.SKIPPED),
+    DiffRule(path="limits.min_*", tighter=Tighter.HIGHER),
+    DiffRule(path="limits.*", tighter=Tighter.LOWER),
+    DiffRule(path="caps.tokens", tighter=Tighter.LOWER, absent=MissingMeans.OPEN),
+    DiffRule(path="caps.rights", tighter=Tighter.MORE, absent=MissingMeans.SHUT),
+    DiffRule(path="kinds", tighter=Tighter.FEWER),
+    DiffRule(path="checks", tighter=Tighter.MORE),
+    DiffRule(path="reads", tighter=Tighter.FEWER, prefixes=True, empty_is_absent=True),
+    DiffRule(path="waived", tighter=Tighter.LOWER, meaning={False: Decimal(0), True: Decimal(1)}),
+    DiffRule(path="tier", tighter=Tighter.HIGHER, meaning=version_diff.ranks("T0", "T1", "T2")),
+    DiffRule(path="memory", tighter=Tighter.FEWER, keyed_by="scope"),
+    DiffRule(
         path="memory.*.access",
         tighter=Tighter.FEWER,
         meaning={"R": frozenset("r"), "W": frozenset("w"), "RW": frozenset("rw")},
     ),
-    Rule(path="steps", tighter=Tighter.UNKNOWN, keyed_by="id"),
+    DiffRule(path="steps", tighter=Tighter.UNKNOWN, keyed_by="id"),
 )
 SWAPPED = {
     Change.ADDED: Change.REMOVED,
@@ -142,11 +142,13 @@ def test_objects_with_a_key_are_compared_member_by_member() -> None:
     after = {"memory": [{"scope": "a", "access": "RW"}, {"scope": "c", "access": "R"}]}
 
     assert diff(before, after, RULES) == (
-        Difference(path="memory.a.access", change=Change.LOOSENED, before="R", after="RW"),
-        Difference(
+        VersionDifference(path="memory.a.access", change=Change.LOOSENED, before="R", after="RW"),
+        VersionDifference(
             path="memory.b", change=Change.TIGHTENED, before={"scope": "b", "access": "RW"}, after=None
         ),
-        Difference(path="memory.c", change=Change.LOOSENED, before=None, after={"scope": "c", "access": "R"}),
+        VersionDifference(
+            path="memory.c", change=Change.LOOSENED, before=None, after={"scope": "c", "access": "R"}
+        ),
     )
 
 

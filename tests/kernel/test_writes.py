@@ -21,7 +21,7 @@ NAMES: dict[str, Any] = {
 }
 
 
-def take(*given: tuple[str, str], longest_bytes: int = 100) -> writes.Taken:
+def take(*given: tuple[str, str], longest_bytes: int = 100) -> writes.TakenFact:
     listed = [Write(fact=fact, value=value) for fact, value in given]
     return writes.take(listed, names=NAMES, longest_bytes=longest_bytes)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from demo.client import LONGEST_WAIT_S, Client
-from demo.http_client import Refused, Unreachable
+from demo.http_client import CallRefused, Unreachable
 from tests.load.shapes import SHAPES
 
 
@@ -63,7 +63,7 @@ def _propose(client: Client, share: Share, rng: random.Random, tally: Tally) -> 
         body = SHAPES[share.kind](client.context(dfid), rng)
         asked = time.perf_counter()
         verdict = client.propose(dfid, body, idempotency_key=f"load-{dfid}")
-    except (Refused, Unreachable) as trouble:
+    except (CallRefused, Unreachable) as trouble:
         tally.errors[_kind(trouble)] += 1
         return
     now = time.perf_counter()
@@ -79,7 +79,7 @@ def _collect(client: Client, tally: Tally, *, deadline: float) -> None:
     for dfid, intent_id in tally.intents.items():
         try:
             status = _outcome(client, dfid, deadline=deadline)
-        except (Refused, Unreachable) as trouble:
+        except (CallRefused, Unreachable) as trouble:
             tally.errors[f"feedback: {_kind(trouble)}"] += 1
             continue
         if status is not None:
@@ -98,7 +98,7 @@ def _outcome(client: Client, dfid: str, *, deadline: float) -> str | None:
             return None
 
 
-def _kind(trouble: Refused | Unreachable) -> str:
-    if isinstance(trouble, Refused):
+def _kind(trouble: CallRefused | Unreachable) -> str:
+    if isinstance(trouble, CallRefused):
         return f"{trouble.status} {trouble.code}".strip()
     return type(trouble.__cause__).__name__

@@ -7,17 +7,17 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.registry.services import document_reading, document_writing
 from tests.support import gate_cases
 
 DEMO = Path(__file__).parents[2] / "demo" / "paper-brokerage.yaml"
 
 
-def again(kind: PolicyKind) -> Any:
+def again(kind: KindDocument) -> Any:
     text = document_writing.as_yaml(kind)
     return document_reading.read_document(
-        text=text, source=document_reading.Source(name="x"), contract=PolicyKind
+        text=text, source=document_reading.Source(name="x"), contract=KindDocument
     )
 
 

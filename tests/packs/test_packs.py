@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from audit import canonical
 from audit.models import LedgerEntry
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.core import transactions
 from runtime.guards.models import Guard
 from runtime.packs.services import packs
-from runtime.packs.services.packs import Loaded, Refused
+from runtime.packs.services.packs import Loaded, PackRefused
 from runtime.registry.models import Agent, Manifest, Pack, PolicyKind, Target
 from runtime.registry.services import kinds, manifests
 from runtime.state.models import Fact, FactVersion
@@ -53,7 +53,7 @@ def load(text: str = TEXT, *, activate: bool = True) -> Loaded:
 
 def refused(text: str) -> tuple[str, ...]:
     found = packs.load(text=text, source="small.yaml", activate=True, actor="system")
-    assert isinstance(found, Refused), found
+    assert isinstance(found, PackRefused), found
     return found.problems
 
 
@@ -79,7 +79,7 @@ def test_registers_everything_and_records_it() -> None:
     agent = Agent.objects.get()
     assert (agent.status, agent.owner, agent.active_manifest) == ("ACTIVE", "desk", None)
     row = PolicyKind.objects.get()
-    assert KindContract.from_bytes(bytes(row.body)).digest == row.digest == canonical.digest(bytes(row.body))
+    assert KindDocument.from_bytes(bytes(row.body)).digest == row.digest == canonical.digest(bytes(row.body))
     assert not row.active
     fact = Fact.objects.get(path="price.AAPL")
     assert (fact.version, bytes(fact.value), fact.writer) == (1, b"100", "system")

@@ -19,7 +19,7 @@ from tests.support import factories, gate_cases, racing
 def stock(name: str, capacity: int) -> None:
     """A resource, as a pack brings it."""
     with transaction.atomic():
-        given = pack.Resource(name=name, capacity=capacity, unit="units")
+        given = pack.PackResource(name=name, capacity=capacity, unit="units")
         resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
 
 

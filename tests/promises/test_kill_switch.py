@@ -9,7 +9,7 @@ from django.db import connection
 from audit.access.permissions import Role
 from runtime.core import clock
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent, Stop
@@ -32,13 +32,13 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
     waiting = [racing_desk.propose(quantity=1)["intent_id"] for _ in range(24)]
     pressed = threading.Event()
 
-    def work(number: int) -> list[Status]:
+    def work(number: int) -> list[AttemptStatus]:
         if number == 0:
             until(lambda: racing_desk.broker.calls >= 2, timeout_s=90)
             assert admin.browser.post(stop, {"reason": "trial"}).status_code == 302
             pressed.set()
             return []
-        after: list[Status] = []
+        after: list[AttemptStatus] = []
         for intent_id in waiting:
             was_pressed = pressed.is_set()
             result = racing.patiently(partial(attempting.attempt, intent_id, owner=f"worker-{number}"))
@@ -46,7 +46,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
         return after
 
     found = [status for statuses in racing.race(4, work) for status in statuses]
-    assert set(found) <= {Status.HELD, Status.NOT_DUE, Status.ENDED}
+    assert set(found) <= {AttemptStatus.HELD, AttemptStatus.NOT_DUE, AttemptStatus.ENDED}
     calls = racing_desk.broker.calls
     assert calls < len(waiting), "the burst had ended before the stop"
     assert due_intents.list_due(at=clock.now(), limit=50) == []

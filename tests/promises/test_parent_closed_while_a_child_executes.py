@@ -28,7 +28,7 @@ def held(settings: Settings) -> Iterator[misbehaving_targets.StandIn]:
         yield running
 
 
-def attempt(intent_id: UUID, owner: str = "worker") -> attempting.Status:
+def attempt(intent_id: UUID, owner: str = "worker") -> attempting.AttemptStatus:
     return attempting.attempt(intent_id, owner=owner).status
 
 
@@ -44,7 +44,7 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: misbehaving_ta
     running, waiting = desk.accept(parent=parent), desk.accept(parent=parent)
     below = desk.open(trading_desk.flow_of(running).dfid)
 
-    def call() -> attempting.Status:
+    def call() -> attempting.AttemptStatus:
         try:
             return attempt(running)
         finally:
@@ -63,9 +63,9 @@ def test_parent_closed_while_a_child_executes(real_db: str, held: misbehaving_ta
         assert isinstance(refused, Problem)
         assert refused.code == "FLOW_NOT_OPEN"
         held.release.set()
-        assert called.result(timeout=60) is attempting.Status.SUCCEEDED
+        assert called.result(timeout=60) is attempting.AttemptStatus.SUCCEEDED
     assert trading_desk.states(running) == (IntentState.DONE, FlowState.CLOSED)
-    assert attempt(waiting) is attempting.Status.ENDED
+    assert attempt(waiting) is attempting.AttemptStatus.ENDED
     assert len(held.seen) == 1
     assert isinstance(verify_database(), Whole)
 

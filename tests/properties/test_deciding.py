@@ -70,7 +70,7 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     answer = deciding.decide(user=olivia, **named)
     intents = Intent.objects.filter(flow_id=row.flow_id)
     # A question decides nothing: the escalation stays open.
-    decided = isinstance(answer, deciding.Decided) and wish.action is not Action.REQUEST_INFO
+    decided = isinstance(answer, deciding.DecisionResult) and wish.action is not Action.REQUEST_INFO
     assert Decision.objects.filter(escalation=row).exists() is decided
     assert intents.exists() is (decided and wish.action is not Action.ABORT)
     for intent in intents:

@@ -160,7 +160,7 @@ class Effects(Lifecycle):
             named["receipt"] = {"order_id": "found"}
         in_doubt = intent is not None and calls_in_doubt.is_in_doubt(intent=intent)
         answer = factories.decide(escalation, self.ground.olivia, action, **named)
-        if isinstance(answer, deciding.Decided):
+        if isinstance(answer, deciding.DecisionResult):
             assert not (in_doubt and action is Action.MODIFY) or effect is Effect.NOT_HAPPENED
             self.reached[action, effect if in_doubt else "not in doubt"] += 1
         else:
@@ -194,7 +194,7 @@ class Effects(Lifecycle):
             intent_id=call.intent_id, number=call.number, effect=effect, reason="I have looked at it."
         )
         answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, said=said)
-        assert isinstance(answer, stating.Stated), answer
+        assert isinstance(answer, stating.StatementResult), answer
         self.reached["stated later", effect] += 1
 
     # What must hold.

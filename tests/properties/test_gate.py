@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from audit import canonical
 from runtime.contracts.facts import Lift
 from runtime.contracts.states import AgentStatus, Decision
-from runtime.contracts.verdict import FindingOutcome, Verdict
+from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline, preview, recheck
 from runtime.kernel.gate.gate_input import Case
 from tests.support import gate_cases, hostile_values
@@ -90,7 +90,7 @@ cases = st.one_of(
 )
 
 
-def judged(asked: Case) -> Verdict:
+def judged(asked: Case) -> VerdictDocument:
     """The verdict on a case."""
     return pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms)
 
@@ -100,7 +100,7 @@ def judged(asked: Case) -> Verdict:
 def test_it_answers_whatever_is_asked_and_the_answer_can_be_stored(asked: Case) -> None:
     stored, in_force = gate_cases.judgement(asked)
     body = pipeline.judge_bytes(stored, in_force)
-    verdict = Verdict.from_bytes(body)
+    verdict = VerdictDocument.from_bytes(body)
     assert verdict.to_bytes() == body
     assert canonical.encode([step.model_dump(mode="json") for step in verdict.steps])
     assert canonical.encode([item.model_dump(mode="json") for item in verdict.predicted])

@@ -318,7 +318,7 @@ class Lifecycle(RuleBasedStateMachine):
         elif action is Action.MARK_DONE:
             named = {"receipt": {"order_id": "found"}}
         answer = factories.decide(escalation, self.ground.olivia, action, **named)
-        if isinstance(answer, deciding.Decided) and action is Action.RESUME and happened:
+        if isinstance(answer, deciding.DecisionResult) and action is Action.RESUME and happened:
             self.sent_again[key] += 1
 
     def last_key(self, escalation: Escalation) -> str:
@@ -361,7 +361,7 @@ class Lifecycle(RuleBasedStateMachine):
                 self.work(intent.pk, "the last", Fate.SUCCEED)
             for escalation in Escalation.objects.filter(state=State.OPEN):
                 answer = factories.decide(escalation, self.ground.olivia, Action.ABORT)
-                assert isinstance(answer, deciding.Decided), answer
+                assert isinstance(answer, deciding.DecisionResult), answer
 
 
 def test_whatever_happens_in_whatever_order(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from audit import canonical
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.core import clock
 from runtime.flows.models import Flow, Proposal, Verdict
@@ -24,12 +24,12 @@ def desk() -> factories.Desk:
     return factories.desk()
 
 
-def with_rule(require: str) -> PolicyKind:
+def with_rule(require: str) -> KindDocument:
     """A kind with one more rule."""
     return gate_cases.kind(rules=[{"id": "R_TEST", "require": require}])
 
 
-def world(kind: PolicyKind, *conditions: str) -> set[str]:
+def world(kind: KindDocument, *conditions: str) -> set[str]:
     """The facts that are loaded for the plain proposal."""
     found = gate_facts.get_world(
         tenant="default", kind=kind, params=dict(gate_cases.PARAMS), conditions=conditions

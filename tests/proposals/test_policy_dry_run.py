@@ -6,10 +6,10 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.contracts import pack
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core import clock
 from runtime.flows.models import Proposal, Verdict
 from runtime.kernel.gate.gate_input import FIRST, PolicyBundle
@@ -27,14 +27,14 @@ def desk() -> factories.Desk:
     return factories.desk()
 
 
-def of_kind(draft: PolicyKind) -> policy_dry_run.Report:
+def of_kind(draft: KindDocument) -> policy_dry_run.DryRunReport:
     rows = policy_dry_run.list_of_kind(tenant=factories.TENANT, kind=draft.kind)
     return policy_dry_run.rejudge(
         rows=rows, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=draft)
     )
 
 
-def ruled(require: str, **fields: Any) -> PolicyKind:
+def ruled(require: str, **fields: Any) -> KindDocument:
     """The plain kind's next version with one rule more."""
     rules = [*gate_cases.KIND["rules"], {"id": "R_NEW", "require": require, "message": "Not this"}]
     return gate_cases.kind(version="1.3.0", rules=rules, **fields)
@@ -89,7 +89,7 @@ def test_what_an_older_gate_judged_is_not_evaluated_where_it_does_not_fit_the_dr
     few = {**gate_cases.KIND["params_schema"]["properties"], "quantity": {"type": "integer", "maximum": 4}}
     schema = {**gate_cases.KIND["params_schema"], "properties": few}
 
-    def judged(kind: PolicyKind) -> VerdictContract:
+    def judged(kind: KindDocument) -> VerdictDocument:
         found = policy_dry_run.judge_one(
             row=row, swap=lambda then: PolicyBundle(manifest=then.manifest, kind=kind)
         )
@@ -170,7 +170,7 @@ def test_counts_and_capacities_that_were_not_kept_cannot_be_told(desk: factories
 
 
 def test_a_claim_on_a_resource_that_was_kept_is_judged() -> None:
-    given = pack.Resource(name="cash", capacity=100_000, unit="cents")
+    given = pack.PackResource(name="cash", capacity=100_000, unit="cents")
     resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     claims = [{"resource": "cash", "amount": "params.notional_cents"}]
     desk = factories.desk(kind=gate_cases.kind(claims=claims))
@@ -200,7 +200,7 @@ def test_an_agents_own_proposals_under_another_manifest(desk: factories.Desk) ->
     desk.propose(desk.open())
     desk.escalate()
     agent: Agent = desk.again()
-    draft: Manifest = gate_cases.manifest(version="1.5.0", limits={"max_notional_cents": 200_000})
+    draft: ManifestDocument = gate_cases.manifest(version="1.5.0", limits={"max_notional_cents": 200_000})
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_agent(agent=agent),
         swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),
@@ -212,7 +212,7 @@ def test_an_agents_own_proposals_under_another_manifest(desk: factories.Desk) ->
 def test_a_new_rate_limit_counts_the_proposals_that_were_stored(desk: factories.Desk) -> None:
     for _ in range(3):
         desk.propose(desk.open())
-    draft: Manifest = gate_cases.manifest(version="1.5.0", proposals_per_minute=2)
+    draft: ManifestDocument = gate_cases.manifest(version="1.5.0", proposals_per_minute=2)
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_agent(agent=desk.again()),
         swap=lambda then: PolicyBundle(manifest=draft, kind=then.kind),

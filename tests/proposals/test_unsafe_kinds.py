@@ -14,11 +14,10 @@ from audit.access.permissions import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running, evidence_revision
-from runtime.contracts.policy_kind import PolicyKind as KindContract
-from runtime.contracts.policy_kind import Write
+from runtime.contracts.policy_kind import KindDocument, Write
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core import clock
 from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import writes
@@ -41,7 +40,7 @@ UNSAFE = "'a'.matches('\\\\w{9}') || true"
 FAR_TOO_LONG_S = 5
 
 
-def unsafe(**fields: object) -> KindContract:
+def unsafe(**fields: object) -> KindDocument:
     return gate_cases.kind(**{"rules": [{"id": "R_FREEZES", "require": FREEZES}], **fields})
 
 
@@ -53,13 +52,13 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(safety, "why_unsafe", with_it)
 
 
-def tried(draft: KindContract) -> policy_dry_run.Report:
+def tried(draft: KindDocument) -> policy_dry_run.DryRunReport:
     rows = policy_dry_run.list_of_kind(tenant="default", kind=draft.kind)
     return policy_dry_run.rejudge(rows=rows, swap=lambda then: then.model_copy(update={"kind": draft}))
 
 
 def codes() -> list[str]:
-    verdict = VerdictContract.from_bytes(bytes(Verdict.objects.latest("judged_at").body))
+    verdict = VerdictDocument.from_bytes(bytes(Verdict.objects.latest("judged_at").body))
     return [finding.code for finding in verdict.reasons]
 
 
@@ -149,7 +148,7 @@ def test_facts_that_are_too_many_for_the_kind_are_not_read(monkeypatch: pytest.M
     monkeypatch.setattr("runtime.kernel.rules.kind_linter.STOPPING_WORK", 1)
     assert desk.propose(desk.open())["verdict"] == "REJECT"
     newest = Verdict.objects.order_by("-judged_at")[0]
-    (finding,) = VerdictContract.from_bytes(bytes(newest.body)).reasons
+    (finding,) = VerdictDocument.from_bytes(bytes(newest.body)).reasons
     assert finding.code == Reason.KIND_UNSAFE
     assert "its expressions read facts" in finding.message
     seen = precondition_check.look(
@@ -169,12 +168,12 @@ def test_people_are_told_too(before: Callable[[], None]) -> None:
     verdict = dry_running.dry_run(
         tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), wish=wish
     )
-    assert isinstance(verdict, VerdictContract)
+    assert isinstance(verdict, VerdictDocument)
     assert [finding.code for finding in verdict.reasons] == [Reason.KIND_UNSAFE]
     answer = factories.decide(escalation, olivia)
     assert isinstance(answer, Problem)
     assert answer.code in ("GATE_REFUSED", "EVIDENCE_CHANGED", "IMPACT_RAISED")
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided | Problem)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult | Problem)
 
 
 def test_drift_scans_and_pages_do_not_evaluate_it(before: Callable[[], None]) -> None:

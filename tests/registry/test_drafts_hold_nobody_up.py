@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
 from runtime.kernel.rules import kind_linter
@@ -76,7 +76,7 @@ def draft() -> PolicyKind | Problem:
     return kinds.draft(tenant=factories.TENANT, text=text(), actor="user:1", kind=KIND)
 
 
-def load() -> packs.Loaded | packs.Refused:
+def load() -> packs.Loaded | packs.PackRefused:
     return packs.load(text=PACK, source="small.yaml", activate=True, actor="system")
 
 
@@ -116,7 +116,7 @@ def test_a_manifest_is_read_before_its_transaction(slow: list[bool]) -> None:
 def test_what_changed_while_it_was_linted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     lint = document_checks.lint
 
-    def lint_while_another_writes(kind: KindContract) -> document_checks.Linted:
+    def lint_while_another_writes(kind: KindDocument) -> document_checks.Linted:
         found = lint(kind)
         Target.objects.all().delete()
         factories.policy_kind(gate_cases.kind(version="1.3.0", title="Another"))

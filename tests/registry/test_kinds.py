@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts import pack
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import clock
@@ -84,7 +84,7 @@ def states_now() -> dict[str, KindState]:
 def test_a_draft_is_stored_hashed_and_rules_nothing(ada: str) -> None:
     row = drafted(ada, title="Another title")
     assert row.digest == canonical.digest(bytes(row.body))
-    assert KindContract.from_bytes(bytes(row.body)).title == row.title == "Another title"
+    assert KindDocument.from_bytes(bytes(row.body)).title == row.title == "Another title"
     assert (row.created_by, row.active, row.activated_at) == (ada, False, None)
     assert recorded()[2:] == [
         ("kind:registered", ada, {"policy_kind": KIND, "version": "1.3.0", "digest": row.digest})
@@ -155,7 +155,7 @@ def test_targets_and_resources_must_be_there() -> None:
         ("steps[0].target", "there is no target named nowhere"),
         ("claims[0].resource", "there is no resource named cash"),
     ]
-    stored = pack.Resource(name="cash", capacity=10, unit="cents")
+    stored = pack.PackResource(name="cash", capacity=10, unit="cents")
     resources.store(tenant=factories.TENANT, given=stored, actor="system", at=clock.now())
     assert [item[1] for item in remarks(given)] == ["steps[0].target"]
 

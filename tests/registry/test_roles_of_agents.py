@@ -76,7 +76,7 @@ def activate(version: str, actor: str) -> Manifest | Problem:
     )
 
 
-def load(text: str) -> packs.Loaded | packs.Refused:
+def load(text: str) -> packs.Loaded | packs.PackRefused:
     return packs.load(text=text, source="roles.yaml", activate=True, actor="system")
 
 
@@ -122,13 +122,13 @@ def test_a_kind_that_a_monitor_holds_gets_no_steps(admin: str) -> None:
 
 def test_a_pack_is_refused_by_the_same_words() -> None:
     found = load(PACK.replace("agents:\n", f"{STEP}agents:\n"))
-    assert isinstance(found, packs.Refused)
+    assert isinstance(found, packs.PackRefused)
     assert len(found.problems) == 1
     assert found.problems[0].endswith(
         "agents[0].manifest.policy_kinds[0]: NOTE has steps, which change the world: a MONITOR only watches"
     )
     delegating = load(PACK.replace("[NOTE]}", "[NOTE], may_delegate_to: [watcher]}"))
-    assert isinstance(delegating, packs.Refused)
+    assert isinstance(delegating, packs.PackRefused)
     assert "only a STRATEGIST delegates; this agent is a MONITOR" in delegating.problems[0]
     assert not PolicyKind.objects.exists()
 
@@ -144,7 +144,7 @@ def test_a_pack_cannot_give_an_agent_that_exists_another_role() -> None:
         "agents:\n", f"{STEP}agents:\n"
     )
     found = load(acting)
-    assert isinstance(found, packs.Refused)
+    assert isinstance(found, packs.PackRefused)
     assert len(found.problems) == 2
     assert Agent.objects.get(agent_id=WATCHER).role == AgentRole.MONITOR
 
@@ -153,5 +153,5 @@ def test_a_pack_that_gives_a_monitors_kind_steps_is_refused() -> None:
     assert isinstance(load(PACK), packs.Loaded)
     only_kind = PACK.split("agents:")[0].replace("1.0.0", "1.1.0") + STEP
     found = load(only_kind)
-    assert isinstance(found, packs.Refused)
+    assert isinstance(found, packs.PackRefused)
     assert "watcher may propose it, and a MONITOR changes nothing" in found.problems[0]

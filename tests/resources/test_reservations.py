@@ -17,7 +17,7 @@ from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.contracts.verdict import ResourceClaim
 from runtime.core import clock, transactions
 from runtime.execution.services import attempting, claiming, recovery
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
@@ -65,7 +65,7 @@ def test_an_accepted_proposal_holds_what_it_claims_on_a_lease(desk: trading_desk
 def test_success_uses_up_what_was_held(desk: trading_desk.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     resources_pack.answer_with(monkeypatch, resources_pack.DONE)
     intent_id = desk.accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert (resources_pack.used(), resources_pack.used("slots")) == ((0, 60), (0, 1))
     assert resources_pack.states(intent_id) == {"COMMITTED"}
     assert resource_entries(intent_id)[2:] == ["resource:pinned"] * 2 + ["resource:committed"] * 2
@@ -77,7 +77,7 @@ def test_a_terminal_failure_frees_what_was_held(
 ) -> None:
     resources_pack.answer_with(monkeypatch, resources_pack.failure(FailureClass.TERMINAL))
     intent_id = desk.accept()
-    assert attempt(intent_id).status is Status.FAILED
+    assert attempt(intent_id).status is AttemptStatus.FAILED
     assert resources_pack.used() == (0, 0)
     assert resources_pack.states(intent_id) == {"RELEASED"}
 
@@ -85,7 +85,7 @@ def test_a_terminal_failure_frees_what_was_held(
 def test_a_retry_keeps_what_was_held(desk: trading_desk.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     resources_pack.answer_with(monkeypatch, resources_pack.failure(FailureClass.TRANSIENT))
     intent_id = desk.accept()
-    assert attempt(intent_id).status is Status.RETRY_LATER
+    assert attempt(intent_id).status is AttemptStatus.RETRY_LATER
     assert resources_pack.used() == (60, 0)
     assert resources_pack.states(intent_id) == {"PINNED"}
     lapse()
@@ -104,7 +104,7 @@ def test_cancelling_frees_what_was_held(desk: trading_desk.Desk) -> None:
 def test_a_window_that_ended_in_the_queue_frees_what_was_held(desk: trading_desk.Desk) -> None:
     intent_id = desk.accept()
     Intent.objects.filter(pk=intent_id).update(valid_until=clock.now())
-    assert attempt(intent_id).status is Status.EXPIRED
+    assert attempt(intent_id).status is AttemptStatus.EXPIRED
     assert resources_pack.used() == (0, 0)
 
 
@@ -126,7 +126,7 @@ def test_the_claim_takes_again_what_the_sweeper_freed(
     intent_id = desk.accept()
     lapse()
     sweeper.sweep()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert resources_pack.used() == (0, 60)
     resources_pack.check()
 
@@ -137,7 +137,7 @@ def test_the_claim_blocks_when_somebody_else_has_it_meanwhile(desk: trading_desk
     sweeper.sweep()
     quick = desk.accept()
     blocked = attempt(late)
-    assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
+    assert (blocked.status, blocked.detail) == (AttemptStatus.BLOCKED, Reason.RESOURCE_CONTENTION)
     assert trading_desk.states(late) == (IntentState.FAILED, FlowState.ABORTED)
     assert trading_desk.flow_of(late).reason == Reason.RESOURCE_CONTENTION
     assert resources_pack.states(quick) == {"HELD"}
@@ -152,9 +152,9 @@ def test_the_claim_blocks_when_somebody_else_has_used_it_up(
     late = desk.accept()
     lapse()
     sweeper.sweep()
-    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert attempt(desk.accept()).status is AttemptStatus.SUCCEEDED
     blocked = attempt(late)
-    assert (blocked.status, blocked.detail) == (Status.BLOCKED, Reason.RESOURCE_CONTENTION)
+    assert (blocked.status, blocked.detail) == (AttemptStatus.BLOCKED, Reason.RESOURCE_CONTENTION)
     assert (resources_pack.used(), resources_pack.used("slots")) == ((0, 60), (0, 1))
     resources_pack.check()
 

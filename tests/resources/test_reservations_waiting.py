@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def desk() -> factories.Desk:
     """A desk whose kind claims its amount of 200,000 cents."""
     with transaction.atomic():
-        given = pack.Resource(name="cash", capacity=200_000, unit="cents")
+        given = pack.PackResource(name="cash", capacity=200_000, unit="cents")
         resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     claims = [{"resource": "cash", "amount": "params.notional_cents"}]
     return factories.desk(kind=gate_cases.kind(claims=claims))

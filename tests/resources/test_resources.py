@@ -17,7 +17,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> trading_desk.Desk:
     return resources_pack.open_desk(monkeypatch)
 
 
-def load(text: str) -> packs.Loaded | packs.Refused:
+def load(text: str) -> packs.Loaded | packs.PackRefused:
     with_target = text.replace("BASE_URL", "http://127.0.0.1:1").replace("BY_WHOM", "http")
     return packs.load(text=with_target, source="trial.yaml", activate=True, actor="system")
 
@@ -52,7 +52,7 @@ def test_a_pack_may_raise_a_capacity_and_lower_it_to_what_is_in_use(desk: tradin
 def test_a_pack_never_lowers_it_under_what_is_in_use(desk: trading_desk.Desk) -> None:
     desk.accept()
     refused = load(with_capacity(59))
-    assert isinstance(refused, packs.Refused)
+    assert isinstance(refused, packs.PackRefused)
     assert "units has 60 units in use" in refused.problems[0]
     assert Resource.objects.get(name="units").capacity == 100
 

@@ -7,7 +7,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from pytest_django.fixtures import Settings
 
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.queries import due_intents
 from runtime.stops.services import call_gate
 from tests.support import misbehaving_targets, trading_desk
@@ -31,7 +31,7 @@ def test_a_database_that_fails_before_the_first_byte_leaves_no_doubt(
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     standing, looks = due_intents.get_standing, [0]
 
-    def look(*, agent_pk: int) -> due_intents.Standing:
+    def look(*, agent_pk: int) -> due_intents.AgentStanding:
         looks[0] += 1
         if looks[0] == 2:  # the claim looks first, then the gate
             raise failure("the connection is gone")
@@ -39,9 +39,9 @@ def test_a_database_that_fails_before_the_first_byte_leaves_no_doubt(
 
     monkeypatch.setattr(due_intents, "get_standing", look)
     held = attempting.attempt(intent_id, owner=trading_desk.OWNER)
-    assert (held.status, held.called, held.detail) == (Status.HELD, False, call_gate.DATABASE_BUSY)
+    assert (held.status, held.called, held.detail) == (AttemptStatus.HELD, False, call_gate.DATABASE_BUSY)
     assert target.seen == []
-    assert attempting.attempt(intent_id, owner=trading_desk.OWNER).status is Status.SUCCEEDED
+    assert attempting.attempt(intent_id, owner=trading_desk.OWNER).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 

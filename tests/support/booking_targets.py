@@ -111,7 +111,7 @@ def pack(
     return text.replace("    steps:", f"    routes: {routes}\n    steps:") if routes else text
 
 
-def reload(text: str, *, base_url: str) -> packs.Loaded | packs.Refused:
+def reload(text: str, *, base_url: str) -> packs.Loaded | packs.PackRefused:
     """Load a pack once more."""
     body = text.replace("BASE_URL", base_url).replace("BY_WHOM", "http")
     return packs.load(text=body, source="trial.yaml", activate=True, actor="system")
@@ -131,7 +131,11 @@ def walk(intent_id: UUID) -> list[str]:
     found: list[str] = []
     while len(found) < 20:
         status = attempt(intent_id).status
-        if status in {attempting.Status.NOT_DUE, attempting.Status.ENDED, attempting.Status.HELD}:
+        if status in {
+            attempting.AttemptStatus.NOT_DUE,
+            attempting.AttemptStatus.ENDED,
+            attempting.AttemptStatus.HELD,
+        }:
             return found
         found.append(status.value)
     raise AssertionError(f"it does not end: {found}")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from django.test import override_settings
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import kind_linter
 
 
@@ -28,7 +28,7 @@ def packs() -> Iterator[None]:
     lint = kind_linter.lint_kind
     known: dict[bytes, tuple[kind_linter.KindProblem, ...]] = {}
 
-    def lint_once(kind: PolicyKind) -> tuple[kind_linter.KindProblem, ...]:
+    def lint_once(kind: KindDocument) -> tuple[kind_linter.KindProblem, ...]:
         body = kind.to_bytes()
         if body not in known:
             known[body] = lint(kind)

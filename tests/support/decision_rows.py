@@ -36,7 +36,7 @@ def last_payload(escalation: Escalation) -> dict[str, Any]:
     return payload
 
 
-def refused(answer: deciding.Decided | Problem) -> tuple[int, str]:
+def refused(answer: deciding.DecisionResult | Problem) -> tuple[int, str]:
     """Status and code of a refusal, which always says what to do next."""
     assert isinstance(answer, Problem), answer
     assert answer.detail.endswith(".")

@@ -128,7 +128,7 @@ def read(answer: intake.Answered | Problem) -> dict[str, Any]:
     return decoded
 
 
-def policy_kind(contract: kind_contract.PolicyKind) -> PolicyKind:
+def policy_kind(contract: kind_contract.KindDocument) -> PolicyKind:
     """Put a version of a kind in force, in place of the one before."""
     at = clock.now()
     with transaction.atomic():
@@ -139,7 +139,11 @@ def policy_kind(contract: kind_contract.PolicyKind) -> PolicyKind:
 
 
 def activate(
-    agent: Agent, contract: manifest_contract.Manifest, *, by: str = "system", at: datetime | None = None
+    agent: Agent,
+    contract: manifest_contract.ManifestDocument,
+    *,
+    by: str = "system",
+    at: datetime | None = None,
 ) -> None:
     """Put a version of an agent's manifest in force."""
     activated_at = at or clock.now()
@@ -155,7 +159,7 @@ def change_manifest(agent_id: str, **fields: Any) -> None:
     assert agent.active_manifest is not None
     held = canonical.decode(bytes(agent.active_manifest.body))
     changed = held | fields | {"version": versions.next_minor(held["version"])}
-    activate(agent, manifest_contract.Manifest.from_bytes(canonical.encode(changed)))
+    activate(agent, manifest_contract.ManifestDocument.from_bytes(canonical.encode(changed)))
 
 
 def record(stream: str, *added: events.Event, actor: str, at: datetime) -> None:
@@ -180,17 +184,17 @@ def configure_target(name: str = "broker", **fields: Any) -> None:
     at = clock.now()
     with transaction.atomic():
         # Tests name addresses that no pack may, to see what becomes of a call there.
-        given = pack.Target.model_construct(**{**_PLAIN_TARGET, **held, **fields})
+        given = pack.PackTarget.model_construct(**{**_PLAIN_TARGET, **held, **fields})
         record("system", *targets.store(tenant=TENANT, name=name, given=given, at=at), actor="system", at=at)
 
 
-_PLAIN_TARGET = pack.Target(base_url="http://127.0.0.1:1").model_dump()
+_PLAIN_TARGET = pack.PackTarget(base_url="http://127.0.0.1:1").model_dump()
 
 
 def desk(
     *,
-    kind: kind_contract.PolicyKind | None = None,
-    manifest: manifest_contract.Manifest | None = None,
+    kind: kind_contract.KindDocument | None = None,
+    manifest: manifest_contract.ManifestDocument | None = None,
     agent_id: str = "trader",
     owner: str = "trading-desk",
 ) -> Desk:
@@ -271,7 +275,7 @@ def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
 
 def send(
     escalation: Escalation, account: User, wish: DecisionRequest, *, who: Person | None = None
-) -> deciding.Decided | Problem:
+) -> deciding.DecisionResult | Problem:
     """Post a form as it was filled in, by whoever has just given the password."""
     return deciding.decide(
         tenant=TENANT, escalation_id=escalation.pk, person=who or person(account), user=account, wish=wish
@@ -285,7 +289,7 @@ def decide(
     *,
     who: Person | None = None,
     **fields: Any,
-) -> deciding.Decided | Problem:
+) -> deciding.DecisionResult | Problem:
     """Decide, as `account`, what `wish` says."""
     return send(escalation, account, wish(escalation, action, **fields), who=who)
 

@@ -131,7 +131,11 @@ def walk(intent_id: UUID) -> list[str]:
     found: list[str] = []
     while len(found) < 30:
         status = attempt(intent_id).status
-        if status in {attempting.Status.NOT_DUE, attempting.Status.ENDED, attempting.Status.HELD}:
+        if status in {
+            attempting.AttemptStatus.NOT_DUE,
+            attempting.AttemptStatus.ENDED,
+            attempting.AttemptStatus.HELD,
+        }:
             return found
         found.append(status.value)
     raise AssertionError(f"the walk does not end: {found}")

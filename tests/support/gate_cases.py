@@ -5,11 +5,11 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts.facts import AgentFacts, ComputeFacts, Facts, FlowFacts, Lift, SnapshotFacts
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import PolicyKind
-from runtime.contracts.proposal import Proposal
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import AgentRole, AgentStatus
-from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import Case, PolicyBundle
 
@@ -105,19 +105,19 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-def kind(**fields: Any) -> PolicyKind:
+def kind(**fields: Any) -> KindDocument:
     """A policy kind that accepts `proposal()`; `fields` replace its own, and None takes one away."""
-    return PolicyKind.from_bytes(canonical.encode(_merged(KIND, fields)))
+    return KindDocument.from_bytes(canonical.encode(_merged(KIND, fields)))
 
 
-def manifest(**fields: Any) -> Manifest:
+def manifest(**fields: Any) -> ManifestDocument:
     """The manifest of an agent that may propose `kind()` up to 1,000.00."""
-    return Manifest.from_bytes(canonical.encode(_merged(MANIFEST, fields)))
+    return ManifestDocument.from_bytes(canonical.encode(_merged(MANIFEST, fields)))
 
 
-def proposal(**fields: Any) -> Proposal:
+def proposal(**fields: Any) -> JudgedProposal:
     """A proposal that is accepted by `kind()` under `manifest()`."""
-    return Proposal(
+    return JudgedProposal(
         **{
             "proposal_id": "019b7c00-0000-7000-8000-000000000002",
             "intent_id": "019b7c00-0000-7000-8000-000000000003",
@@ -194,7 +194,7 @@ def case(**fields: Any) -> Case:
     return Case(**{"proposal": proposal(), "facts": facts(), "rules": rules(), "now_ms": NOW_MS, **fields})
 
 
-def judge(**fields: Any) -> Verdict:
+def judge(**fields: Any) -> VerdictDocument:
     """The verdict on `case(**fields)`."""
     asked = case(**fields)
     return pipeline.judge(asked.proposal, asked.facts, asked.rules, asked.now_ms, asked.gate)
@@ -213,7 +213,7 @@ def judgement(asked: Case) -> tuple[bytes, bytes]:
     return stored.to_bytes(), in_force
 
 
-def lifts_of(verdict: Verdict) -> tuple[Lift, ...]:
+def lifts_of(verdict: VerdictDocument) -> tuple[Lift, ...]:
     """What a person lifts who has seen `verdict`."""
     return tuple(
         Lift(
@@ -229,7 +229,7 @@ def lifts_of(verdict: Verdict) -> tuple[Lift, ...]:
 
 def codes(found: Any) -> list[str]:
     """The codes of a verdict's reasons, or of findings."""
-    items: tuple[Finding, ...] = found.reasons if isinstance(found, Verdict) else tuple(found)
+    items: tuple[Finding, ...] = found.reasons if isinstance(found, VerdictDocument) else tuple(found)
     return [item.code for item in items]
 
 

@@ -5,8 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.guard import Guard as GuardContract
-from runtime.contracts.guard import GuardRunState
+from runtime.contracts.guard import GuardDocument, GuardRunState
 from runtime.core import clock, transactions
 from runtime.guards.models import Guard, GuardRun, Review
 from runtime.guards.services import guard_config, guard_runs
@@ -19,7 +18,7 @@ OPPOSITE = "I am selling ABC, as planned."
 
 def configure(**fields: Any) -> Guard:
     """A guard, lexical where nothing else is said."""
-    given = GuardContract.from_bytes(canonical.encode({**LEXICAL, **fields}))
+    given = GuardDocument.from_bytes(canonical.encode({**LEXICAL, **fields}))
 
     def work() -> None:
         at = clock.now()

@@ -134,7 +134,7 @@ def open_desk(*, base_url: str = "http://127.0.0.1:1", executor: str = "http") -
 
 def write_fact(path: str, value: Any) -> None:
     written = facts.write(tenant=TENANT, path=path, value=value, writer="feed:trial", expected_version=None)
-    assert isinstance(written, facts.Written), written
+    assert isinstance(written, facts.WrittenVersion), written
 
 
 def intent(intent_id: UUID) -> Intent:

@@ -156,7 +156,7 @@ def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings:
 @pytest.mark.parametrize(
     ("owner", "name", "answer", "words"),
     [
-        (packs, "load", packs.Refused(problems=("a problem",)), "a problem"),
+        (packs, "load", packs.PackRefused(problems=("a problem",)), "a problem"),
         (credentials, "issue_agent_key", Problem(status=404, code="X", detail="No agent."), "No agent."),
         (single_process, "free_port", None, "no port"),
     ],
@@ -207,7 +207,7 @@ def test_the_server_works_while_it_runs_and_ends_what_it_started(real_db: str, s
     settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
     port, ready, ended = free_port(), threading.Event(), threading.Event()
     config = uvicorn.Config("dir_console.asgi:application", log_level="warning", timeout_graceful_shutdown=1)
-    server = single_process.Server(config, on_ready=ready.set, on_stop=[ended.set])
+    server = single_process.EmbeddedServer(config, on_ready=ready.set, on_stop=[ended.set])
     bound = single_process.listen("127.0.0.1", port)
     with pytest.raises(single_process.PortTakenError):
         single_process.listen("127.0.0.1", port)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from demo.client import Client
-from demo.http_client import Refused
+from demo.http_client import CallRefused
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
 from tests.support import databases, misbehaving_targets, trading_desk
@@ -114,7 +114,7 @@ def test_a_restored_backup_calls_nothing_again(server: Process, env: dict[str, s
             base_url=f"http://127.0.0.1:{port_of(server)}", agent_id=trading_desk.AGENT, key=key, patience_s=0
         )
         assert agent.handshake()["epoch"] == 1
-        with pytest.raises(Refused, match="RECOVERY"):
+        with pytest.raises(CallRefused, match="RECOVERY"):
             agent.open_flow(trigger="trial")
         assert "key" in run(env, "manage.py", "issue_key", trading_desk.AGENT, ok=False)
 

@@ -18,7 +18,7 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect, FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt, Verdict
 from runtime.flows.queries import intent_records
 from runtime.registry.models import Bundle
@@ -84,7 +84,7 @@ def test_nothing_is_called_by_a_column_that_was_rewritten(
     put(intent_id, **{column: FORGED[column]})
     assert found() == [f"intent.{column}"]
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.BLOCKED, called=False, detail="TAMPERED"
+        status=AttemptStatus.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []
     assert trading_desk.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
@@ -92,7 +92,7 @@ def test_nothing_is_called_by_a_column_that_was_rewritten(
 
     put(intent_id, **{column: held})
     factories.decide(Escalation.objects.get(), factories.user(), Action.RESUME)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 
@@ -118,14 +118,14 @@ def test_nobody_resumes_or_confirms_what_a_row_was_made_to_say(target: misbehavi
         answer = factories.decide(escalation, olivia, action, receipt={"order_id": "o1"})
         assert isinstance(answer, Problem)
         assert answer.code == "TAMPERED"
-    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.Decided)
+    assert isinstance(factories.decide(escalation, olivia, Action.ABORT), deciding.DecisionResult)
     assert target.seen == []
 
 
 def test_a_window_that_was_made_shorter_expires(target: misbehaving_targets.StandIn) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     put(intent_id, valid_until=clock.now() - timedelta(seconds=1))
-    assert attempt(intent_id).status is Status.EXPIRED
+    assert attempt(intent_id).status is AttemptStatus.EXPIRED
     assert found() == ["intent.valid_until"]
 
 
@@ -150,11 +150,11 @@ def test_the_rules_in_force_are_not_those_of_the_verdict_by_the_name_of_its_bund
 
 def test_what_has_ended_is_not_called_again_by_its_row(target: misbehaving_targets.StandIn) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     put(intent_id, state=IntentState.PENDING)
     assert found() == ["intent.state"]
     again = attempt(intent_id)
-    assert (again.status, again.called, again.outcome) == (Status.ENDED, False, "SUCCEEDED")
+    assert (again.status, again.called, again.outcome) == (AttemptStatus.ENDED, False, "SUCCEEDED")
     assert len(target.seen) == 1
     assert mismatches(intent_id) == ["intent.state"]
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
@@ -168,13 +168,13 @@ def test_what_a_person_is_asked_about_is_not_called_by_its_row(target: misbehavi
     put(intent_id, lifted=b"[]", state=IntentState.PENDING)
     assert found() == ["intent.state"]
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.HELD, called=False, detail="WITH_PERSON"
+        status=AttemptStatus.HELD, called=False, detail="WITH_PERSON"
     )
     assert target.seen == []
     assert trading_desk.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     assert found() == []
     factories.decide(Escalation.objects.get(), factories.user(), Action.RESUME)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_call_in_doubt_is_not_freed_by_its_row(doubtful: UUID, columns: dict[s
     for action in (Action.RESUME, Action.MODIFY):
         assert getattr(factories.decide(escalation, olivia, action), "code", "") == "TAMPERED"
     assert isinstance(
-        factories.decide(escalation, olivia, Action.ABORT, effect=Effect.UNKNOWN), deciding.Decided
+        factories.decide(escalation, olivia, Action.ABORT, effect=Effect.UNKNOWN), deciding.DecisionResult
     )
 
 
@@ -225,7 +225,7 @@ def test_what_a_probe_settles_is_recorded(
     with fake_target.opened() as book:
         book.faults["/pay"] = [fault, ""]
         intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
-        assert fake_target.walk(intent_id)[-1] == Status.SUCCEEDED
+        assert fake_target.walk(intent_id)[-1] == AttemptStatus.SUCCEEDED
         book.check()
     (settled,) = LedgerEntry.objects.filter(kind="attempt:settled")
     effect = "NOT_HAPPENED" if fault == fake_target.HANG_UP else "HAPPENED"
@@ -256,7 +256,7 @@ def test_what_a_person_states_is_recorded_for_each_call(doubtful: UUID) -> None:
 @pytest.mark.parametrize("change", ["gone", "forged"])
 def test_nothing_follows_from_steps_that_a_row_calls_done(book: fake_target.Book, change: str) -> None:
     intent_id = trading_desk.open_desk(base_url=book.base_url).accept()
-    assert fake_target.attempt(intent_id).status is Status.ADVANCED
+    assert fake_target.attempt(intent_id).status is AttemptStatus.ADVANCED
     rows = StepReceipt.objects.filter(intent=intent_id)
     if change == "gone":
         rows.delete()
@@ -274,7 +274,7 @@ def test_what_an_outcome_says_is_compared(
     target: misbehaving_targets.StandIn, column: str, value: Any
 ) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert found() == []
     Outcome.objects.update(**{column: value})
     assert found() == ["outcome"]

@@ -18,7 +18,7 @@ from escalations.models import Escalation
 from runtime.contracts.states import Decision, FlowState, IntentState
 from runtime.core import clock
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Proposal, Verdict
 from runtime.flows.queries import recorded_flow
 from runtime.guards.models import Guard
@@ -71,7 +71,7 @@ def test_rewritten_requests_are_never_sent_and_a_person_is_asked(target: misbeha
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     rewritten(intent_id, b'"quantity":2', b'"quantity":987654')
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.BLOCKED, called=False, detail="TAMPERED"
+        status=AttemptStatus.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []
     assert trading_desk.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
@@ -153,7 +153,7 @@ def test_nothing_is_sent_to_a_target_that_was_rewritten(
     held = getattr(Target.objects.get(), column)
     Target.objects.update(**{column: value})
     assert attempt(intent_id) == attempting.AttemptResult(
-        status=Status.BLOCKED, called=False, detail="TAMPERED"
+        status=AttemptStatus.BLOCKED, called=False, detail="TAMPERED"
     )
     assert target.seen == []
     assert trading_desk.states(intent_id) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
@@ -163,7 +163,7 @@ def test_nothing_is_sent_to_a_target_that_was_rewritten(
 
     Target.objects.update(**{column: held})
     factories.decide(Escalation.objects.get(), factories.user(), Action.RESUME)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
 
 
 def test_a_signing_secret_is_not_swapped_for_another(target: misbehaving_targets.StandIn) -> None:
@@ -186,7 +186,7 @@ def test_a_target_that_no_pack_configured_is_not_called(target: misbehaving_targ
 def test_a_target_configured_anew_is_called_where_it_is_now(target: misbehaving_targets.StandIn) -> None:
     intent_id = trading_desk.open_desk(base_url="http://127.0.0.1:9").accept()
     factories.configure_target(base_url=target.base_url)
-    assert attempt(intent_id).status is Status.SUCCEEDED
+    assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert len(target.seen) == 1
 
 
@@ -196,7 +196,7 @@ def test_a_pack_that_is_loaded_again_puts_a_rewritten_target_right(
     desk = trading_desk.open_desk(base_url="http://127.0.0.1:9")
     Target.objects.update(base_url=target.base_url)
     factories.configure_target(base_url=target.base_url)
-    assert attempt(desk.accept()).status is Status.SUCCEEDED
+    assert attempt(desk.accept()).status is AttemptStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("what", ["guard", "unreadable guard", "target"])
@@ -295,7 +295,7 @@ def ledger_reads(captured: CaptureQueriesContext) -> int:
 def test_an_attempt_costs_one_look_into_the_ledger(target: misbehaving_targets.StandIn) -> None:
     intent_id = trading_desk.open_desk(base_url=target.base_url).accept()
     with CaptureQueriesContext(connection) as captured:
-        assert attempt(intent_id).status is Status.SUCCEEDED
+        assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert ledger_reads(captured) == MOST_LOOKUPS_OF_A_CLAIM
 
 

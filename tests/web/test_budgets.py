@@ -25,7 +25,7 @@ NAME = "cash:<b>USD</b>"
 def desk() -> factories.Desk:
     """A desk whose agent claims cash and has used most of a flow's tokens."""
     with transaction.atomic():
-        given = pack.Resource(name=NAME, capacity=10_000_000, unit="cents")
+        given = pack.PackResource(name=NAME, capacity=10_000_000, unit="cents")
         resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     return factories.desk(
         kind=gate_cases.kind(claims=[{"resource": NAME, "amount": "params.notional_cents"}]),

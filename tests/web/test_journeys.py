@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 
 from audit.access.permissions import Role
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from tests.support import api_client, demo_scenes, misbehaving_targets, trading_desk
 from tests.support.tracing import Trace, traced
 from tests.web.test_pages import sign_in
@@ -45,7 +45,7 @@ def test_an_attempt_of_one_step(settings: Settings) -> None:
             intent = desk.accept()
             with traced() as trace:
                 ended = attempting.attempt(intent, owner=trading_desk.OWNER)
-    assert ended.status is Status.SUCCEEDED
+    assert ended.status is AttemptStatus.SUCCEEDED
     shown("attempt of one step", trace)
 
 

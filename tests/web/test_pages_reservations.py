@@ -27,7 +27,7 @@ def desk() -> factories.Desk:
     """An agent that claims cash and hours."""
     with transaction.atomic():
         for name, unit in ((CASH, "cents"), (DESK, "h")):
-            given = pack.Resource(name=name, capacity=10_000_000, unit=unit)
+            given = pack.PackResource(name=name, capacity=10_000_000, unit=unit)
             resources.store(tenant=factories.TENANT, given=given, actor="system", at=clock.now())
     claims = [{"resource": CASH, "amount": "params.notional_cents"}, {"resource": DESK, "amount": "2"}]
     return factories.desk(

@@ -68,17 +68,17 @@ def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPa
 def test_every_kind_has_a_lane() -> None:
     for kind in Kind:
         assert timeline.lane_of(kind, {}).name in {words.name for words in timeline.LANES.values()}
-    assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.Lane.CONTEXT
+    assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.TimelineLane.CONTEXT
     assert presenters.present("thing:of_tomorrow").title
 
 
 def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
-    def lane(from_state: str) -> timeline.Lane:
+    def lane(from_state: str) -> timeline.TimelineLane:
         return timeline.lane_of(Kind.FLOW_MOVED, {"from_state": from_state, "to_state": "ABORTED"}).lane
 
-    assert lane("ESCALATED") is timeline.Lane.DECISION
-    assert lane("COMPENSATING") is timeline.Lane.EXECUTION
-    assert lane("VALIDATING") is timeline.Lane.VALIDATION
+    assert lane("ESCALATED") is timeline.TimelineLane.DECISION
+    assert lane("COMPENSATING") is timeline.TimelineLane.EXECUTION
+    assert lane("VALIDATING") is timeline.TimelineLane.VALIDATION
 
 
 def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:

@@ -11,7 +11,7 @@ from audit.access.permissions import Role
 from escalations.models import Escalation
 from runtime.contexts.models import Snapshot
 from runtime.execution.services import attempting
-from runtime.execution.services.attempting import Status
+from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Flow, Intent, Outcome, Proposal, Verdict
 from runtime.guards.models import Guard, Review
 from runtime.registry.models import Agent, Manifest, PolicyKind, Target
@@ -74,7 +74,7 @@ def store_everything() -> None:
         misbehaving_targets.answer(200, b'{"order_id":"o1","status":"FILLED"}')
     ) as target:
         done = trading_desk.open_desk(base_url=target.base_url).accept()
-        assert attempting.attempt(done, owner=trading_desk.OWNER).status is Status.SUCCEEDED
+        assert attempting.attempt(done, owner=trading_desk.OWNER).status is AttemptStatus.SUCCEEDED
     guard_rounds.configure()
     scopes = [{"scope": "desk", "access": "READ_WRITE"}]
     desk = factories.desk(manifest=gate_cases.manifest(memory_scopes=scopes), agent_id="second-trader")

@@ -60,7 +60,7 @@ def _words(found: ChainBreak) -> str:
     return f"tenant {found.tenant}, stream {found.stream}, seq {found.seq}: {found.fault}, {found.detail}."
 
 
-def _as_json(result: findings.Result) -> dict[str, Any]:
+def _as_json(result: findings.VerificationResult) -> dict[str, Any]:
     return {
         "whole": not result.findings,
         **asdict(result),

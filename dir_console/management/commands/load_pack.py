@@ -31,7 +31,7 @@ class Command(BaseCommand):
             result = packs.load(text=text, source=file.name, activate=options["activate"], actor="system")
         except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was loaded. Run the command again.") from error
-        if isinstance(result, packs.Refused):
+        if isinstance(result, packs.PackRefused):
             raise CommandError("\n".join(("Nothing was loaded.", *result.problems)))
         for warning in result.warnings:
             self.stderr.write(f"warning: {warning}")

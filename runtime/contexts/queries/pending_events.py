@@ -61,7 +61,7 @@ class Marks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PendingEvents:
     """News, the marks that go with them, and the rows that they use up."""
 
     drafts: tuple[Draft, ...]
@@ -71,7 +71,7 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class EventPage:
     """Events past a cursor, in order, the cursor after them, and whether some before them are lost."""
 
     events: tuple[FeedbackEvent, ...]
@@ -84,7 +84,7 @@ def stream_of(agent: Agent) -> str:
     return f"agent:{agent.agent_id}"
 
 
-def page(*, inbox: Inbox, after: int) -> Page:
+def page(*, inbox: Inbox, after: int) -> EventPage:
     """At most PAGE events past `after`."""
     rows = AgentEvent.objects.filter(agent=inbox.agent_id, seq__gt=after).order_by("seq")[:PAGE]
     events = tuple(
@@ -93,7 +93,7 @@ def page(*, inbox: Inbox, after: int) -> Page:
         )
         for row in rows
     )
-    return Page(events=events, next=events[-1].seq if events else after, gap=after < inbox.dropped_seq)
+    return EventPage(events=events, next=events[-1].seq if events else after, gap=after < inbox.dropped_seq)
 
 
 def current(agent: Agent) -> Marks:
@@ -106,7 +106,7 @@ def current(agent: Agent) -> Marks:
     )
 
 
-def find(*, agent: Agent, inbox: Inbox, at: datetime) -> Found:
+def find(*, agent: Agent, inbox: Inbox, at: datetime) -> PendingEvents:
     """What has come since the inbox's marks; costs a handful of queries, and writes nothing."""
     told: dict[str, int] = canonical.decode(bytes(inbox.fact_versions))
     now = current(agent)
@@ -129,7 +129,7 @@ def find(*, agent: Agent, inbox: Inbox, at: datetime) -> Found:
     if now.tokens != inbox.tokens:
         body = {"escalation_tokens": now.tokens}
         drafts.append(Draft(event_type=AgentEventType.BUDGET_CHANGED, at=at, body=body))
-    return Found(drafts=tuple(drafts), marks=now, ended=ended, timers=timers)
+    return PendingEvents(drafts=tuple(drafts), marks=now, ended=ended, timers=timers)
 
 
 def streams(agent: Agent) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from audit import canonical
 from runtime.contexts.models import AgentEvent, Inbox, Timer
 from runtime.contexts.queries import pending_events
-from runtime.contexts.queries.pending_events import Found, Marks, Page
+from runtime.contexts.queries.pending_events import EventPage, Marks, PendingEvents
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
@@ -33,7 +33,7 @@ def has_news(*, agent: Agent, after: int) -> bool:
     return bool(pending_events.find(agent=agent, inbox=inbox, at=clock.now()).drafts)
 
 
-def read(*, agent: Agent, after: int) -> Page:
+def read(*, agent: Agent, after: int) -> EventPage:
     """The events past `after`; what has come since the last look becomes events first."""
     inbox = Inbox.objects.filter(agent=agent).first()
     if inbox is None or pending_events.find(agent=agent, inbox=inbox, at=clock.now()).drafts:
@@ -67,7 +67,7 @@ def _collect(agent: Agent) -> Inbox:
     return inbox
 
 
-def _write(inbox: Inbox, found: Found) -> None:
+def _write(inbox: Inbox, found: PendingEvents) -> None:
     first = inbox.seq + 1
     AgentEvent.objects.bulk_create(
         AgentEvent(

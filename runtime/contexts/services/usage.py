@@ -28,7 +28,7 @@ _ACTOR = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class ReportedUsage:
     """One call of `POST /flows/{dfid}/usage`, parsed and authenticated."""
 
     agent: Agent
@@ -47,7 +47,7 @@ def report(
     The deltas that passed the cap are recorded too: they were used. With `repeatable`, a repeat of the call
     adds nothing and gets the same answer.
     """
-    call = Report(
+    call = ReportedUsage(
         agent=agent,
         dfid=dfid,
         tokens=asked.tokens,
@@ -72,7 +72,7 @@ def stop_overdue(dfid: UUID) -> bool:
     return True
 
 
-def _report(call: Report) -> api_schemas.UsageAnswer | Problem:
+def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
     flow = locks.lock_flow(dfid=call.dfid, tenant=call.agent.tenant)
     if flow is None or flow.agent_id != call.agent.pk:
         return flows.not_found()
@@ -92,7 +92,7 @@ def _report(call: Report) -> api_schemas.UsageAnswer | Problem:
     return refusal or answer
 
 
-def _spend(call: Report, journal: Journal) -> ComputeFacts:
+def _spend(call: ReportedUsage, journal: Journal) -> ComputeFacts:
     flow = journal.flow
     ComputeBudget.objects.get_or_create(flow=flow)
     ComputeBudget.objects.filter(flow=flow).update(
@@ -149,14 +149,14 @@ def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
     return True
 
 
-def _stored(call: Report) -> bytes | Problem | None:
+def _stored(call: ReportedUsage) -> bytes | Problem | None:
     asked = call.repeatable
     if asked is None:
         return None
     return idempotency.find_response(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
 
 
-def _store(call: Report, answer: api_schemas.UsageAnswer, *, refused: bool, at: datetime) -> None:
+def _store(call: ReportedUsage, answer: api_schemas.UsageAnswer, *, refused: bool, at: datetime) -> None:
     asked = call.repeatable
     if asked is None:
         return
@@ -164,7 +164,7 @@ def _store(call: Report, answer: api_schemas.UsageAnswer, *, refused: bool, at: 
     idempotency.store_response(agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=at)
 
 
-def _again(stored: bytes, call: Report) -> api_schemas.UsageAnswer | Problem:
+def _again(stored: bytes, call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
     kept = canonical.decode(stored)
     answer = api_schemas.UsageAnswer.model_validate(kept["answer"])
     if kept["refused"]:

@@ -28,7 +28,7 @@ Gone = asyncio.Future[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class PollWait:
     """A long poll: whose, of what (the parts of its path), past which event, for how long."""
 
     token: str
@@ -43,10 +43,10 @@ class Subscription(Protocol):
     # The shortest time between two looks, for streams that grow faster than anybody wants to know.
     pause_s: float
 
-    def streams(self, asked: Wait) -> Sequence[str]:
+    def streams(self, asked: PollWait) -> Sequence[str]:
         """The streams whose hints are worth a look."""
 
-    def has_news(self, asked: Wait) -> bool:
+    def has_news(self, asked: PollWait) -> bool:
         """Whether to stop waiting: an event, or something to refuse."""
 
 
@@ -73,7 +73,7 @@ class LongPoll:
         finally:
             gone.cancel()
 
-    async def _wait(self, asked: Wait, gone: Gone) -> bool:
+    async def _wait(self, asked: PollWait, gone: Gone) -> bool:
         """Wait until the endpoint has something to return; False where the caller disconnected."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + asked.wait_s
@@ -97,7 +97,7 @@ class LongPoll:
             await asyncio.sleep(min(self.topic.pause_s, left_s))
 
 
-def _read(scope: Scope) -> Wait | None:
+def _read(scope: Scope) -> PollWait | None:
     """The wait that is asked for; None for what the endpoint can answer, or refuse, at once."""
     if scope["method"] != "GET":
         return None
@@ -113,7 +113,7 @@ def _read(scope: Scope) -> Wait | None:
     scheme, _, token = (sent[0].decode("latin-1") if len(sent) == 1 else "").partition(" ")
     if scheme.lower() != "bearer":
         return None
-    return Wait(token=token, named=scope["url_route"]["kwargs"], after=int(after), wait_s=int(wait))
+    return PollWait(token=token, named=scope["url_route"]["kwargs"], after=int(after), wait_s=int(wait))
 
 
 def _replay(messages: list[dict[str, Any]], receive: Receive) -> Receive:

@@ -12,21 +12,21 @@ PROBE_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ProbeFinding:
     """One finding, in words for a person."""
 
     is_good: bool
     words: str
 
 
-def reach(base_url: str) -> Found:
+def reach(base_url: str) -> ProbeFinding:
     """Whether a connection (with TLS for https) can be made; nothing is sent over it."""
     try:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL:
-        return Found(is_good=False, words="this is not a URL")
+        return ProbeFinding(is_good=False, words="this is not a URL")
     if url.scheme not in {"http", "https"} or not url.host:
-        return Found(is_good=False, words="this is not an http or https URL")
+        return ProbeFinding(is_good=False, words="this is not an http or https URL")
     secure = url.scheme == "https"
     network = transport.GuardedNetwork(
         egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=transport.Trip(timeout_s=PROBE_S)
@@ -36,20 +36,20 @@ def reach(base_url: str) -> Found:
         if secure:
             stream = stream.start_tls(transport.tls(), server_hostname=url.host)
     except egress.EgressRefusedError:
-        return Found(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
+        return ProbeFinding(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
     except egress.UnresolvedError:
-        return Found(is_good=False, words="the host name does not resolve")
+        return ProbeFinding(is_good=False, words="the host name does not resolve")
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-        return Found(is_good=False, words="no server responds there, or its certificate is not valid")
+        return ProbeFinding(is_good=False, words="no server responds there, or its certificate is not valid")
     stream.close()
-    return Found(is_good=True, words="reachable")
+    return ProbeFinding(is_good=True, words="reachable")
 
 
-def signing_secret(secret_env: str) -> Found:
+def signing_secret(secret_env: str) -> ProbeFinding:
     """Whether calls can be signed as the target's row asks."""
     if not secret_env:
-        return Found(is_good=True, words="calls are not signed: the target names no secret")
+        return ProbeFinding(is_good=True, words="calls are not signed: the target names no secret")
     reason = signing.trouble(secret_env)
     if reason is not None:
-        return Found(is_good=False, words=reason)
-    return Found(is_good=True, words=f"calls are signed with the secret in {secret_env}")
+        return ProbeFinding(is_good=False, words=reason)
+    return ProbeFinding(is_good=True, words=f"calls are signed with the secret in {secret_env}")

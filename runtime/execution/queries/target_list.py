@@ -17,7 +17,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class TargetRow:
     """A target: `place` is where calls go; `waiting` counts live intents by their state.
 
     `is_whole`: its row is what was configured last. Where it is not, nothing is called there, and `place` has
@@ -32,7 +32,7 @@ class Found:
     waiting: Mapping[str, int]
 
 
-def list_targets(*, tenant: str) -> Sequence[Found]:
+def list_targets(*, tenant: str) -> Sequence[TargetRow]:
     """Every target by name, at most PAGE."""
     circuits = {row.target: row for row in Circuit.objects.of(tenant)}
     waiting = _waiting(tenant)
@@ -42,7 +42,7 @@ def list_targets(*, tenant: str) -> Sequence[Found]:
         is_whole = recorded_targets.compare_target(row, configured.get(row.name)) is None
         place = target_endpoints.place_of(row) if is_whole else TargetEndpoint(base_url=row.base_url)
         found.append(
-            Found(
+            TargetRow(
                 target=row,
                 place=place,
                 is_whole=is_whole,

@@ -17,8 +17,8 @@ from runtime.contracts.receipt import CallResult, Failure, FailureCategory, Fail
 from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
 from runtime.core import transactions
 from runtime.execution.services import calling, circuit, claim_deadlines, claiming, lost_calls, recording
-from runtime.execution.services.claiming import Claimed, Refused
-from runtime.execution.services.recording import Recorded, TooLate
+from runtime.execution.services.claiming import Claimed, ClaimRefused
+from runtime.execution.services.recording import RecordedCall, TooLate
 from runtime.flows.models import Outcome
 from runtime.kernel.execution import EscalateToPerson, Fail, RetryAt, Succeed
 from runtime.kernel.routes import CloseFailed, FallBack
@@ -33,7 +33,7 @@ RECORD_TRY_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Status(StrEnum):
+class AttemptStatus(StrEnum):
     """How an attempt ended. ENDED: there was nothing to attempt, and the stored outcome is the answer.
 
     Of several steps: ADVANCED has done one and more follow; TURNED_BACK will not do the rest, and undoes what
@@ -63,7 +63,7 @@ class AttemptResult:
     `outcome` and `receipt` (canonical JSON) are the stored ones of an intent that had ended before.
     """
 
-    status: Status
+    status: AttemptStatus
     called: bool
     detail: str = ""
     outcome: OutcomeStatus | None = None
@@ -82,13 +82,13 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     asked_at_s = time.monotonic()
     claim_deadlines.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
-    if isinstance(claim, Refused) and claim.status == Status.ENDED:
+    if isinstance(claim, ClaimRefused) and claim.status == AttemptStatus.ENDED:
         return _stored_result(intent_id, state=claim.detail)
-    if isinstance(claim, Refused) and claim.status == claiming.UNRECORDED:
+    if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRECORDED:
         transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
-        return AttemptResult(status=Status.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
-    if isinstance(claim, Refused):
-        return AttemptResult(status=Status(claim.status), called=False, detail=claim.detail)
+        return AttemptResult(status=AttemptStatus.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
+    if isinstance(claim, ClaimRefused):
+        return AttemptResult(status=AttemptStatus(claim.status), called=False, detail=claim.detail)
     try:
         if _is_sick(claim, asked_at_s=asked_at_s):
             return _hold_from_sick(claim)
@@ -96,7 +96,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     except call_gate.ClosedError as error:
         why = error.why  # the stop may have been pressed since the claim was committed
         _retry_database(claim, lambda: recording.hold(claim, why=why))
-        return AttemptResult(status=Status.HELD, called=False, detail=why)
+        return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
     return _record(claim, result)
 
 
@@ -104,9 +104,9 @@ def _stored_result(intent_id: UUID, *, state: str) -> AttemptResult:
     """The result of the execution that was, without another (DIR paper, 7.2); a cancelled intent has none."""
     outcome = Outcome.objects.filter(intent_id=intent_id).first()
     if outcome is None:
-        return AttemptResult(status=Status.ENDED, called=False, detail=state)
+        return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=state)
     return AttemptResult(
-        status=Status.ENDED,
+        status=AttemptStatus.ENDED,
         called=False,
         detail=outcome.error_category,
         outcome=OutcomeStatus(outcome.status),
@@ -137,8 +137,8 @@ def _hold_from_sick(claim: Claimed) -> AttemptResult:
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     reason = _retry_database(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
     if reason is None:
-        return AttemptResult(status=Status.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
-    return AttemptResult(status=Status.WITH_PERSON, called=False, detail=reason.value)
+        return AttemptResult(status=AttemptStatus.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
+    return AttemptResult(status=AttemptStatus.WITH_PERSON, called=False, detail=reason.value)
 
 
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
@@ -178,24 +178,26 @@ def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:
     return transactions.retry_on_conflict(write)
 
 
-def _to_result(recorded: Recorded | TooLate) -> AttemptResult:
+def _to_result(recorded: RecordedCall | TooLate) -> AttemptResult:
     if isinstance(recorded, TooLate):
-        return AttemptResult(status=Status.REPORTED_LATE, called=True)
+        return AttemptResult(status=AttemptStatus.REPORTED_LATE, called=True)
     goes_on = recorded.state is IntentState.PENDING
     match recorded.action:
         case Succeed():
-            ended = Status.SUCCEEDED if recorded.state is IntentState.DONE else Status.COMPENSATED
-            return AttemptResult(status=Status.ADVANCED if goes_on else ended, called=True)
+            ended = (
+                AttemptStatus.SUCCEEDED if recorded.state is IntentState.DONE else AttemptStatus.COMPENSATED
+            )
+            return AttemptResult(status=AttemptStatus.ADVANCED if goes_on else ended, called=True)
         case RetryAt():
-            return AttemptResult(status=Status.RETRY_LATER, called=True)
+            return AttemptResult(status=AttemptStatus.RETRY_LATER, called=True)
         case FallBack(step=step):
-            return AttemptResult(status=Status.FELL_BACK, called=True, detail=step)
+            return AttemptResult(status=AttemptStatus.FELL_BACK, called=True, detail=step)
         case EscalateToPerson(reason=reason):
-            return AttemptResult(status=Status.WITH_PERSON, called=True, detail=reason.value)
+            return AttemptResult(status=AttemptStatus.WITH_PERSON, called=True, detail=reason.value)
         case CloseFailed(failure=failure):
-            return AttemptResult(status=Status.FAILED, called=True, detail=failure.category.value)
+            return AttemptResult(status=AttemptStatus.FAILED, called=True, detail=failure.category.value)
         case Fail(failure=failure):
-            status = Status.TURNED_BACK if goes_on else Status.FAILED
+            status = AttemptStatus.TURNED_BACK if goes_on else AttemptStatus.FAILED
             return AttemptResult(status=status, called=True, detail=failure.category.value)
         case _:
             assert_never(recorded.action)

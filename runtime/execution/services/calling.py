@@ -7,7 +7,7 @@ from audit import canonical
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import Purpose
 from runtime.execution.adapters.executors import registry
-from runtime.execution.adapters.executors.call import Call
+from runtime.execution.adapters.executors.call import TargetCall
 from runtime.execution.services.claiming import Claimed
 from runtime.registry.queries.target_endpoints import NOWHERE
 from runtime.stops.services import call_gate
@@ -44,7 +44,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
     if step.executor in registry.REMOTE and claim.place is None:
         return _unknown_target(f"there is no target named {step.target}")
     place = claim.place or NOWHERE
-    call = Call(
+    call = TargetCall(
         base_url=place.base_url,
         secret_env=place.secret_env,
         method=step.method,
@@ -69,7 +69,7 @@ def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
     if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
         return False
     found = registry.EXECUTORS[claim.step.executor](
-        Call(
+        TargetCall(
             base_url=claim.place.base_url,
             secret_env=claim.place.secret_env,
             method="GET",

@@ -27,7 +27,7 @@ from runtime.flows.models import Intent
 from runtime.flows.queries import due_intents
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import breaker
-from runtime.kernel.breaker import Allow, Signal, Trial, Wait
+from runtime.kernel.breaker import Allow, Signal, Trial, WaitUntil
 from runtime.registry.models import Target
 from runtime.registry.queries.target_endpoints import TargetEndpoint
 
@@ -83,7 +83,7 @@ def try_acquire(
             # Whoever loses this compare-and-swap looks again, and finds the probe taken.
             _write(row, circuit, at=journal.at)
             return Admitted.TRIAL
-        case Wait(until=until):
+        case WaitUntil(until=until):
             _wait(journal, intent, until=until)
             return Admitted.WAIT
         case _:
@@ -136,7 +136,7 @@ def report_result(
     signal = unasked if result is None else breaker.signal_of(result)
     probe = probe_of(intent, number=number)
 
-    def hear(circuit: breaker.Circuit) -> breaker.Circuit:
+    def hear(circuit: breaker.CircuitSnapshot) -> breaker.CircuitSnapshot:
         return breaker.on_result(circuit, signal, probe=probe, at=journal.at, bounds=_bounds())
 
     row = Circuit.objects.of(intent.tenant).filter(target=step.target).first()
@@ -178,7 +178,7 @@ def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | 
     return transactions.retry_on_conflict(work)
 
 
-def _closed(row: Circuit, before: breaker.Circuit, *, reason: str) -> events.CircuitClosed:
+def _closed(row: Circuit, before: breaker.CircuitSnapshot, *, reason: str) -> events.CircuitClosed:
     """The entry, and after the commit the intents that waited for it: they need not sleep to the end."""
     wake = partial(_release_waiting, tenant=row.tenant, target=row.target, held_until=before.retry_at)
     transaction.on_commit(wake, robust=True)
@@ -226,8 +226,8 @@ def _locked(*, tenant: str, target: str, at: datetime) -> Circuit:
     return row
 
 
-def _read(row: Circuit) -> breaker.Circuit:
-    return breaker.Circuit(
+def _read(row: Circuit) -> breaker.CircuitSnapshot:
+    return breaker.CircuitSnapshot(
         state=CircuitState(row.state),
         failures=row.failures,
         openings=row.openings,
@@ -236,7 +236,7 @@ def _read(row: Circuit) -> breaker.Circuit:
     )
 
 
-def _write(row: Circuit, circuit: breaker.Circuit, *, at: datetime) -> None:
+def _write(row: Circuit, circuit: breaker.CircuitSnapshot, *, at: datetime) -> None:
     """Compare-and-swap; `changed_at` is since when it has been in its state."""
     changed = Circuit.objects.filter(pk=row.pk, version=row.version).update(
         state=circuit.state,

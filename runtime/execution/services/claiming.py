@@ -70,7 +70,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class ClaimRefused:
     """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
 
     UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
@@ -80,7 +80,7 @@ class Refused:
     detail: str = ""
 
 
-def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
+def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     """Take an intent inside the caller's transaction, or end it, or leave it.
 
     A forward call is checked once more: window, agent, the facts it depends on, the current rights. What
@@ -89,17 +89,17 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     """
     found = locks.lock_intent(intent_id=intent_id, with_agent=True)
     if found is None:
-        return Refused(status="NOT_DUE", detail="UNKNOWN")
+        return ClaimRefused(status="NOT_DUE", detail="UNKNOWN")
     if boots.is_superseded():
-        return Refused(status="NOT_DUE", detail="SUPERSEDED")
+        return ClaimRefused(status="NOT_DUE", detail="SUPERSEDED")
     if current_epoch.is_recovering() or marks.is_older():
-        return Refused(status="HELD", detail=current_epoch.RECOVERY)
+        return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
     flow, intent = found
     journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
-        return Refused(status="ENDED", detail=intent.state)
+        return ClaimRefused(status="ENDED", detail=intent.state)
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
-        return Refused(status="NOT_DUE", detail=intent.state)
+        return ClaimRefused(status="NOT_DUE", detail=intent.state)
     recorded = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     current = intent_plan.current(intent)
     refused = (
@@ -115,7 +115,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | Refused:
     return _admit(journal, intent, recorded=recorded, current=current, owner=owner)
 
 
-def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> ClaimRefused | None:
     """An intent that has ended, or is with a person, is never claimed, although its row is PENDING."""
     state = recorded.state_at_rest(intent)
     if state is None:
@@ -123,10 +123,10 @@ def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
     journal.add(mismatches.of_values("intent.state", str(intent.pk), state.value, intent.state).event())
     intent_transitions.take_out(intent, state=state)
     journal.write()
-    return Refused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
+    return ClaimRefused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
 
 
-def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refused | None:
+def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> ClaimRefused | None:
     """Requests other than those that were accepted are never sent: a person is asked instead."""
     found = recorded.compare_intent(intent)
     if found is None:
@@ -140,23 +140,23 @@ def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Refu
     return _block(journal, intent, reason=Reason.TAMPERED)
 
 
-def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> Refused | None:
+def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> ClaimRefused | None:
     """Asked before the window is: what may have happened does not simply expire."""
     if current is None or not unrecorded.may_have_happened(intent=intent, key=current.step.key):
         return None
-    return Refused(status=UNRECORDED)
+    return ClaimRefused(status=UNRECORDED)
 
 
-def _block(journal: Journal, intent: Intent, *, reason: Reason) -> Refused:
+def _block(journal: Journal, intent: Intent, *, reason: Reason) -> ClaimRefused:
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=reason))
     intent_transitions.ask_person(journal, intent, reason=reason, failures=intent.failures)
     journal.write()
-    return Refused(status="BLOCKED", detail=reason)
+    return ClaimRefused(status="BLOCKED", detail=reason)
 
 
 def _admit(
     journal: Journal, intent: Intent, *, recorded: OfFlow, current: CurrentCall, owner: str
-) -> Claimed | Refused:
+) -> Claimed | ClaimRefused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
     if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
         # What it was to replace has taken effect after all: with this call there would be two.
@@ -169,7 +169,7 @@ def _admit(
     admitted = circuit.try_acquire(journal, intent, current=current, place=place)
     if admitted is Admitted.WAIT:
         journal.write()
-        return Refused(status="HELD", detail=circuit.CIRCUIT_OPEN)
+        return ClaimRefused(status="HELD", detail=circuit.CIRCUIT_OPEN)
     if not repeating.is_allowed(intent, current=current, place=place):
         circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
         return _end(journal, intent, status="BLOCKED", code=Reason.IN_DOUBT)
@@ -188,14 +188,14 @@ def _has_window(intent: Intent) -> bool:
     return intent.direction == Direction.FORWARD and intent.purpose == Purpose.CALL
 
 
-def _look_at_window_and_agent(journal: Journal, intent: Intent) -> Refused | None:
+def _look_at_window_and_agent(journal: Journal, intent: Intent) -> ClaimRefused | None:
     has_window = _has_window(intent)
     if has_window and journal.at >= intent.valid_until:
         return _end(journal, intent, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED)
     standing = due_intents.get_standing(agent_pk=journal.flow.agent_id)
     held_by = standing.held_by if has_window else standing.stopped_by
     if held_by is not None:
-        return Refused(status="HELD", detail=held_by)
+        return ClaimRefused(status="HELD", detail=held_by)
     if has_window and standing.status is AgentStatus.RETIRED:
         return _end(journal, intent, status="BLOCKED", code=Reason.AGENT_RETIRED)
     return None
@@ -299,7 +299,7 @@ def _end(
     status: str,
     code: str,
     outcome: OutcomeStatus = OutcomeStatus.FAILED,
-) -> Refused:
+) -> ClaimRefused:
     """No call is made: the walk turns back or ends. What may have taken effect goes to a person instead."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code))
     if repeating.is_a_persons(intent):
@@ -312,10 +312,10 @@ def _end(
         saga.fail(journal, intent, status=outcome, code=code, error_category=code)
     turned_back = intent.state == IntentState.PENDING
     journal.write()
-    return Refused(status="TURNED_BACK" if turned_back else status, detail=str(code))
+    return ClaimRefused(status="TURNED_BACK" if turned_back else status, detail=str(code))
 
 
-def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
+def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> ClaimRefused:
     """A limit is tighter now, or can no longer be checked: a person decides whether it runs."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
     reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
@@ -323,4 +323,4 @@ def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> Refused:
         journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn
     )
     journal.write()
-    return Refused(status="WITH_PERSON", detail=withdrawn.code)
+    return ClaimRefused(status="WITH_PERSON", detail=withdrawn.code)

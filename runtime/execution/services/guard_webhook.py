@@ -9,7 +9,7 @@ from runtime.contracts.guard import TargetAnswer
 from runtime.contracts.receipt import Failure
 from runtime.core import transactions
 from runtime.execution.adapters.executors import http
-from runtime.execution.adapters.executors.call import Call
+from runtime.execution.adapters.executors.call import TargetCall
 from runtime.registry.queries import target_endpoints
 from runtime.stops.services import call_gate
 
@@ -41,7 +41,7 @@ def consult(
     if place is None:
         return Unanswered(why=f"there is no target named {target}")
     transactions.give_back_connection()
-    question = Call(
+    question = TargetCall(
         base_url=place.base_url,
         secret_env=place.secret_env,
         method="POST",

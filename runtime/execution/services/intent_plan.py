@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from runtime.contracts.outcome import Rendered
+from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import StepRequest
@@ -20,7 +20,7 @@ class CurrentCall:
     on_unknown: OnUnknown
 
 
-def read(intent: Intent) -> Rendered | None:
+def read(intent: Intent) -> RenderedIntent | None:
     """What was rendered; None for bytes that are no such thing, which must not be retried forever."""
     requests: object = intent.requests
     # A database can hold a text where bytes belong; what wrote it was not the runtime.
@@ -28,9 +28,9 @@ def read(intent: Intent) -> Rendered | None:
 
 
 @lru_cache(maxsize=256)
-def _parse(requests: bytes) -> Rendered | None:
+def _parse(requests: bytes) -> RenderedIntent | None:
     try:
-        return Rendered.from_bytes(requests)
+        return RenderedIntent.from_bytes(requests)
     except ValidationError:
         return None
 
@@ -88,7 +88,7 @@ def target_at(intent: Intent, position: int) -> str:
     return rendered.steps[position].target
 
 
-def _on_unknown(rendered: Rendered, call: StepRequest) -> OnUnknown:
+def _on_unknown(rendered: RenderedIntent, call: StepRequest) -> OnUnknown:
     # Without a path to ask by, only a person can know.
     unasked = rendered.on_unknown is OnUnknown.PROBE and call.probe is None
     return OnUnknown.PERSON if unasked else rendered.on_unknown

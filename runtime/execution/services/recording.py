@@ -48,14 +48,14 @@ class TooLate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedCall:
     """What followed an attempt, and the state that its intent has now."""
 
     action: Routed
     state: IntentState
 
 
-def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded | TooLate:
+def record(claim: Claimed, result: CallResult, *, jitter: float) -> RecordedCall | TooLate:
     """Record what came of a call, inside the caller's transaction."""
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
@@ -63,7 +63,7 @@ def record(claim: Claimed, result: CallResult, *, jitter: float) -> Recorded | T
     circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
     action = _follow(journal, intent, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
     journal.write()
-    return Recorded(action=action, state=IntentState(intent.state))
+    return RecordedCall(action=action, state=IntentState(intent.state))
 
 
 def record_lost_attempt(

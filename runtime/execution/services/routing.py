@@ -11,18 +11,18 @@ from runtime.flows.models import Intent
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import routes
 from runtime.kernel.execution import Action, FinishedAttempt
-from runtime.kernel.routes import Choice, Routed
+from runtime.kernel.routes import RouteChoice, Routed
 from runtime.kernel.rules import safety
 from runtime.proposals.queries import stored_cases
 from runtime.registry.models import Agent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
+class RouteDecision:
     """What follows a result, and by which route; without one, what would have followed anyway."""
 
     action: Routed
-    choice: Choice
+    choice: RouteChoice
 
 
 def decide(
@@ -32,17 +32,17 @@ def decide(
     tried: FinishedAttempt,
     action: Action,
     jitter: float,
-) -> Decided:
+) -> RouteDecision:
     """What the kind's routes make of a result, by the rules of the verdict.
 
     Writes nothing: `tell` does, after the attempt's own entry.
     """
     came_to = routes.result_of(tried, action)
     if came_to is None or not intent_plan.is_followed(intent):
-        return Decided(action=action, choice=Choice())
+        return RouteDecision(action=action, choice=RouteChoice())
     case = stored_cases.get_case(proposal_id=intent.proposal_id)
     if safety.why_unsafe(case.kind):
-        return Decided(action=action, choice=Choice())
+        return RouteDecision(action=action, choice=RouteChoice())
     step, result = intent_plan.step_id(intent, intent.position), tried.result
     attempts, failures = intent.attempts, intent.failures
     names = {
@@ -54,14 +54,14 @@ def decide(
         case.kind.routes, names=names, result=came_to, fallbacks=saga.fallback_candidates(intent)
     )
     if choice.route is None:
-        return Decided(action=action, choice=choice)
+        return RouteDecision(action=action, choice=choice)
     follows = routes.follow(
         choice.route, action=action, result=result, failures=failures, at=journal.at, jitter=jitter
     )
-    return Decided(action=follows, choice=choice)
+    return RouteDecision(action=follows, choice=choice)
 
 
-def tell(journal: Journal, intent: Intent, *, choice: Choice) -> None:
+def tell(journal: Journal, intent: Intent, *, choice: RouteChoice) -> None:
     """Record the route that was taken and those that could not be asked; give the agent its advice."""
     step = intent_plan.step_id(intent, intent.position)
     for error in choice.errors:

@@ -13,7 +13,7 @@ from runtime.flows.queries.saga_progress import StepShown
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StepRow:
     """One step; `by` is empty if the runtime recorded it."""
 
     step: str
@@ -25,10 +25,10 @@ class Row:
     by: str
 
 
-def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[Row]:
+def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[StepRow]:
     """Return the current steps."""
     return [
-        Row(
+        StepRow(
             step=step.step,
             target=step.target,
             badge=labels.badge(labels.STEP_STATES, step.state),
@@ -41,10 +41,10 @@ def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[R
     ]
 
 
-def of_evidence(operational: Mapping[str, Any]) -> list[Row]:
+def of_evidence(operational: Mapping[str, Any]) -> list[StepRow]:
     """Return the steps at the time of escalation; none in the evidence of a single step."""
     return [
-        Row(
+        StepRow(
             step=item["step"],
             target=item["target"],
             badge=labels.badge(labels.STEP_STATES, item["state"]),

@@ -33,7 +33,7 @@ _WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TargetView:
     """A target, ready to show; `since` is None if it never failed, `retry_at` if it can be called."""
 
     name: str
@@ -117,11 +117,11 @@ def _says(place: TargetEndpoint) -> list[str]:
     return [keys, *([refuses] if place.refuses else []), *([health] if place.health else [])]
 
 
-def _shown(found: target_list.Found, *, may_close: bool) -> Shown:
+def _shown(found: target_list.TargetRow, *, may_close: bool) -> TargetView:
     row = found.circuit
     state = CircuitState.CLOSED if row is None else CircuitState(row.state)
     retry_at = None if row is None else row.retry_at
-    return Shown(
+    return TargetView(
         name=found.target.name,
         base_url=found.place.base_url,
         moved=found.moved,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from runtime.core.api.long_poll import LongPoll, Wait
+from runtime.core.api.long_poll import LongPoll, PollWait
 from runtime.flows.queries import feedback
 from runtime.registry.services import credentials
 
@@ -18,11 +18,11 @@ class FeedbackTopic:
 
     pause_s = 0.0
 
-    def streams(self, asked: Wait) -> Sequence[str]:
+    def streams(self, asked: PollWait) -> Sequence[str]:
         """The flow's own."""
         return (asked.named["dfid"],)
 
-    def has_news(self, asked: Wait) -> bool:
+    def has_news(self, asked: PollWait) -> bool:
         """An event past the cursor, or something to refuse."""
         session = credentials.session(asked.token)
         flow = (

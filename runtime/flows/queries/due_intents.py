@@ -28,7 +28,7 @@ AGENT_STOPPED = "AGENT_STOPPED"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Due:
+class DueIntent:
     """An intent that may be attempted now."""
 
     intent_id: UUID
@@ -37,7 +37,7 @@ class Due:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class AgentStanding:
     """The registry's data on an intent's agent at this moment.
 
     `held_by` keeps a forward call back; only `stopped_by` keeps back what undoes one, or asks about one.
@@ -48,7 +48,7 @@ class Standing:
     stopped_by: str | None = None
 
 
-def get_standing(*, agent_pk: int) -> Standing:
+def get_standing(*, agent_pk: int) -> AgentStanding:
     """Whether a stop or the agent's status keeps its calls back, and why. One query, never cached."""
     in_force = Stop.objects.filter(tenant=OuterRef("tenant"), lifted_at__isnull=True)
     row = Agent.objects.annotate(all_stopped=Exists(in_force), recovering=current_epoch.recovering()).get(
@@ -64,7 +64,7 @@ def get_standing(*, agent_pk: int) -> Standing:
     held_by = stopped_by
     if held_by is None and row.status in HOLDING_STATUSES:
         held_by = f"AGENT_{row.status}"
-    return Standing(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
+    return AgentStanding(status=AgentStatus(row.status), held_by=held_by, stopped_by=stopped_by)
 
 
 def get_stop(*, tenant: str) -> str | None:
@@ -84,7 +84,7 @@ def has_taken_effect(*, intent: Intent) -> bool:
 
 def list_due(
     *, at: datetime, limit: int, without: Collection[UUID] = (), without_targets: Collection[str] = ()
-) -> list[Due]:
+) -> list[DueIntent]:
     """Intents whose time has come, oldest first, chosen without a lock.
 
     What a stop or a status holds back is left out until its window ends, so that it costs nothing until then.
@@ -99,7 +99,7 @@ def list_due(
         .order_by("next_at")
         .values_list("intent_id", "target", "next_at")[:limit]
     )
-    return [Due(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
+    return [DueIntent(intent_id=pk, target=target, next_at=next_at) for pk, target, next_at in rows]
 
 
 def list_due_at(*, tenant: str, target: str, at: datetime, limit: int) -> list[Intent]:

@@ -15,7 +15,7 @@ MAX_EVENTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class FeedbackPage:
     """Events past a cursor, in order, and the cursor after them."""
 
     events: tuple[FeedbackEvent, ...]
@@ -27,10 +27,10 @@ def get_flow(*, agent: Agent, dfid: UUID) -> Flow | None:
     return Flow.objects.of(agent.tenant).filter(dfid=dfid, agent=agent).first()
 
 
-def page(*, flow: Flow, after: int) -> Page:
+def page(*, flow: Flow, after: int) -> FeedbackPage:
     """At most MAX_EVENTS events of a flow past `after`."""
     events = tuple(map(read, Feedback.objects.filter(flow=flow, seq__gt=after).order_by("seq")[:MAX_EVENTS]))
-    return Page(events=events, next=events[-1].seq if events else after)
+    return FeedbackPage(events=events, next=events[-1].seq if events else after)
 
 
 def latest(*, flow: Flow, count: int) -> tuple[FeedbackEvent, ...]:

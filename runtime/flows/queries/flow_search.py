@@ -22,7 +22,7 @@ LEAST_END = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FlowFilter:
     """What the search asks; empty fields ask nothing. `dfid` may be the beginning of an id, or its end.
 
     `agent` may be a part of its id; `kind` and `reason` are found however they are written.
@@ -37,7 +37,7 @@ class Filter:
     until: datetime | None = None
 
 
-def list_flows(*, tenant: str, wanted: Filter, before: UUID | None) -> paging.Page[Flow]:
+def list_flows(*, tenant: str, wanted: FlowFilter, before: UUID | None) -> paging.Page[Flow]:
     """Newest first; DFIDs are UUIDv7, so their order is the order of opening."""
     rows = Flow.objects.of(tenant).select_related("agent")
     if wanted.dfid:

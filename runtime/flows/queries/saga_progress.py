@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from pydantic import ValidationError
 
-from runtime.contracts.outcome import Rendered
+from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
 from runtime.kernel import saga
@@ -101,7 +101,7 @@ def list_steps(intent: Intent) -> tuple[StepShown, ...]:
     if intent.steps == 1:
         return ()
     try:
-        rendered = Rendered.from_bytes(bytes(intent.requests))
+        rendered = RenderedIntent.from_bytes(bytes(intent.requests))
     except ValidationError:
         return ()
     is_live = intent.state in LIVE_INTENTS

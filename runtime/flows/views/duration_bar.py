@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from runtime.core.views import labels
-from runtime.flows.views.timeline import Line
+from runtime.flows.views.timeline import TimelineLine
 
 WHOLE = 1000
 LEAST = 5  # of WHOLE, so that a millisecond can still be seen beside an hour
@@ -29,7 +29,7 @@ class Stretch:
         return labels.span(self.took)
 
 
-def stretches(lines: Sequence[Line], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
+def stretches(lines: Sequence[TimelineLine], *, until: datetime | None, waiting_for: str) -> list[Stretch]:
     """Return the gaps between entries, merged by stage; `until` adds the wait still in progress."""
     gaps: list[tuple[str, str, bool, timedelta]] = []
     for before, line in pairwise(lines):

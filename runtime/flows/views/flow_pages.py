@@ -40,7 +40,7 @@ def search(request: HttpRequest) -> HttpResponse:
         and flow_search.get_flow(tenant=tenant, dfid=whole)
     ):
         return redirect("flow", whole)
-    wanted = flow_search.Filter(
+    wanted = flow_search.FlowFilter(
         dfid=dfid[:FULL_ID],
         agent=query_params.text(request.GET.get("agent", "")),
         kind=query_params.text(request.GET.get("kind", "")),
@@ -151,7 +151,7 @@ def _flow_or_404(request: HttpRequest, dfid: UUID) -> Flow:
     return flow
 
 
-def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.Line]:
+def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.TimelineLine]:
     previous = flow_search.get_entry(tenant=flow.tenant, stream=str(flow.dfid), seq=after) if after else None
     return timeline.lines(
         rows,

@@ -21,7 +21,7 @@ WAIT_OF_PERSON = timedelta(seconds=1)
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 
 
-class Lane(IntEnum):
+class TimelineLane(IntEnum):
     """Who acts: one column each, in the order a decision takes."""
 
     CONTEXT = 1
@@ -37,32 +37,32 @@ class Lane(IntEnum):
 class LaneWords:
     """A lane's name, icon and tone."""
 
-    lane: Lane
+    lane: TimelineLane
     name: str
     icon: str
     tone: str
 
 
-LANES: Mapping[Lane, LaneWords] = {
-    Lane.CONTEXT: LaneWords(Lane.CONTEXT, "Context", "layers", "info"),
-    Lane.REASONING: LaneWords(Lane.REASONING, "Reasoning", "thought", "violet"),
-    Lane.PROPOSAL: LaneWords(Lane.PROPOSAL, "Proposal", "send", "accent"),
-    Lane.VALIDATION: LaneWords(Lane.VALIDATION, "Validation", "shield", "ok"),
-    Lane.ESCALATION: LaneWords(Lane.ESCALATION, "Escalation", "refer", "warn"),
-    Lane.DECISION: LaneWords(Lane.DECISION, "Decision", "user", "rose"),
-    Lane.EXECUTION: LaneWords(Lane.EXECUTION, "Execution", "bolt", "idle"),
+LANES: Mapping[TimelineLane, LaneWords] = {
+    TimelineLane.CONTEXT: LaneWords(TimelineLane.CONTEXT, "Context", "layers", "info"),
+    TimelineLane.REASONING: LaneWords(TimelineLane.REASONING, "Reasoning", "thought", "violet"),
+    TimelineLane.PROPOSAL: LaneWords(TimelineLane.PROPOSAL, "Proposal", "send", "accent"),
+    TimelineLane.VALIDATION: LaneWords(TimelineLane.VALIDATION, "Validation", "shield", "ok"),
+    TimelineLane.ESCALATION: LaneWords(TimelineLane.ESCALATION, "Escalation", "refer", "warn"),
+    TimelineLane.DECISION: LaneWords(TimelineLane.DECISION, "Decision", "user", "rose"),
+    TimelineLane.EXECUTION: LaneWords(TimelineLane.EXECUTION, "Execution", "bolt", "idle"),
 }
 _BY_NAME: Mapping[str, LaneWords] = {words.name: words for words in LANES.values()}
-_LANE_OF_STATE: Mapping[str, Lane] = {
-    states.FlowState.VALIDATING: Lane.VALIDATION,
-    states.FlowState.ACTIVE: Lane.VALIDATION,
-    states.FlowState.ACCEPTED: Lane.VALIDATION,
-    states.FlowState.ESCALATED: Lane.ESCALATION,
-    states.FlowState.EXECUTING: Lane.EXECUTION,
-    states.FlowState.PARTIAL_SUCCESS_DIRTY: Lane.EXECUTION,
-    states.FlowState.COMPENSATING: Lane.EXECUTION,
-    states.FlowState.CLOSED: Lane.EXECUTION,
-    states.FlowState.ABORTED: Lane.DECISION,
+_LANE_OF_STATE: Mapping[str, TimelineLane] = {
+    states.FlowState.VALIDATING: TimelineLane.VALIDATION,
+    states.FlowState.ACTIVE: TimelineLane.VALIDATION,
+    states.FlowState.ACCEPTED: TimelineLane.VALIDATION,
+    states.FlowState.ESCALATED: TimelineLane.ESCALATION,
+    states.FlowState.EXECUTING: TimelineLane.EXECUTION,
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: TimelineLane.EXECUTION,
+    states.FlowState.COMPENSATING: TimelineLane.EXECUTION,
+    states.FlowState.CLOSED: TimelineLane.EXECUTION,
+    states.FlowState.ABORTED: TimelineLane.DECISION,
 }
 _TONES: Mapping[str, str] = {
     "REJECT": "danger",
@@ -97,7 +97,7 @@ _WHILE_WITH_PERSON = frozenset({Kind.ESCALATION_REVISED, Kind.ESCALATION_EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineLine:
     """One entry, ready to show."""
 
     seq: int
@@ -129,15 +129,15 @@ def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
     if kind == Kind.FLOW_MOVED:
         return LANES[_lane_of_move(str(payload.get("from_state")), str(payload.get("to_state")))]
     if kind == Kind.BUDGET_SPENT:
-        return LANES[Lane.ESCALATION]
-    return _BY_NAME.get(present(kind).lane, LANES[Lane.CONTEXT])
+        return LANES[TimelineLane.ESCALATION]
+    return _BY_NAME.get(present(kind).lane, LANES[TimelineLane.CONTEXT])
 
 
-def _lane_of_move(from_state: str, to_state: str) -> Lane:
+def _lane_of_move(from_state: str, to_state: str) -> TimelineLane:
     """Return the lane of a state change. An abort not made by a person belongs to the earlier state."""
     if to_state == states.FlowState.ABORTED and from_state != states.FlowState.ESCALATED:
-        return _LANE_OF_STATE.get(from_state, Lane.CONTEXT)
-    return _LANE_OF_STATE.get(to_state, Lane.CONTEXT)
+        return _LANE_OF_STATE.get(from_state, TimelineLane.CONTEXT)
+    return _LANE_OF_STATE.get(to_state, TimelineLane.CONTEXT)
 
 
 def tone_of(kind: str, payload: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ def lines(
     begun_at: datetime | None = None,
     previous_at: datetime | None = None,
     texts: Mapping[str, str] | None = None,
-) -> list[Line]:
+) -> list[TimelineLine]:
     """Return the entries in the order given; with `begun_at`, with offsets from it and waits between them.
 
     `texts` maps commitments to their texts: the summaries of steps, which are unverified.
@@ -167,7 +167,7 @@ def lines(
         least = WAIT_OF_PERSON if entry.actor.startswith("user:") else WAIT
         words, said = lane_of(entry.kind, payload), present(entry.kind)
         made.append(
-            Line(
+            TimelineLine(
                 seq=entry.seq,
                 id=entry.pk,
                 kind=entry.kind,

@@ -6,7 +6,7 @@ from django.db import transaction
 from pydantic import ValidationError
 
 from audit import events, ledger
-from runtime.contracts.guard import Guard as GuardContract
+from runtime.contracts.guard import GuardDocument
 from runtime.contracts.problem import Problem
 from runtime.core import clock, ports, transactions
 from runtime.flows.models import Proposal
@@ -14,7 +14,7 @@ from runtime.guards.models import Guard, GuardRun
 from runtime.guards.queries import recorded_guards
 
 
-def configure(*, tenant: str, given: GuardContract, at: datetime) -> list[events.Event]:
+def configure(*, tenant: str, given: GuardDocument, at: datetime) -> list[events.Event]:
     """Store a guard of a pack, inside the caller's transaction; the entry, or none where it is recorded so.
 
     A person's switch stays as it is: a repeated load must not turn on what a person turned off.
@@ -80,6 +80,6 @@ def ask(*, proposal: Proposal, at: datetime) -> None:
 def _kinds(guard: Guard) -> tuple[str, ...]:
     """The kinds that it reviews; all where its row was rewritten, since its run reports only that."""
     try:
-        return GuardContract.from_bytes(bytes(guard.body)).policy_kinds
+        return GuardDocument.from_bytes(bytes(guard.body)).policy_kinds
     except (ValidationError, TypeError):
         return ()

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from audit import canonical, events
 from runtime.contracts.guard import (
     DEFAULT_TIMEOUT_S,
-    Guard,
+    GuardDocument,
     GuardFinding,
     GuardKind,
     GuardResult,
@@ -42,11 +42,11 @@ _SWITCHED_OFF = "it was switched off before it ran"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class TakenRun:
     """A run that this worker holds, and all that the guard receives."""
 
     run_id: int
-    guard: Guard
+    guard: GuardDocument
     guard_digest: str
     tries: int
     proposal: Proposal
@@ -62,7 +62,7 @@ def run(run_id: int) -> GuardRunState | None:
         races.BusyError: when the rows were too contended; the run becomes due again by itself.
     """
     taken = transactions.retry_on_conflict(lambda: _take(run_id))
-    if not isinstance(taken, Taken):
+    if not isinstance(taken, TakenRun):
         return taken
     answer = _look(taken)
     if isinstance(answer, Held):
@@ -72,7 +72,7 @@ def run(run_id: int) -> GuardRunState | None:
     return transactions.retry_on_conflict(lambda: _record(taken, answer))
 
 
-def _take(run_id: int) -> Taken | GuardRunState | None:
+def _take(run_id: int) -> TakenRun | GuardRunState | None:
     row = _pending(run_id)
     at = clock.now()
     if row is None or row.next_at > at:
@@ -83,7 +83,7 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
         return _fail(row, at=at, why=_NO_REPORT)
     if (wrong := recorded_guards.compare_guard(row.guard)) is not None:
         return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
-    guard = Guard.from_bytes(bytes(row.guard.body))
+    guard = GuardDocument.from_bytes(bytes(row.guard.body))
     target = target_endpoints.get_target(tenant=row.tenant, name=guard.target) if guard.target else None
     if target is not None and (wrong := recorded_targets.compare_configured(target)) is not None:
         return _fail(row, at=at, why=_TAMPERED, mismatch=wrong)
@@ -95,7 +95,7 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
     )
     if changed != 1:
         raise transactions.ConcurrentUpdateError
-    return Taken(
+    return TakenRun(
         run_id=run_id,
         guard=guard,
         guard_digest=row.guard.digest,
@@ -105,7 +105,7 @@ def _take(run_id: int) -> Taken | GuardRunState | None:
     )
 
 
-def _look(taken: Taken) -> GuardResult | Unanswered | Held:
+def _look(taken: TakenRun) -> GuardResult | Unanswered | Held:
     match taken.guard.guard:
         case GuardKind.LEXICAL:
             return explanation_check.examine(
@@ -131,7 +131,7 @@ def _choices(proposal: Proposal) -> dict[str, list[str]]:
     }
 
 
-def _consult(taken: Taken) -> GuardResult | Unanswered | Held:
+def _consult(taken: TakenRun) -> GuardResult | Unanswered | Held:
     proposal = taken.proposal
     question = {
         "dfid": str(proposal.flow_id),
@@ -157,7 +157,7 @@ def _consult(taken: Taken) -> GuardResult | Unanswered | Held:
     return GuardResult(findings=(said,), confidence=answer.confidence)
 
 
-def _record(taken: Taken, result: GuardResult) -> GuardRunState | None:
+def _record(taken: TakenRun, result: GuardResult) -> GuardRunState | None:
     """Once: whoever ends the run first is heard, and anybody later changes nothing."""
     state = GuardRunState.FLAGGED if result.findings else GuardRunState.CLEAR
     # The flow first, in the order of locks: a flag is written into it.
@@ -170,7 +170,7 @@ def _record(taken: Taken, result: GuardResult) -> GuardRunState | None:
     return state
 
 
-def _give_back(taken: Taken, answer: Held) -> GuardRunState | None:
+def _give_back(taken: TakenRun, answer: Held) -> GuardRunState | None:
     """A stop came between the take and the question: that was no try."""
     row = _pending(taken.run_id)
     if row is None or row.tries != taken.tries:
@@ -181,7 +181,7 @@ def _give_back(taken: Taken, answer: Held) -> GuardRunState | None:
     return GuardRunState.PENDING
 
 
-def _put_off(taken: Taken, answer: Unanswered) -> GuardRunState | None:
+def _put_off(taken: TakenRun, answer: Unanswered) -> GuardRunState | None:
     row = _pending(taken.run_id)
     at = clock.now()
     if row is None:

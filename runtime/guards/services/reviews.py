@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit import canonical, events, ledger
-from runtime.contracts.guard import EmergencyStop, Guard, GuardResult, ReviewResult, ReviewState, bps
+from runtime.contracts.guard import EmergencyStop, GuardDocument, GuardResult, ReviewResult, ReviewState, bps
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
 from runtime.core import clock, transactions
@@ -22,7 +22,7 @@ MAX_NOTE_CHARS = 500
 _log = logging.getLogger(__name__)
 
 
-def flag(*, flow: Flow, run_id: int, guard: Guard, result: GuardResult, at: datetime) -> Review:
+def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, at: datetime) -> Review:
     """Open a review, inside the caller's transaction, which holds the flow's lock. It blocks nothing.
 
     An emergency-stop guard that is sure enough suspends the agent in the same transaction: the claim checks
@@ -120,7 +120,7 @@ def _met(flow: Flow) -> EmergencyStop:
     return EmergencyStop.ENDED
 
 
-def _alert(review: Review, guard: Guard, result: GuardResult) -> None:
+def _alert(review: Review, guard: GuardDocument, result: GuardResult) -> None:
     stopped = "; its agent is suspended" if review.agent_suspended else ""
     _log.warning(
         "guard %s flags proposal %s of flow %s for review %s, confidence %s%s",

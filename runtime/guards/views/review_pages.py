@@ -12,8 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from audit import canonical
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
 from audit.verification.verify import UNREADABLE
-from runtime.contracts.guard import FindingCode, ReviewResult, ReviewState, text
-from runtime.contracts.guard import Guard as GuardContract
+from runtime.contracts.guard import FindingCode, GuardDocument, ReviewResult, ReviewState, text
 from runtime.contracts.problem import Problem
 from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
@@ -213,7 +212,7 @@ def _tone(basis_points: int) -> str:
 def _rating(rating: review_list.Rating) -> dict[str, Any]:
     guard = rating.guard
     wrong = recorded_guards.compare_guard(guard)
-    contract = GuardContract.from_bytes(bytes(guard.body)) if wrong is None else None
+    contract = GuardDocument.from_bytes(bytes(guard.body)) if wrong is None else None
     judged = rating.confirmed + rating.false_alarms
     return {
         "rating": rating,

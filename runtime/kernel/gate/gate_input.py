@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from runtime.contracts.facts import Facts
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import Contract, PolicyKind
-from runtime.contracts.proposal import Proposal
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import Contract, KindDocument
+from runtime.contracts.proposal import JudgedProposal
 from runtime.kernel import budget_rules, schemas, timestamps
 from runtime.kernel.rules import declared, evaluate, figures, language
 
@@ -39,29 +39,29 @@ def is_first(version: Any) -> bool:
 class PolicyBundle(Contract):
     """What is in force: the agent's active manifest and the active version of the kind, or nothing."""
 
-    manifest: Manifest | None
-    kind: PolicyKind | None
+    manifest: ManifestDocument | None
+    kind: KindDocument | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """What a check may look at. `now_ms` is the judged moment in Unix milliseconds."""
 
-    proposal: Proposal
+    proposal: JudgedProposal
     facts: Facts
     rules: PolicyBundle
     now_ms: int
     gate: GateVersion = NEWEST
 
     @property
-    def kind(self) -> PolicyKind:
+    def kind(self) -> KindDocument:
         """The policy kind; checks after `schema` may rely on it, since without one the walk has ended."""
         if self.rules.kind is None:
             raise LookupError("the walk goes on without a policy kind")
         return self.rules.kind
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> ManifestDocument:
         """The active manifest; checks after `authority` may rely on it."""
         if self.rules.manifest is None:
             raise LookupError("the walk goes on without a manifest")

@@ -11,10 +11,10 @@ from pydantic import Field
 from audit import canonical
 from runtime.contracts.facts import Facts, Lift
 from runtime.contracts.policy_kind import Contract
-from runtime.contracts.proposal import Proposal
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import Finding, FindingOutcome, Verdict
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import findings, preview
 from runtime.kernel.gate.checks import (
     authority,
@@ -71,7 +71,7 @@ class Judgement(Contract):
     What was stored before there was a second gate names none.
     """
 
-    proposal: Proposal
+    proposal: JudgedProposal
     facts: Facts
     now_ms: int
     rules_digest: str
@@ -79,8 +79,12 @@ class Judgement(Contract):
 
 
 def judge(
-    proposal: Proposal, facts: Facts, rules_in_force: PolicyBundle, now_ms: int, gate: GateVersion = NEWEST
-) -> Verdict:
+    proposal: JudgedProposal,
+    facts: Facts,
+    rules_in_force: PolicyBundle,
+    now_ms: int,
+    gate: GateVersion = NEWEST,
+) -> VerdictDocument:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
     found = _lift(case, _walk(case))
@@ -93,7 +97,7 @@ def judge(
     if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
         found = (*found, retries.exhaustion(case))
     accepted = decision is Decision.ACCEPT
-    return Verdict(
+    return VerdictDocument(
         gate_version=gate,
         decision=decision,
         findings=found,

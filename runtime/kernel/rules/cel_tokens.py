@@ -35,7 +35,7 @@ class TokenKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class CelToken:
     """One token: its kind, its text, and where it starts."""
 
     kind: TokenKind
@@ -43,16 +43,16 @@ class Token:
     at: int
 
 
-def tokenize(source: str) -> tuple[Token, ...]:
+def tokenize(source: str) -> tuple[CelToken, ...]:
     """The tokens of `source` without spaces and comments."""
     return tuple(
-        Token(kind=TokenKind(match.lastgroup or ""), text=match.group(), at=match.start())
+        CelToken(kind=TokenKind(match.lastgroup or ""), text=match.group(), at=match.start())
         for match in _PATTERN.finditer(source)
         if match.lastgroup != "space"
     )
 
 
-def is_macro_call(tokens: tuple[Token, ...], at: int) -> bool:
+def is_macro_call(tokens: tuple[CelToken, ...], at: int) -> bool:
     """Whether `tokens[at]` is the name in `.map(` or one of its kin."""
     return (
         0 < at < len(tokens) - 1

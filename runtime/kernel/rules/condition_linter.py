@@ -7,7 +7,7 @@ milliseconds.
 from collections.abc import Iterator
 from functools import lru_cache
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import linter, scope
 
 MAX_CONDITIONS = 20
@@ -18,12 +18,12 @@ MAX_TOTAL_WORK = 5_000_000
 STOPPING_WORK = 100_000_000
 
 
-def lint_conditions(conditions: tuple[str, ...], kind: PolicyKind | None) -> tuple[str, ...]:
+def lint_conditions(conditions: tuple[str, ...], kind: KindDocument | None) -> tuple[str, ...]:
     """What is wrong with the conditions of a decision on a proposal of `kind`, as plain sentences."""
     return tuple(_problems(conditions, kind))
 
 
-def _problems(conditions: tuple[str, ...], kind: PolicyKind | None) -> Iterator[str]:
+def _problems(conditions: tuple[str, ...], kind: KindDocument | None) -> Iterator[str]:
     if len(conditions) > MAX_CONDITIONS:
         yield f"There are {len(conditions)} conditions, and at most {MAX_CONDITIONS} are allowed"
         return
@@ -43,11 +43,11 @@ def _problems(conditions: tuple[str, ...], kind: PolicyKind | None) -> Iterator[
 @lru_cache(maxsize=1024)
 def are_safe(conditions: tuple[str, ...], kind_body: bytes) -> bool:
     """Whether stored conditions may be asked at all; worked out once."""
-    kind = PolicyKind.from_bytes(kind_body)
+    kind = KindDocument.from_bytes(kind_body)
     return sum(_lint(condition, kind).work for condition in conditions) <= STOPPING_WORK
 
 
-def _lint(condition: str, kind: PolicyKind | None) -> linter.Linted:
+def _lint(condition: str, kind: KindDocument | None) -> linter.Linted:
     return linter.lint(
         condition,
         names=scope.JUDGED,

@@ -13,9 +13,8 @@ from runtime.kernel.rules import shapes
 from runtime.kernel.rules.language import Expression
 from runtime.kernel.rules.shapes import Shape
 from runtime.kernel.rules.tree import (
-    Call,
+    CallNode,
     Chain,
-    Choice,
     Index,
     Items,
     Literal,
@@ -24,6 +23,7 @@ from runtime.kernel.rules.tree import (
     Node,
     Select,
     Sign,
+    TernaryNode,
 )
 
 _STEP = 120
@@ -108,7 +108,7 @@ def _read(reading: Reading, node: Select | Index, work: int, shape: Shape) -> Co
     return Costs(work + _STEP + shape.copy, shape)
 
 
-def _choice(reading: Reading, node: Choice) -> Costs:
+def _choice(reading: Reading, node: TernaryNode) -> Costs:
     parts = [_of(reading, part) for part in (node.condition, node.yes, node.no)]
     shape = shapes.joined(parts[1].shape, parts[2].shape)
     return Costs(sum(part.work for part in parts) + _STEP, shape)
@@ -145,7 +145,7 @@ def _operator(sign: str, first: Shape, last: Shape) -> tuple[int, Shape]:
     return min(first.text, last.text), shapes.SMALL
 
 
-def _call(reading: Reading, node: Call) -> Costs:
+def _call(reading: Reading, node: CallNode) -> Costs:
     parts = [_of(reading, part) for part in node.parts]
     # Values are copied once more on their way into a function; a text is looked through once.
     work = sum(part.work + 2 * part.shape.copy + part.shape.text // 4 for part in parts) + _CALL
@@ -156,7 +156,7 @@ def _call(reading: Reading, node: Call) -> Costs:
     return Costs(work, shapes.SMALL)
 
 
-def _match(reading: Reading, node: Call, chars: int) -> int:
+def _match(reading: Reading, node: CallNode, chars: int) -> int:
     """A pattern is compiled at every call, and then matched against the text."""
     pattern = _text(node.parts[-1])
     found = None if pattern is None else patterns.cost(pattern)
@@ -219,10 +219,10 @@ _WORK: dict[type, Callable[..., Costs]] = {
     Name: _name,
     Select: _select,
     Index: _index,
-    Choice: _choice,
+    TernaryNode: _choice,
     Sign: _sign,
     Chain: _chain,
-    Call: _call,
+    CallNode: _call,
     Macro: _macro,
     Items: _items,
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import states
-from runtime.contracts.policy_kind import Constraint, Dependency, OnFail, PolicyKind, Rule
+from runtime.contracts.policy_kind import Constraint, Dependency, KindDocument, OnFail, Rule
 from runtime.kernel import schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
@@ -20,7 +20,7 @@ from runtime.kernel.rules.language import ErrorCode, ExpressionError
 Names = Mapping[str, Any]
 
 
-class Status(StrEnum):
+class EvaluationStatus(StrEnum):
     """How a condition came out."""
 
     PASSED = "passed"
@@ -33,17 +33,17 @@ class Condition:
     """A rule or constraint, judged. `message` is empty when it passed."""
 
     id: str
-    status: Status
+    status: EvaluationStatus
     message: str
     on_fail: OnFail
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class EvaluatedBound:
     """A limit, judged: the two values of its expressions, None where one gave none."""
 
     id: str
-    status: Status
+    status: EvaluationStatus
     message: str
     value: int | float | str | None
     limit: int | float | str | None
@@ -81,35 +81,35 @@ class Predicted:
     value: Any
 
 
-def judge_rules(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
+def judge_rules(kind: KindDocument, names: Names) -> tuple[Condition, ...]:
     """Every rule of the kind, in its order."""
     known = language.shared(names)
     return tuple(_condition(rule, known, rule.on_fail) for rule in kind.rules)
 
 
-def judge_constraints(kind: PolicyKind, names: Names) -> tuple[Condition, ...]:
+def judge_constraints(kind: KindDocument, names: Names) -> tuple[Condition, ...]:
     """Every constraint of the kind: the agent's own bounds against live facts."""
     known = language.shared(names)
     return tuple(_condition(constraint, known, OnFail.REJECT) for constraint in kind.constraints)
 
 
-def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
+def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
     bounds, names = [], language.shared(names)
     for limit in kind.limits:
         value, value_error = amount(limit.value, names)
         bound, bound_error = amount(limit.limit, names)
         error = value_error or bound_error
-        status, message = Status.PASSED, ""
+        status, message = EvaluationStatus.PASSED, ""
         if error or value is None or bound is None:
-            status, message = Status.ERROR, f"could not be evaluated: {error}"
+            status, message = EvaluationStatus.ERROR, f"could not be evaluated: {error}"
         elif Decimal(str(value)) > Decimal(str(bound)):
             status, message = (
-                Status.FAILED,
+                EvaluationStatus.FAILED,
                 limit.message or f"{value} is above the limit of {bound}",
             )
         bounds.append(
-            Bound(
+            EvaluatedBound(
                 id=limit.id,
                 status=status,
                 message=message,
@@ -121,7 +121,7 @@ def judge_limits(kind: PolicyKind, names: Names) -> tuple[Bound, ...]:
     return tuple(bounds)
 
 
-def impact(kind: PolicyKind, names: Names) -> states.Impact:
+def impact(kind: KindDocument, names: Names) -> states.Impact:
     """The impact category; HIGH_IMPACT when the expression gives none that is known."""
     try:
         return states.Impact(language.text(kind.impact, names))
@@ -129,7 +129,7 @@ def impact(kind: PolicyKind, names: Names) -> states.Impact:
         return states.Impact.HIGH_IMPACT
 
 
-def required_facts(kind: PolicyKind, params: Any) -> tuple[str, ...]:
+def required_facts(kind: KindDocument, params: Any) -> tuple[str, ...]:
     """The paths to load for a proposal: what the kind depends on and what it predicts, sorted.
 
     A path that cannot be made of these parameters is left out; `judge_freshness` reports it. Parameters that
@@ -147,7 +147,7 @@ def required_facts(kind: PolicyKind, params: Any) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def static_prefixes(kind: PolicyKind) -> tuple[str, ...]:
+def static_prefixes(kind: KindDocument) -> tuple[str, ...]:
     """Exact paths and namespaces (`price.`) of the facts that the kind depends on, sorted.
 
     Use `templates.selects(selector, path)` to match. This is what an agent without `subscribes` sees.
@@ -162,7 +162,7 @@ def static_prefixes(kind: PolicyKind) -> tuple[str, ...]:
 
 
 def judge_freshness(
-    kind: PolicyKind,
+    kind: KindDocument,
     *,
     params: Any,
     constraints: Any,
@@ -178,7 +178,7 @@ def judge_freshness(
 
 
 def judge_predicted(
-    kind: PolicyKind,
+    kind: KindDocument,
     *,
     params: Any,
     constraints: Any,
@@ -206,7 +206,7 @@ def judge_predicted(
 
 
 def list_moved(
-    kind: PolicyKind,
+    kind: KindDocument,
     *,
     params: Any,
     constraints: Any,
@@ -224,7 +224,7 @@ def list_moved(
     return tuple(dict.fromkeys(item.fact for item in judged if item.move not in FRESH))
 
 
-def predictions(kind: PolicyKind, names: Names) -> tuple[Predicted, ...]:
+def predictions(kind: KindDocument, names: Names) -> tuple[Predicted, ...]:
     """The expected effects, in the kind's order; what cannot be predicted is left out."""
     found, names = [], language.shared(names)
     for prediction in kind.predicts:
@@ -248,10 +248,12 @@ def nest(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _condition(rule: Rule | Constraint, names: Names, on_fail: OnFail) -> Condition:
     try:
-        status = Status.PASSED if language.require(rule.require, names) else Status.FAILED
+        status = EvaluationStatus.PASSED if language.require(rule.require, names) else EvaluationStatus.FAILED
     except ExpressionError as error:
-        return Condition(rule.id, Status.ERROR, f"{rule.id} could not be evaluated: {error.message}", on_fail)
-    words = "" if status is Status.PASSED else rule.message or f"{rule.id} does not hold"
+        return Condition(
+            rule.id, EvaluationStatus.ERROR, f"{rule.id} could not be evaluated: {error.message}", on_fail
+        )
+    words = "" if status is EvaluationStatus.PASSED else rule.message or f"{rule.id} does not hold"
     return Condition(rule.id, status, words, on_fail)
 
 
@@ -267,7 +269,7 @@ def amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
     return number, ""
 
 
-def _fact_templates(kind: PolicyKind) -> tuple[str, ...]:
+def _fact_templates(kind: KindDocument) -> tuple[str, ...]:
     return (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import evaluate, language
 
 
@@ -29,7 +29,7 @@ class Figured:
         return stated
 
 
-def work_out(kind: PolicyKind | None, names: Mapping[str, Any]) -> tuple[Figured, ...]:
+def work_out(kind: KindDocument | None, names: Mapping[str, Any]) -> tuple[Figured, ...]:
     """The kind's figures over the names of `names.WORKED_OUT`.
 
     One that cannot be worked out, or of which no amount was stated, is left out, so that an expression that

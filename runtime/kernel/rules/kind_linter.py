@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import ExecutorKind, OnUnknown, PolicyKind, RouteAction
+from runtime.contracts.policy_kind import ExecutorKind, KindDocument, OnUnknown, RouteAction
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import cel_tokens, linter, list_bounds, sources, templates, unread
 from runtime.kernel.rules.language import ExpressionError
@@ -43,7 +43,7 @@ class KindProblem:
     gravity: Gravity = Gravity.UNSOUND
 
 
-def lint_kind(kind: PolicyKind) -> tuple[KindProblem, ...]:
+def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
     """Everything that is wrong with a kind, in the order of its fields; empty when it may be stored."""
     broken = tuple(_schema_problems(kind))
     if any(problem.place[0] in ("params_schema", "constraints_schema") for problem in broken):
@@ -64,13 +64,13 @@ def lint_kind(kind: PolicyKind) -> tuple[KindProblem, ...]:
     )
 
 
-def fact_namespaces(kind: PolicyKind) -> frozenset[str]:
+def fact_namespaces(kind: KindDocument) -> frozenset[str]:
     """The namespaces of the facts that a kind depends on or predicts: what its rules may read."""
     paths = (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
     return frozenset(path.partition(".")[0] for path in paths)
 
 
-def limits_read(kind: PolicyKind) -> frozenset[str]:
+def limits_read(kind: KindDocument) -> frozenset[str]:
     """The fields of `manifest.limits` that the kind reads without asking `has` first."""
     read, asked = set[str](), set[str]()
     for source in sources.list_evaluated(kind):
@@ -83,7 +83,7 @@ def limits_read(kind: PolicyKind) -> frozenset[str]:
     return frozenset(read - asked)
 
 
-def _schema_problems(kind: PolicyKind) -> Iterator[KindProblem]:
+def _schema_problems(kind: KindDocument) -> Iterator[KindProblem]:
     for name in ("params_schema", "constraints_schema", "outputs_schema"):
         schema = getattr(kind, name)
         if schema is None:
@@ -95,13 +95,13 @@ def _schema_problems(kind: PolicyKind) -> Iterator[KindProblem]:
             yield KindProblem((name,), "the schema must have type object")
 
 
-def _schema_advice(kind: PolicyKind) -> Iterator[KindProblem]:
+def _schema_advice(kind: KindDocument) -> Iterator[KindProblem]:
     for name in ("params_schema", "constraints_schema"):
         for sentence in schemas.advise(getattr(kind, name)):
             yield KindProblem((name,), sentence)
 
 
-def _expression_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
+def _expression_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
     for standing in sources.list_expressions(kind):
         yield from _in_expression(lint, standing, standing.text)
 
@@ -113,7 +113,7 @@ def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[Kin
         yield KindProblem(standing.place, sentence, gravity)
 
 
-def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
+def _work_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
     """What all expressions cost together; one that is too expensive alone has been reported already."""
     works = [
         (lint(source, standing.names).work, standing.place)
@@ -130,7 +130,7 @@ def _work_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
         yield KindProblem(max(fair, key=lambda item: item[0])[1], said, gravity)
 
 
-def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
+def _template_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
     for standing in sources.list_fact_templates(kind):
         yield from _fact_template(lint, standing)
     for standing in sources.list_subjects(kind):
@@ -141,7 +141,7 @@ def _template_problems(kind: PolicyKind, lint: _Lint) -> Iterator[KindProblem]:
         yield KindProblem(("effect",), sentence)
 
 
-def _unread_constraints(kind: PolicyKind) -> Iterator[KindProblem]:
+def _unread_constraints(kind: KindDocument) -> Iterator[KindProblem]:
     for name in unread.constraints(kind):
         said = (
             f"no expression reads constraints.{name}: agents could set this constraint and "
@@ -192,7 +192,7 @@ def _in_template(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
         yield from _in_expression(lint, standing, source)
 
 
-def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> linter.Linted:
+def _lint(kind: KindDocument, source: str, known: frozenset[str]) -> linter.Linted:
     return linter.lint(
         source,
         names=known,
@@ -203,7 +203,7 @@ def _lint(kind: PolicyKind, source: str, known: frozenset[str]) -> linter.Linted
     )
 
 
-def _id_problems(kind: PolicyKind) -> Iterator[KindProblem]:
+def _id_problems(kind: KindDocument) -> Iterator[KindProblem]:
     groups = {
         "limits": [limit.id for limit in kind.limits],
         "rules": [rule.id for rule in kind.rules],
@@ -219,7 +219,7 @@ def _id_problems(kind: PolicyKind) -> Iterator[KindProblem]:
                 yield KindProblem((group, at, "id"), f"{one} is a reserved reason code of the runtime")
 
 
-def _figure_problems(kind: PolicyKind) -> Iterator[KindProblem]:
+def _figure_problems(kind: KindDocument) -> Iterator[KindProblem]:
     """A figure is one of the kind's parameters, once, and a number: the greater of two is asked about."""
     known, met = list_bounds.property_names(kind.params_schema), set[str]()
     for at, figure in enumerate(kind.figures):
@@ -240,7 +240,7 @@ def _is_number(schema: Mapping[str, Any], name: str) -> bool:
     return any(found in ("integer", "number") for found in types)
 
 
-def _walk_problems(kind: PolicyKind) -> Iterator[KindProblem]:
+def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
     """What a walk through several steps needs, forward, backwards and in doubt (DIR paper, 7.3)."""
     if len(kind.steps) > MAX_STEPS:
         yield KindProblem(("steps",), f"a kind has at most {MAX_STEPS} steps")
@@ -260,7 +260,7 @@ def _walk_problems(kind: PolicyKind) -> Iterator[KindProblem]:
             )
 
 
-def _route_problems(kind: PolicyKind) -> Iterator[KindProblem]:
+def _route_problems(kind: KindDocument) -> Iterator[KindProblem]:
     """What a route names is there: a step to fall back to, or the words of an advice."""
     ids = [step.id for step in kind.steps]
     for at, route in enumerate(kind.routes):

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.contracts.policy_kind import MAX_EXPRESSION_CHARS
 from runtime.kernel.rules import cost, list_bounds, scope, tree
-from runtime.kernel.rules.cel_tokens import Token, TokenKind, is_macro_call, tokenize
+from runtime.kernel.rules.cel_tokens import CelToken, TokenKind, is_macro_call, tokenize
 from runtime.kernel.rules.language import Expression, ExpressionError
 from runtime.kernel.rules.shapes import Shape
 
@@ -42,7 +42,7 @@ _COLUMN = re.compile(r"<input>:\d+:(\d+)")
 class _Walk:
     """The state of one reading from left to right."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[CelToken, ...]
     allowed: frozenset[str]
     schemas: Mapping[str, Mapping[str, Any]]
     namespaces: frozenset[str] | None
@@ -183,7 +183,7 @@ def _work_words(work: int, most: int, reading: cost.Reading) -> str:
     return f"{said}: {'; '.join(advice) or 'shorten its lists, or nest fewer macros'}"
 
 
-def _read(walk: _Walk, at: int, token: Token) -> None:
+def _read(walk: _Walk, at: int, token: CelToken) -> None:
     if token.kind is TokenKind.OTHER:
         walk.say(f"the character {token.text!r} is not allowed in an expression")
     elif token.kind is TokenKind.NAME:

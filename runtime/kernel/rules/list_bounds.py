@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.kernel.rules.cel_tokens import Token, TokenKind, is_macro_call
+from runtime.kernel.rules.cel_tokens import CelToken, TokenKind, is_macro_call
 from runtime.kernel.rules.language import Expression
 
 _OPENING = {")": "(", "]": "[", "}": "{"}
@@ -22,24 +22,24 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One step into a value: `.name`, `["name"]` (or computed: None). `end` is the token after it."""
 
     name: str | None
     end: int
 
 
-def step_after(tokens: tuple[Token, ...], at: int) -> Step | None:
+def step_after(tokens: tuple[CelToken, ...], at: int) -> PathStep | None:
     """The step that starts at `tokens[at]`, or None when none does (a method call is none)."""
     if at + 1 >= len(tokens):
         return None
     if tokens[at].text == "." and tokens[at + 1].kind is TokenKind.NAME:
         is_call = at + 2 < len(tokens) and tokens[at + 2].text == "("
-        return None if is_call else Step(name=tokens[at + 1].text, end=at + 2)
+        return None if is_call else PathStep(name=tokens[at + 1].text, end=at + 2)
     if tokens[at].text != "[":
         return None
     literal = tokens[at + 1].kind is TokenKind.STRING and tokens[at + 2].text == "]"
-    return Step(name=_literal(tokens[at + 1]) if literal else None, end=at + 3)
+    return PathStep(name=_literal(tokens[at + 1]) if literal else None, end=at + 3)
 
 
 def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -68,7 +68,7 @@ def members(schema: Mapping[str, Any], name: str, document: Mapping[str, Any]) -
 
 
 def find(
-    tokens: tuple[Token, ...],
+    tokens: tuple[CelToken, ...],
     at: int,
     *,
     schemas: Mapping[str, Mapping[str, Any]],
@@ -92,7 +92,7 @@ def find(
 
 
 def _of_literal_or_chain(
-    tokens: tuple[Token, ...],
+    tokens: tuple[CelToken, ...],
     position: int,
     end: int,
     path: list[str | int],
@@ -164,7 +164,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _matching(tokens: tuple[Token, ...], closing: int) -> int:
+def _matching(tokens: tuple[CelToken, ...], closing: int) -> int:
     """Where the bracket that `tokens[closing]` closes was opened; the library has seen that they match."""
     position, depth = closing, 0
     while True:
@@ -177,7 +177,7 @@ def _matching(tokens: tuple[Token, ...], closing: int) -> int:
         position -= 1
 
 
-def _is_index(tokens: tuple[Token, ...], opening: int) -> bool:
+def _is_index(tokens: tuple[CelToken, ...], opening: int) -> bool:
     before = tokens[opening - 1] if opening else None
     return (
         before is not None
@@ -186,12 +186,12 @@ def _is_index(tokens: tuple[Token, ...], opening: int) -> bool:
     )
 
 
-def _index(tokens: tuple[Token, ...], opening: int, closing: int) -> str | int:
+def _index(tokens: tuple[CelToken, ...], opening: int, closing: int) -> str | int:
     inner = tokens[opening + 1]
     if closing == opening + 2 and inner.kind is TokenKind.STRING:
         return _literal(inner)
     return 0
 
 
-def _literal(token: Token) -> str:
+def _literal(token: CelToken) -> str:
     return str(Expression(token.text).evaluate({}))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import canonical
-from runtime.contracts.policy_kind import PolicyKind, Request, Step
+from runtime.contracts.policy_kind import KindDocument, Request, Step
 from runtime.kernel.rules import language, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
@@ -24,7 +24,7 @@ class Rendered:
 
 
 def render_step(
-    kind: PolicyKind, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str
+    kind: KindDocument, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str
 ) -> Rendered:
     """The call of one step. `names` are those of `names.JUDGED`; `intent` is added here.
 
@@ -54,7 +54,7 @@ def render_step(
 
 
 def render_compensation(
-    kind: PolicyKind, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str, key: str
+    kind: KindDocument, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str, key: str
 ) -> Rendered | None:
     """The call that undoes a step, made at ACCEPT with it: no receipt is known. None where nothing undoes it.
 

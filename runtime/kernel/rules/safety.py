@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel import schemas
 from runtime.kernel.rules import condition_linter, kind_linter, world_reads
 
@@ -22,7 +22,7 @@ class _Same:
 
     __slots__ = ("kind",)
 
-    def __init__(self, kind: PolicyKind) -> None:
+    def __init__(self, kind: KindDocument) -> None:
         self.kind = kind
 
     def __hash__(self) -> int:
@@ -32,12 +32,12 @@ class _Same:
         return isinstance(other, _Same) and other.kind is self.kind
 
 
-def why_unsafe(kind: PolicyKind) -> str:
+def why_unsafe(kind: KindDocument) -> str:
     """Why `kind` may not be evaluated; empty when it may. Costs nothing after the first time."""
     return _of_object(_Same(kind))
 
 
-def fits(kind: PolicyKind, *, params: Any, constraints: Any) -> bool:
+def fits(kind: KindDocument, *, params: Any, constraints: Any) -> bool:
     """Whether the values fit the schemas of `kind`, which may be evaluated.
 
     What its expressions cost is worked out from these schemas: for any other value it has no bound.
@@ -45,7 +45,7 @@ def fits(kind: PolicyKind, *, params: Any, constraints: Any) -> bool:
     return schemas.fits(kind.params_schema, params) and schemas.fits(kind.constraints_schema, constraints)
 
 
-def why_not_asked(kind: PolicyKind, *, params: Any, constraints: Any) -> str:
+def why_not_asked(kind: KindDocument, *, params: Any, constraints: Any) -> str:
     """Why the expressions of `kind` may not be evaluated over these values; empty when they may."""
     unsafe = why_unsafe(kind)
     if unsafe:
@@ -53,7 +53,7 @@ def why_not_asked(kind: PolicyKind, *, params: Any, constraints: Any) -> str:
     return "" if fits(kind, params=params, constraints=constraints) else MISFIT
 
 
-def why_too_slow(kind: PolicyKind, *, world: Mapping[str, Any], conditions: tuple[str, ...] = ()) -> str:
+def why_too_slow(kind: KindDocument, *, world: Mapping[str, Any], conditions: tuple[str, ...] = ()) -> str:
     """Why these facts are too many for what `kind` and the conditions read of them; empty when they are not.
 
     A stored kind is asked up to a second, and the linter knew no more than that facts are few.
@@ -68,7 +68,7 @@ def why_too_slow(kind: PolicyKind, *, world: Mapping[str, Any], conditions: tupl
     )
 
 
-def are_conditions_safe(conditions: tuple[str, ...], kind: PolicyKind) -> bool:
+def are_conditions_safe(conditions: tuple[str, ...], kind: KindDocument) -> bool:
     """Whether conditions that were stored with a decision may be asked."""
     return not conditions or condition_linter.are_safe(conditions, kind.to_bytes())
 
@@ -80,7 +80,7 @@ def _of_object(same: _Same) -> str:
 
 @lru_cache(maxsize=1024)
 def _of_body(body: bytes) -> str:
-    for problem in kind_linter.lint_kind(PolicyKind.from_bytes(body)):
+    for problem in kind_linter.lint_kind(KindDocument.from_bytes(body)):
         if problem.gravity is kind_linter.Gravity.UNSAFE:
             return f"{'.'.join(map(str, problem.place))}: {problem.message}"
     return ""

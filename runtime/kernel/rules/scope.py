@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.kernel.rules import shapes
 
 # The moment of the judgement in UTC; weekday counts from Monday = 1.
@@ -19,7 +19,7 @@ TIME_FIELDS = frozenset({"epoch_ms", "iso", "hour", "minute", "weekday"})
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "context": frozenset({"facts"}),
-        "manifest": frozenset(Manifest.model_fields),
+        "manifest": frozenset(ManifestDocument.model_fields),
         "flow": frozenset({"dfid", "state", "attempts_used", "age_s", "trigger"}),
         "agent": frozenset({"agent_id", "role", "status", "owner"}),
         "history": frozenset(

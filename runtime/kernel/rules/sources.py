@@ -7,7 +7,7 @@ only one of them knew would be checked and never served, so both ask here.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.contracts.policy_kind import PolicyKind, Step
+from runtime.contracts.policy_kind import KindDocument, Step
 from runtime.kernel.rules import scope, templates
 from runtime.kernel.rules.language import ExpressionError
 
@@ -23,7 +23,7 @@ class Standing:
     names: frozenset[str]
 
 
-def list_expressions(kind: PolicyKind) -> Iterator[Standing]:
+def list_expressions(kind: KindDocument) -> Iterator[Standing]:
     """The expressions outside templates, in the order of the kind's fields."""
     for at, dependency in enumerate(kind.depends_on):
         if dependency.unless is not None:
@@ -50,7 +50,7 @@ def list_expressions(kind: PolicyKind) -> Iterator[Standing]:
         yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
 
 
-def list_fact_templates(kind: PolicyKind) -> Iterator[Standing]:
+def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:
     """The paths of facts, which may hold `${CEL}`."""
     for at, dependency in enumerate(kind.depends_on):
         yield Standing(("depends_on", at, "fact"), dependency.fact, scope.PARAMS)
@@ -61,7 +61,7 @@ def list_fact_templates(kind: PolicyKind) -> Iterator[Standing]:
             yield Standing(("steps", at, "writes", number, "fact"), write.fact, scope.RECEIPT)
 
 
-def list_path_templates(kind: PolicyKind) -> Iterator[Standing]:
+def list_path_templates(kind: KindDocument) -> Iterator[Standing]:
     """The paths of requests, which may hold `${CEL}`."""
     for at, step in enumerate(kind.steps):
         asked = (
@@ -74,18 +74,18 @@ def list_path_templates(kind: PolicyKind) -> Iterator[Standing]:
                 yield Standing(("steps", at, field, "path"), request.path, known)
 
 
-def list_subjects(kind: PolicyKind) -> Iterator[Standing]:
+def list_subjects(kind: KindDocument) -> Iterator[Standing]:
     """The names of what the action is about, which may hold `${CEL}`: recorded, evaluated by nothing."""
     for at, subject in enumerate(kind.subjects):
         yield Standing(("subjects", at), subject, scope.JUDGED)
 
 
-def list_evaluated(kind: PolicyKind) -> Iterator[str]:
+def list_evaluated(kind: KindDocument) -> Iterator[str]:
     """The source of every expression that is evaluated, whether by itself or inside a template."""
     yield from (source for _, source in list_every_source(kind))
 
 
-def list_every_source(kind: PolicyKind) -> Iterator[tuple[Standing, str]]:
+def list_every_source(kind: KindDocument) -> Iterator[tuple[Standing, str]]:
     """The same with its place."""
     yield from ((standing, standing.text) for standing in list_expressions(kind))
     for listed in (list_fact_templates, list_path_templates):

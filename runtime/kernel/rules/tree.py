@@ -5,7 +5,7 @@ Stricter than CEL: what it cannot follow is no tree, and the linter refuses it.
 
 from dataclasses import dataclass
 
-from runtime.kernel.rules.cel_tokens import MACROS, Token, TokenKind
+from runtime.kernel.rules.cel_tokens import MACROS, CelToken, TokenKind
 
 # These bound our own recursion; nobody writes deeper by hand.
 MAX_DEPTH = 40
@@ -70,7 +70,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TernaryNode:
     """`condition ? yes : no`."""
 
     condition: "Node"
@@ -79,7 +79,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallNode:
     """A function, or a method with what it is called on as its first argument."""
 
     name: str
@@ -105,26 +105,26 @@ class Items:
     is_map: bool = False
 
 
-Node = Literal | Name | Select | Index | Chain | Sign | Choice | Call | Macro | Items
+Node = Literal | Name | Select | Index | Chain | Sign | TernaryNode | CallNode | Macro | Items
 
 
-def parse(tokens: tuple[Token, ...]) -> Node:
+def parse(tokens: tuple[CelToken, ...]) -> Node:
     """The tree of a whole expression.
 
     Raises:
         UnreadableError: for whatever this parser does not follow.
     """
-    reader = _Reader(tokens)
+    reader = _TreeReader(tokens)
     node = reader.choice()
     if reader.at != len(tokens):
         raise UnreadableError
     return node
 
 
-class _Reader:
+class _TreeReader:
     """Recursive descent; `at` is the next token."""
 
-    def __init__(self, tokens: tuple[Token, ...]) -> None:
+    def __init__(self, tokens: tuple[CelToken, ...]) -> None:
         self.tokens = tokens
         self.at = 0
         self.depth = 0
@@ -158,7 +158,7 @@ class _Reader:
         if self.takes("?"):
             yes = self.level(0)
             self.take(":")
-            node = Choice(node, yes, self.choice())
+            node = TernaryNode(node, yes, self.choice())
         self.depth -= 1
         return node
 
@@ -194,7 +194,7 @@ class _Reader:
             elif name in MACROS:
                 node = self.macro(name, node)
             else:
-                node = Call(name, (node, *self.until(")")), is_method=True)
+                node = CallNode(name, (node, *self.until(")")), is_method=True)
         return node
 
     def macro(self, name: str, over: Node) -> Node:
@@ -214,7 +214,7 @@ class _Reader:
             return Literal(self.take())
         if self.kind is TokenKind.NAME:
             name = self.take()
-            return Call(name, self.until(")")) if self.takes("(") else Name(name)
+            return CallNode(name, self.until(")")) if self.takes("(") else Name(name)
         if self.takes("["):
             return Items(self.until("]"))
         if self.takes("{"):

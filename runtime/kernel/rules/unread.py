@@ -1,11 +1,11 @@
 """Bounds that a kind declares and that none of its expressions reads: nothing would enforce them."""
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import cel_tokens, list_bounds, sources
 from runtime.kernel.rules.declared import BUILT_IN
 
 
-def constraints(kind: PolicyKind) -> tuple[str, ...]:
+def constraints(kind: KindDocument) -> tuple[str, ...]:
     """The fields of the constraints schema that no expression reads, sorted."""
     declared = list_bounds.property_names(kind.constraints_schema) - BUILT_IN
     read = {name for source in sources.list_evaluated(kind) for name in _read(source)}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import cel_tokens, cost, scope, shapes, sources, tree
 from runtime.kernel.rules.shapes import Shape
 
@@ -20,16 +20,16 @@ _LARGE = 10**12
 @lru_cache(maxsize=1024)
 def of_kind(body: bytes) -> int:
     """How often the expressions of a stored kind copy all the facts of a case, at worst and together."""
-    kind = PolicyKind.from_bytes(body)
+    kind = KindDocument.from_bytes(body)
     return _reads((source for _, source in sources.list_every_source(kind)), kind)
 
 
-def of_conditions(conditions: Iterable[str], kind: PolicyKind) -> int:
+def of_conditions(conditions: Iterable[str], kind: KindDocument) -> int:
     """The same of the conditions that a decision attaches."""
     return _reads(conditions, kind)
 
 
-def _reads(texts: Iterable[str], kind: PolicyKind) -> int:
+def _reads(texts: Iterable[str], kind: KindDocument) -> int:
     sizes = scope.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
     return sum(_of(source, sizes) for source in texts)
 

@@ -31,7 +31,7 @@ _after_pk = 0  # where this process continues in its next round; another process
 
 
 @dataclass(frozen=True, kw_only=True)
-class Due:
+class SilentAgent:
     """An agent that has fallen silent, or (with `dfid`) whose silence is over."""
 
     agent_pk: int
@@ -39,7 +39,7 @@ class Due:
     listening_since: datetime
 
 
-def find_silent_agents(*, at: datetime) -> list[Due]:
+def find_silent_agents(*, at: datetime) -> list[SilentAgent]:
     """Who of the next page of agents needs to be looked at under its lock."""
     global _after_pk
     listening_since = keep_round(at=at)
@@ -54,7 +54,7 @@ def find_silent_agents(*, at: datetime) -> list[Due]:
         else:
             is_due = silent_agents.is_over(flow, agent)
         if is_due:
-            due.append(Due(agent_pk=agent.pk, dfid=dfid, listening_since=listening_since))
+            due.append(SilentAgent(agent_pk=agent.pk, dfid=dfid, listening_since=listening_since))
     return due
 
 
@@ -70,7 +70,7 @@ def keep_round(*, at: datetime) -> datetime:
     return since
 
 
-def reconcile(due: Due) -> bool:
+def reconcile(due: SilentAgent) -> bool:
     """Look again under the locks, and open or end the flow; False where nothing was to be done.
 
     Runs in the caller's transaction.
@@ -96,7 +96,7 @@ def watch_again(*, agent: Agent, journal: Journal) -> None:
     journal.move(FlowState.CLOSED)
 
 
-def _call_person(due: Due) -> bool:
+def _call_person(due: SilentAgent) -> bool:
     agent = agents.lock_by_pk(pk=due.agent_pk)
     at = clock.now()
     found = silent_agents.get_silence(agent, listening_since=due.listening_since, at=at)

@@ -12,10 +12,9 @@ from datetime import datetime
 from django.conf import settings
 
 from audit import canonical, events, ledger
-from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackAgent
-from runtime.contracts.policy_kind import Contract
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import Contract, KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.core import clock, transactions
 from runtime.guards.services import guard_config
@@ -51,7 +50,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class PackRefused:
     """Nothing was loaded: everything that is wrong, each with file, line and field."""
 
     problems: tuple[str, ...]
@@ -79,7 +78,7 @@ class _Loading:
 
 def load(
     *, text: str, source: str, activate: bool, actor: str, tenant: str | None = None
-) -> Loaded | Refused:
+) -> Loaded | PackRefused:
     """Load a pack file's `text`; `source` is the name that problems are reported under.
 
     With `activate`, its kinds and manifests become active, except those that were active before and
@@ -90,7 +89,7 @@ def load(
     """
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
-        return Refused(problems=read)
+        return PackRefused(problems=read)
     of_tenant = tenant or settings.DIR_TENANT
     linted = tuple(document_checks.lint(kind) for kind in read.pack.policy_kinds)
     return transactions.retry_on_conflict(
@@ -100,14 +99,14 @@ def load(
 
 def _load(
     read: Read, linted: tuple[document_checks.Linted, ...], *, activate: bool, actor: str, tenant: str
-) -> Loaded | Refused:
+) -> Loaded | PackRefused:
     problems = (
         *_problems(read, linted, tenant, activate=activate),
         *_changed_versions(read, tenant),
         *_in_use(read, tenant),
     )
     if problems:
-        return Refused(problems=tuple(read.source.words(problem) for problem in problems))
+        return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
     _store_targets(loading)
     _store_facts(loading)
@@ -168,7 +167,7 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
     stored = {(row.kind, row.version): row for row in PolicyKind.objects.of(tenant)}
     for at, kind in enumerate(read.pack.policy_kinds):
         row = stored.get((kind.kind, kind.version))
-        if row is not None and not _is_same(kind, KindContract.from_bytes(bytes(row.body))):
+        if row is not None and not _is_same(kind, KindDocument.from_bytes(bytes(row.body))):
             said = (
                 f"{kind.kind} {kind.version} is registered with other content; give the change a new version"
             )
@@ -180,7 +179,7 @@ def _changed_versions(read: Read, tenant: str) -> Iterator[DocumentProblem]:
     for at, agent in enumerate(read.pack.agents):
         version = agent.manifest.version
         held = versions.get((agent.agent_id, version))
-        if held is not None and not _is_same(agent.manifest, ManifestContract.from_bytes(bytes(held.body))):
+        if held is not None and not _is_same(agent.manifest, ManifestDocument.from_bytes(bytes(held.body))):
             said = f"manifest {version} is registered with other content; give the change a new version"
             yield DocumentProblem(("agents", at, "manifest", "version"), said)
 
@@ -250,7 +249,7 @@ def _store_guards(loading: _Loading) -> None:
             loading.entries[_SYSTEM].extend(added)
 
 
-def _store_kind(loading: _Loading, kind: KindContract) -> PolicyKind:
+def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
     held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
     if held is not None:
         return held
@@ -287,7 +286,7 @@ def _make_owner(loading: _Loading, name: str) -> None:
         loading.entries[_SYSTEM].append(added)
 
 
-def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestContract) -> Manifest:
+def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestDocument) -> Manifest:
     held = agent.manifests.filter(version=manifest.version).first()
     if held is not None:
         return held

@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from audit import canonical
 from runtime.contexts.models import Snapshot
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
-from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
@@ -176,7 +176,7 @@ def get_snapshot(*, flow: Flow, context_ref: str | None) -> SnapshotFacts | None
 
 
 def get_world(
-    *, tenant: str, kind: PolicyKindContract, params: dict[str, Any], conditions: tuple[str, ...] = ()
+    *, tenant: str, kind: KindDocument, params: dict[str, Any], conditions: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
     if safety.why_unsafe(kind):
@@ -194,7 +194,7 @@ def get_world(
     return {path: canonical.decode(bytes(value)) for path, value in rows.values_list("path", "value")}
 
 
-def paths_read(kind: PolicyKindContract, params: dict[str, Any]) -> frozenset[str]:
+def paths_read(kind: KindDocument, params: dict[str, Any]) -> frozenset[str]:
     """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
     required = () if safety.why_unsafe(kind) else evaluate.required_facts(kind, params)
     return _reads_of(kind.to_bytes()).union(required)
@@ -205,7 +205,7 @@ def is_namespace(selector: str) -> bool:
     return selector == EVERYTHING or selector.endswith(".")
 
 
-def reads_history(kind: PolicyKindContract) -> bool:
+def reads_history(kind: KindDocument) -> bool:
     """Whether an expression of the kind names the counts over the agent's past."""
     return any("history" in text for text in sources.list_evaluated(kind))
 
@@ -245,7 +245,7 @@ def _named_facts(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _selector(words: tuple[cel_tokens.Token, ...], at: int) -> str:
+def _selector(words: tuple[cel_tokens.CelToken, ...], at: int) -> str:
     names: list[str] = []
     while (step := list_bounds.step_after(words, at)) is not None and step.name is not None:
         names.append(step.name)

@@ -13,10 +13,9 @@ from uuid import UUID
 
 from audit import canonical
 from runtime.contracts.facts import Facts
-from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import Finding
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import Finding, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
@@ -34,7 +33,7 @@ Swap = Callable[[PolicyBundle], PolicyBundle]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VerdictChange:
     """A proposal whose verdict would differ, with the reasons then and now."""
 
     proposal_id: UUID
@@ -48,14 +47,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DryRunReport:
     """What became of `looked_at` stored proposals. `other_reasons`: the same verdict for other reasons.
 
     `untold` counts, by reason, those for which not enough data was stored.
     """
 
     looked_at: int
-    changes: tuple[Change, ...]
+    changes: tuple[VerdictChange, ...]
     other_reasons: int
     untold: tuple[tuple[str, int], ...]
 
@@ -79,12 +78,12 @@ def list_of_agent(*, agent: Agent, limit: int = MOST) -> list[Verdict]:
     return _list(agent=agent, limit=limit)
 
 
-def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> Report:
+def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
     """Judge each again on its stored input under `swap(the rules of then)`.
 
     A version that the proposal had agreed with the rules of then counts as agreed with the new ones.
     """
-    past, changes, other = _Past(), list[Change](), 0
+    past, changes, other = _Past(), list[VerdictChange](), 0
     untold, count = Counter[str](), 0
     for row in rows:
         count += 1
@@ -92,12 +91,12 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> Report:
         if isinstance(found, str):
             untold[found] += 1
             continue
-        stored = VerdictContract.from_bytes(bytes(row.body))
+        stored = VerdictDocument.from_bytes(bytes(row.body))
         if found.decision is not stored.decision:
             changes.append(_change(row, stored, found))
         elif _codes(found) != _codes(stored):
             other += 1
-    return Report(count, tuple(changes), other, tuple(untold.most_common()))
+    return DryRunReport(count, tuple(changes), other, tuple(untold.most_common()))
 
 
 def proposal_of(row: Verdict) -> JudgedProposal:
@@ -105,12 +104,12 @@ def proposal_of(row: Verdict) -> JudgedProposal:
     return pipeline.Judgement.from_bytes(bytes(row.input)).proposal
 
 
-def judge_one(*, row: Verdict, swap: Swap) -> VerdictContract | str:
+def judge_one(*, row: Verdict, swap: Swap) -> VerdictDocument | str:
     """The whole verdict that one stored proposal would have got; or why it cannot be re-evaluated."""
     return _judge(_Past(), row, swap)
 
 
-def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictContract | str:
+def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
     asked = pipeline.Judgement.from_bytes(bytes(row.input))
     then = PolicyBundle.from_bytes(bytes(row.bundle.body))
     new = swap(then)
@@ -155,13 +154,13 @@ def _agreed(asked: JudgedProposal, then: PolicyBundle) -> JudgedProposal:
     return asked.model_copy(update={"policy_version": None})
 
 
-def _codes(verdict: VerdictContract) -> Sequence[tuple[str, str, str]]:
+def _codes(verdict: VerdictDocument) -> Sequence[tuple[str, str, str]]:
     # Each once: how many places of a misfit are named is up to the gate, not to the rules.
     return sorted({(item.check, item.code, item.subject) for item in verdict.reasons})
 
 
-def _change(row: Verdict, stored: VerdictContract, found: VerdictContract) -> Change:
-    return Change(
+def _change(row: Verdict, stored: VerdictDocument, found: VerdictDocument) -> VerdictChange:
+    return VerdictChange(
         proposal_id=row.proposal.proposal_id,
         dfid=row.proposal.flow_id,
         agent_id=row.proposal.agent.agent_id,

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit import canonical, events, ledger
-from runtime.contracts.outcome import Rendered
+from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FeedbackType, FlowState
@@ -163,7 +163,7 @@ def _number(text: str) -> Any:
 def _rendered(judged: Judged) -> bytes:
     """What the intent holds from now on: no later version of its kind changes it."""
     kind = judged.rules.kind
-    return Rendered(
+    return RenderedIntent(
         steps=judged.verdict.steps,
         expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
         on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,

@@ -7,9 +7,9 @@ from typing import Any
 
 from audit import canonical, events, ledger
 from runtime.contracts.facts import ComputeFacts, Lift, ResourceFacts, SnapshotFacts
-from runtime.contracts.proposal import Proposal as JudgedProposal
+from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import AgentStatus
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core.ids import new_id
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
@@ -51,7 +51,7 @@ class Judged:
 
     proposal: Proposal
     row: Verdict
-    verdict: VerdictContract
+    verdict: VerdictDocument
     rules: PolicyBundle
     intent_id: str
     mismatches: tuple[Mismatch, ...] = ()
@@ -126,7 +126,7 @@ def _rows(
     rules_body: bytes,
 ) -> Judged:
     body = asked.to_bytes()
-    verdict = VerdictContract.from_bytes(answer)
+    verdict = VerdictDocument.from_bytes(answer)
     judged_at = timestamps.from_ms(asked.received_at_ms)
     proposal = Proposal(
         proposal_id=asked.proposal_id,
@@ -160,7 +160,7 @@ class Rejudgement:
 
     judgement: pipeline.Judgement
     rules: PolicyBundle
-    verdict: VerdictContract
+    verdict: VerdictDocument
 
 
 def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) -> Rejudgement:
@@ -243,7 +243,8 @@ def store(judged: Judged) -> list[events.Event]:
             proposal_id=str(proposal.proposal_id),
             verdict=row.decision,
             reasons=tuple(
-                events.Reason(check=finding.check, code=finding.code) for finding in judged.verdict.reasons
+                events.ReasonEntry(check=finding.check, code=finding.code)
+                for finding in judged.verdict.reasons
             ),
             input_digest=row.input_digest,
             verdict_digest=canonical.digest(bytes(row.body)),

@@ -7,8 +7,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts.facts import Facts
-from runtime.contracts.verdict import Finding, FindingOutcome
-from runtime.contracts.verdict import Verdict as VerdictContract
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import timestamps
 from runtime.kernel.gate import recheck
@@ -88,7 +87,7 @@ def _withdrawn(
         return None
     in_force = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
     known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=in_force, params=asked.params, at=at)
-    answer = VerdictContract.from_bytes(bytes(row.body))
+    answer = VerdictDocument.from_bytes(bytes(row.body))
     lifted = [item for item in answer.findings if item.outcome is FindingOutcome.LIFTED]
     found = recheck.withdrawn(
         judgement,

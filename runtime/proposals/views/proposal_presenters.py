@@ -16,7 +16,7 @@ from runtime.kernel import effects, predicted
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FindingRow:
     """One reason of a verdict, with the two values it compared."""
 
     code: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ProposalView:
     """A proposal with its verdict."""
 
     id: str
@@ -44,17 +44,17 @@ class Shown:
     explain: str
     expected: list[tuple[str, str]]
     verdict: Badge | None
-    findings: list[Finding]
+    findings: list[FindingRow]
     body: str
 
 
-def shown(proposal: Proposal, names: Mapping[str, str]) -> Shown:
+def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
     """Return the proposal from its stored bytes; its `explain` stays unverified."""
     body = canonical.decode(bytes(proposal.body))
     verdict = getattr(proposal, "verdict", None)
     said = canonical.decode(bytes(verdict.body)) if verdict else {}
     confidence = body.get("confidence")
-    return Shown(
+    return ProposalView(
         id=str(proposal.proposal_id),
         author=labels.actor_words(proposal.author, names),
         by_person=proposal.author.startswith("user:"),
@@ -93,10 +93,10 @@ def expected(proposal: Proposal) -> list[tuple[str, str]]:
     return pairs({str(number): item for number, item in enumerate(said, 1)})
 
 
-def findings(verdict: Mapping[str, Any]) -> list[Finding]:
+def findings(verdict: Mapping[str, Any]) -> list[FindingRow]:
     """Return the findings of a stored verdict or bundle that did not pass."""
     return [
-        Finding(
+        FindingRow(
             code=item["code"],
             check=item["check"],
             outcome=item["outcome"],
@@ -111,7 +111,7 @@ def findings(verdict: Mapping[str, Any]) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFactView:
     """A fact that a step took from its receipt; `before` is empty if there was none."""
 
     fact: str
@@ -121,7 +121,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class EffectView:
     """A predicted fact beside the written one; the values are empty if nothing was written."""
 
     fact: str
@@ -155,8 +155,8 @@ class IntentShown:
     failures: int
     outcome: Badge | None
     receipt: str
-    effects: list[Effect]
-    writes: list[Written]
+    effects: list[EffectView]
+    writes: list[WrittenFactView]
     deviations: list[str]
     recorded_at: datetime | None
     took: str
@@ -183,12 +183,12 @@ def intent_shown(intent: Intent) -> IntentShown:
     )
 
 
-def effects_of(outcome: Outcome) -> list[Effect]:
+def effects_of(outcome: Outcome) -> list[EffectView]:
     """Return the changes predicted at acceptance beside those the steps wrote from receipts."""
     written = [FactChange.model_validate(item) for item in canonical.decode(bytes(outcome.writes))]
     compared = predicted.compare(expected=canonical.decode(bytes(outcome.expected)), written=written)
     return [
-        Effect(
+        EffectView(
             fact=effects.visible(item.fact),
             current=_figure(item.current),
             proposed=_figure(item.proposed),
@@ -200,9 +200,9 @@ def effects_of(outcome: Outcome) -> list[Effect]:
     ]
 
 
-def _written(changes: list[dict[str, Any]]) -> list[Written]:
+def _written(changes: list[dict[str, Any]]) -> list[WrittenFactView]:
     return [
-        Written(
+        WrittenFactView(
             fact=change["fact"],
             version=change["version"],
             before="" if change["version"] == 1 else labels.number(_value(change["before"])),

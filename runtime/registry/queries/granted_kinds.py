@@ -1,12 +1,12 @@
 """Policy kinds as an agent may know them: only those that its active manifest grants (need-to-know)."""
 
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import recorded_versions, stored_documents
 
 
-def manifest_of(agent: Agent) -> Manifest | None:
+def manifest_of(agent: Agent) -> ManifestDocument | None:
     """The agent's active manifest; None where no person has activated one, or not these bytes."""
     row = agent.active_manifest
     if row is None or recorded_versions.compare_manifest(agent, row) is not None:
@@ -14,7 +14,7 @@ def manifest_of(agent: Agent) -> Manifest | None:
     return stored_documents.manifest_of(bytes(row.body))
 
 
-def stored_manifest_of(agent: Agent) -> Manifest | None:
+def stored_manifest_of(agent: Agent) -> ManifestDocument | None:
     """The active manifest as its row has it, not compared with the ledger: for what only watches an agent.
 
     Whoever changes a row must not end the watch over its agent by that.
@@ -23,7 +23,7 @@ def stored_manifest_of(agent: Agent) -> Manifest | None:
     return None if row is None else stored_documents.manifest_of(bytes(row.body))
 
 
-def contract_of(row: PolicyKind) -> PolicyKindContract:
+def contract_of(row: PolicyKind) -> KindDocument:
     """The stored contract of a policy kind."""
     return stored_documents.kind_of(bytes(row.body))
 

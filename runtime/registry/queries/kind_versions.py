@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import KindState
 from runtime.kernel.rules import kind_linter
 from runtime.registry.models import Pack, PolicyKind
@@ -15,7 +15,7 @@ MOST_PACKS = 50
 HONOURS_NOT = "the target does not declare honours_keys: true"
 
 
-def contract_of(row: PolicyKind) -> KindContract:
+def contract_of(row: PolicyKind) -> KindDocument:
     """The stored document, read once per body."""
     return stored_documents.kind_of(bytes(row.body))
 
@@ -51,7 +51,7 @@ def list_wrong(row: PolicyKind) -> Sequence[Wrong]:
     return found
 
 
-def list_forgetting(kind: KindContract, *, targets: Mapping[str, bool]) -> Sequence[str]:
+def list_forgetting(kind: KindDocument, *, targets: Mapping[str, bool]) -> Sequence[str]:
     """What is wrong with sending a call in doubt again; `targets` tells of each whether it honours keys."""
     return [
         f"resend can cause a second effect at {name}: {HONOURS_NOT}"

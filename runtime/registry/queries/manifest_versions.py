@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from runtime.contracts.manifest import Manifest as ManifestContract
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, ManifestState
 from runtime.core import ports
 from runtime.kernel import manifest_lint
@@ -34,7 +34,7 @@ def list_names(*, agent: Agent) -> list[str]:
     return list(Manifest.objects.filter(agent=agent).values_list("version", flat=True))
 
 
-def contract_of(row: Manifest) -> ManifestContract:
+def contract_of(row: Manifest) -> ManifestDocument:
     """The stored document."""
     return stored_documents.manifest_of(bytes(row.body))
 
@@ -59,7 +59,7 @@ def list_predecessors(*, agent: Agent, rows: Sequence[Manifest]) -> dict[int, Ma
     return made
 
 
-def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") -> manifest_lint.Registry:
+def registry_for(*, agent: Agent, draft: ManifestDocument, besides: str = "") -> manifest_lint.Registry:
     """What a draft of this agent is held against; `besides` is a version not to count as an earlier one."""
     kinds = _known_kinds(agent.tenant, draft.policy_kinds)
     others = Agent.objects.of(agent.tenant).filter(agent_id__in=draft.may_delegate_to)
@@ -73,7 +73,7 @@ def registry_for(*, agent: Agent, draft: ManifestContract, besides: str = "") ->
     )
 
 
-def list_known_kinds(*, tenant: str, names: Collection[str]) -> dict[str, KindContract]:
+def list_known_kinds(*, tenant: str, names: Collection[str]) -> dict[str, KindDocument]:
     """Of each named kind the active version, or the newest."""
     return {name: granted_kinds.contract_of(row) for name, row in _known_kinds(tenant, names).items()}
 

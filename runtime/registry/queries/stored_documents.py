@@ -2,17 +2,17 @@
 
 from functools import lru_cache
 
-from runtime.contracts.manifest import Manifest as ManifestContract
-from runtime.contracts.policy_kind import PolicyKind as PolicyKindContract
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.policy_kind import KindDocument
 
 
 @lru_cache(maxsize=256)
-def manifest_of(body: bytes) -> ManifestContract:
+def manifest_of(body: bytes) -> ManifestDocument:
     """The manifest of its stored bytes, read once."""
-    return ManifestContract.from_bytes(body)
+    return ManifestDocument.from_bytes(body)
 
 
 @lru_cache(maxsize=1024)
-def kind_of(body: bytes) -> PolicyKindContract:
+def kind_of(body: bytes) -> KindDocument:
     """The policy kind of its stored bytes, read once."""
-    return PolicyKindContract.from_bytes(body)
+    return KindDocument.from_bytes(body)

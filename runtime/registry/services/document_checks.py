@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runtime.contracts import recorded_only
 from runtime.contracts.guard import GuardKind, bps, text
-from runtime.contracts.manifest import Manifest
-from runtime.contracts.pack import Pack
-from runtime.contracts.policy_kind import PolicyKind
+from runtime.contracts.manifest import ManifestDocument
+from runtime.contracts.pack import PackDocument
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
 from runtime.kernel import roles, silence
 from runtime.kernel.guards import confidence
@@ -19,7 +19,7 @@ Linted = tuple[DocumentProblem, ...]
 
 
 def problems(
-    pack: Pack, *, targets: Mapping[str, bool], kinds: Collection[str], linted: Sequence[Linted]
+    pack: PackDocument, *, targets: Mapping[str, bool], kinds: Collection[str], linted: Sequence[Linted]
 ) -> Iterator[DocumentProblem]:
     """Everything that does not hold together. `targets` and `kinds` are those that exist already.
 
@@ -45,7 +45,7 @@ def problems(
 
 
 def role_problems(
-    pack: Pack, *, roles_of: Mapping[str, AgentRole], kinds: Mapping[str, PolicyKind]
+    pack: PackDocument, *, roles_of: Mapping[str, AgentRole], kinds: Mapping[str, KindDocument]
 ) -> Iterator[DocumentProblem]:
     """What the roles of the pack's agents do not allow; an agent that exists keeps the role that it has.
 
@@ -58,7 +58,7 @@ def role_problems(
             yield DocumentProblem(("agents", at, "manifest", *item.place), item.message)
 
 
-def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[DocumentProblem]:
+def monitor_problems(kind: KindDocument, monitors: Collection[str]) -> Iterator[DocumentProblem]:
     """Steps of a kind that `monitors` may propose by their active manifests."""
     if kind.steps and monitors:
         said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
@@ -66,7 +66,7 @@ def monitor_problems(kind: PolicyKind, monitors: Collection[str]) -> Iterator[Do
 
 
 def _guard_problems(
-    pack: Pack, *, targets: Collection[str], kinds: Collection[str]
+    pack: PackDocument, *, targets: Collection[str], kinds: Collection[str]
 ) -> Iterator[DocumentProblem]:
     for at, guard in enumerate(pack.guards):
         if guard.target is not None and guard.target not in targets:
@@ -78,7 +78,7 @@ def _guard_problems(
     yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
 
 
-def lint(kind: PolicyKind) -> Linted:
+def lint(kind: KindDocument) -> Linted:
     """What is wrong with one kind in itself; places begin at the kind.
 
     It may take seconds and reads no row: so it runs before a transaction, while no one waits.
@@ -87,7 +87,7 @@ def lint(kind: PolicyKind) -> Linted:
 
 
 def kind_problems(
-    kind: PolicyKind, *, linted: Linted, targets: Mapping[str, bool], resources: Collection[str]
+    kind: KindDocument, *, linted: Linted, targets: Mapping[str, bool], resources: Collection[str]
 ) -> Iterator[DocumentProblem]:
     """What is wrong with one kind, in itself (`linted`) or among what there is; places begin at the kind.
 
@@ -106,7 +106,7 @@ def kind_problems(
             yield DocumentProblem(place, f"there is no resource named {claim.resource}")
 
 
-def not_enforced(pack: Pack) -> Iterator[str]:
+def not_enforced(pack: PackDocument) -> Iterator[str]:
     """For each kind and manifest the fields that are recorded and that nothing enforces."""
     documents = (
         *((kind.kind, kind) for kind in pack.policy_kinds),
@@ -117,7 +117,7 @@ def not_enforced(pack: Pack) -> Iterator[str]:
             yield f"{name}: {said}"
 
 
-def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[DocumentProblem]:
+def target_problems(pack: PackDocument, *, kind: KindDocument) -> Iterator[DocumentProblem]:
     """The targets of a pack that do not honour keys, although a kind that stays active relies on it."""
     for name in sorted(kind.resends_to & pack.targets.keys()):
         if not pack.targets[name].honours_keys:
@@ -125,7 +125,7 @@ def target_problems(pack: Pack, *, kind: PolicyKind) -> Iterator[DocumentProblem
             yield DocumentProblem(("targets", name, "honours_keys"), f"{said}: {kind_versions.HONOURS_NOT}")
 
 
-def warnings(pack: Pack) -> Iterator[str]:
+def warnings(pack: PackDocument) -> Iterator[str]:
     """What cannot work as written, once it is active."""
     for agent in pack.agents:
         yield from _missing_limits(pack, agent.agent_id, agent.manifest)
@@ -136,7 +136,7 @@ def warnings(pack: Pack) -> Iterator[str]:
             yield f"{guard.id}: {most}, so it never stops an agent at {guard.stop_confidence}"
 
 
-def _missing_limits(pack: Pack, agent_id: str, manifest: Manifest) -> Iterator[str]:
+def _missing_limits(pack: PackDocument, agent_id: str, manifest: ManifestDocument) -> Iterator[str]:
     for kind in pack.policy_kinds:
         if kind.kind in manifest.policy_kinds:
             for name in sorted(kind_linter.limits_read(kind) - manifest.limits.keys()):

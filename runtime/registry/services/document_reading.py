@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from audit import canonical
-from runtime.contracts.pack import Pack
+from runtime.contracts.pack import PackDocument
 from runtime.contracts.policy_kind import Contract
 
 MAX_PACK_CHARS = 1_000_000
@@ -62,7 +62,7 @@ class Source:
 class Read:
     """A pack as its file has it: the document and the digest of the file's bytes."""
 
-    pack: Pack
+    pack: PackDocument
     source: Source
     digest: str
 
@@ -95,8 +95,8 @@ def implicit_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 def read(*, text: str, name: str) -> Read | tuple[str, ...]:
     """A pack from its text, or everything that is wrong with its form, one sentence each."""
     source = Source(name=name)
-    pack = read_document(text=text, source=source, contract=Pack)
-    if not isinstance(pack, Pack):
+    pack = read_document(text=text, source=source, contract=PackDocument)
+    if not isinstance(pack, PackDocument):
         return tuple(dict.fromkeys(source.words(problem) for problem in pack))
     return Read(pack=pack, source=source, digest=canonical.digest(text.encode()))
 

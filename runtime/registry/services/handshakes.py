@@ -8,7 +8,7 @@ from django.conf import settings
 
 from audit import events, ledger
 from runtime.contracts import api_schemas
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, ports, transactions
@@ -81,7 +81,7 @@ def _protocol(asked: str) -> str | Problem:
 
 
 def _kinds(
-    agent: Agent, manifest: Manifest, asked: tuple[str, ...] | None
+    agent: Agent, manifest: ManifestDocument, asked: tuple[str, ...] | None
 ) -> tuple[PolicyKind, ...] | Problem:
     granted = frozenset(manifest.policy_kinds)
     wanted = frozenset(asked) if asked else granted

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from audit import events, ledger
 from runtime.contracts import recorded_only
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import clock, ports, transactions
@@ -27,7 +27,7 @@ STREAM = "system"
 
 
 def register(
-    *, tenant: str, contract: KindContract, actor: str, at: datetime
+    *, tenant: str, contract: KindDocument, actor: str, at: datetime
 ) -> tuple[PolicyKind, events.KindRegistered]:
     """Store a version that rules nothing yet, in the caller's transaction; with the entry to append."""
     row = PolicyKind.objects.create(
@@ -69,7 +69,7 @@ def put_in_force(
     )
 
 
-def check(*, tenant: str, text: str, kind: str = "") -> LintResult[KindContract]:
+def check(*, tenant: str, text: str, kind: str = "") -> LintResult[KindDocument]:
     """Read a draft's text (YAML as in a pack, or JSON) and report its problems. Writes nothing.
 
     With `kind`, the text must be a version of that kind.
@@ -103,27 +103,27 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadKind:
     """A draft's text as it was read; what is wrong with its form, or (where it is a kind) by the linter."""
 
     source: document_reading.Source
-    contract: KindContract | None
+    contract: KindDocument | None
     problems: tuple[document_reading.DocumentProblem, ...]
 
 
-def _read(text: str) -> _Read:
+def _read(text: str) -> _ReadKind:
     """Read and lint a text; no row is read."""
     source = document_reading.Source(name="draft")
     if len(text) > MOST_DRAFT_CHARS:
         said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
-        return _Read(source, None, (document_reading.DocumentProblem((), said),))
-    read = document_reading.read_document(text=_spaced(text), source=source, contract=KindContract)
-    if not isinstance(read, KindContract):
-        return _Read(source, None, tuple(dict.fromkeys(read)))
-    return _Read(source, read, document_checks.lint(read))
+        return _ReadKind(source, None, (document_reading.DocumentProblem((), said),))
+    read = document_reading.read_document(text=_spaced(text), source=source, contract=KindDocument)
+    if not isinstance(read, KindDocument):
+        return _ReadKind(source, None, tuple(dict.fromkeys(read)))
+    return _ReadKind(source, read, document_checks.lint(read))
 
 
-def _among_rows(read: _Read, *, tenant: str, kind: str) -> LintResult[KindContract]:
+def _among_rows(read: _ReadKind, *, tenant: str, kind: str) -> LintResult[KindDocument]:
     """What speaks against a draft among the rows that there are now: versions, targets and the others."""
     contract = read.contract
     if contract is None:
@@ -227,7 +227,7 @@ def _swap(row: PolicyKind, *, active: bool) -> int:
 
 
 def _problems(
-    tenant: str, contract: KindContract, linted: document_checks.Linted, kind: str
+    tenant: str, contract: KindDocument, linted: document_checks.Linted, kind: str
 ) -> list[document_reading.DocumentProblem]:
     found = list(_misfits(tenant, contract, linted))
     if kind and contract.kind != kind:
@@ -246,7 +246,7 @@ def _problems(
 
 
 def _misfits(
-    tenant: str, contract: KindContract, linted: document_checks.Linted
+    tenant: str, contract: KindDocument, linted: document_checks.Linted
 ) -> tuple[document_reading.DocumentProblem, ...]:
     """What is wrong with a kind in itself, or among the targets, resources and manifests that there are."""
     return (

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from audit import canonical, events, ledger
 from runtime.contracts import recorded_only
-from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import clock, transactions
@@ -25,7 +25,7 @@ MAX_DRAFT_CHARS = 100_000
 
 
 def register(
-    *, agent: Agent, contract: ManifestContract, actor: str, at: datetime
+    *, agent: Agent, contract: ManifestDocument, actor: str, at: datetime
 ) -> tuple[Manifest, events.ManifestRegistered]:
     """Store a version that grants nothing yet, in the caller's transaction; with the entry to append."""
     body = contract.to_bytes()
@@ -53,32 +53,32 @@ def put_in_force(
     )
 
 
-def check(*, agent: Agent, text: str) -> LintResult[ManifestContract]:
+def check(*, agent: Agent, text: str) -> LintResult[ManifestDocument]:
     """Read a draft's text (JSON, or YAML as in a pack) and report its problems. Writes nothing."""
     return _among_rows(_read(text), agent=agent)
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadManifest:
     """A draft's text as it was read, and what is wrong with its form."""
 
     source: document_reading.Source
-    contract: ManifestContract | None
+    contract: ManifestDocument | None
     problems: tuple[document_reading.DocumentProblem, ...] = ()
 
 
-def _read(text: str) -> _Read:
+def _read(text: str) -> _ReadManifest:
     source = document_reading.Source(name="draft")
     if len(text) > MAX_DRAFT_CHARS:
         said = f"the text is longer than {MAX_DRAFT_CHARS} characters"
-        return _Read(source, None, (document_reading.DocumentProblem((), said),))
-    read = document_reading.read_document(text=text, source=source, contract=ManifestContract)
-    if not isinstance(read, ManifestContract):
-        return _Read(source, None, read)
-    return _Read(source, read)
+        return _ReadManifest(source, None, (document_reading.DocumentProblem((), said),))
+    read = document_reading.read_document(text=text, source=source, contract=ManifestDocument)
+    if not isinstance(read, ManifestDocument):
+        return _ReadManifest(source, None, read)
+    return _ReadManifest(source, read)
 
 
-def _among_rows(read: _Read, *, agent: Agent) -> LintResult[ManifestContract]:
+def _among_rows(read: _ReadManifest, *, agent: Agent) -> LintResult[ManifestDocument]:
     """What speaks against a draft for this agent, among the kinds and agents that there are now."""
     contract = read.contract
     if contract is None:

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from audit import canonical, events
-from runtime.contracts.pack import Target as TargetContract
+from runtime.contracts.pack import PackTarget
 from runtime.registry.models import Target
 from runtime.registry.queries import recorded_targets, target_endpoints
 
 
-def store(*, tenant: str, name: str, given: TargetContract, at: datetime) -> list[events.Event]:
+def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[events.Event]:
     """Store a target in the caller's transaction; the entry, or none where it is so and recorded so."""
     values: dict[str, str | bytes | bool] = {
         "base_url": given.base_url,

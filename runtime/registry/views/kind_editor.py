@@ -12,9 +12,9 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from audit.access.permissions import Role, actor_of, require, tenant_of
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
-from runtime.contracts.verdict import Verdict
+from runtime.contracts.verdict import VerdictDocument
 from runtime.core.views import error_page, labels
 from runtime.kernel import effects, versions
 from runtime.kernel.gate.gate_input import PolicyBundle
@@ -107,7 +107,7 @@ def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
 
 
 def _editor(
-    request: HttpRequest, *, kind: str, text: str, checked: LintResult[KindContract] | None, status: int = 200
+    request: HttpRequest, *, kind: str, text: str, checked: LintResult[KindDocument] | None, status: int = 200
 ) -> HttpResponse:
     tenant = tenant_of(request.user)
     contract = None if checked is None else checked.contract
@@ -128,7 +128,7 @@ def _editor(
     return render(request, "runtime/kind_editor.html", context, status=status)
 
 
-def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
+def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
     """Return the preview: the parameter form and the effect sentence, from the newest proposal."""
     rows = policy_dry_run.list_of_kind(tenant=tenant, kind=contract.kind, limit=1)
     asked = policy_dry_run.proposal_of(rows[0]).params if rows else {}
@@ -139,7 +139,7 @@ def _preview(tenant: str, contract: KindContract) -> dict[str, Any]:
         if rows
         else None
     )
-    verdict = found if isinstance(found, Verdict) else None
+    verdict = found if isinstance(found, VerdictDocument) else None
     return {
         "fields": schema_form.fields(contract.params_schema, asked, None),
         "effect": [

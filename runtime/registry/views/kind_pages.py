@@ -11,7 +11,7 @@ from audit import canonical
 from audit.access.permissions import Role, actor_of, roles_of, signed_in, tenant_of
 from audit.events import Kind
 from runtime.contracts import recorded_only
-from runtime.contracts.policy_kind import PolicyKind as KindContract
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
@@ -76,7 +76,7 @@ def require(*rows: PolicyKind | None) -> None:
     mismatches.require(*(recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
-def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]:
+def changed(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
     """Return what a version changes compared to another one; nothing without one."""
     found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
     return {
@@ -87,7 +87,7 @@ def changed(contract: KindContract, before: PolicyKind | None) -> dict[str, Any]
     }
 
 
-def trial(tenant: str, draft: KindContract) -> dict[str, Any]:
+def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:
     """Dry-run the draft on the newest proposals of the kind, each with its manifest at that time."""
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_kind(tenant=tenant, kind=draft.kind),

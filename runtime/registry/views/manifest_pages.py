@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from audit import canonical
 from audit.access.permissions import Role, actor_of, require, roles_of, signed_in
 from audit.events import Kind
-from runtime.contracts.manifest import Manifest as ManifestContract
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import mismatches
@@ -168,7 +168,7 @@ def _editor(
     agent: Agent,
     *,
     text: str,
-    checked: LintResult[ManifestContract] | None,
+    checked: LintResult[ManifestDocument] | None,
     status: int = 200,
 ) -> HttpResponse:
     active = agent.active_manifest
@@ -192,7 +192,7 @@ def _editor(
     return render(request, "runtime/manifest_editor.html", context, status=status)
 
 
-def _trial(agent: Agent, draft: ManifestContract) -> dict[str, Any]:
+def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:
     """Dry-run the draft on the agent's newest proposals, each with the kind at that time."""
     report = policy_dry_run.rejudge(
         rows=policy_dry_run.list_of_agent(agent=agent),

@@ -5,7 +5,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import recorded_only
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.core.views import labels
 
 Body = Mapping[str, Any]
@@ -36,7 +36,7 @@ def limits(body: Body) -> list[tuple[str, str]]:
 
 def recorded(body: Body) -> tuple[str, ...]:
     """Return the fields that are recorded but not enforced."""
-    return recorded_only.names(Manifest.from_bytes(canonical.encode(dict(body))))
+    return recorded_only.names(ManifestDocument.from_bytes(canonical.encode(dict(body))))
 
 
 def bounds(body: Body) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ from typing import Any
 from runtime.contracts.verdict import Finding
 from runtime.core.views import labels
 from runtime.kernel.effects import visible
-from runtime.kernel.version_diff import Change, Difference
-from runtime.proposals.queries.policy_dry_run import Report
+from runtime.kernel.version_diff import Change, VersionDifference
+from runtime.proposals.queries.policy_dry_run import DryRunReport
 
 # The order of importance for a person who activates a version.
 ORDER = (
@@ -23,7 +23,7 @@ ORDER = (
 MOST_SHOWN = 50
 
 
-def rows(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+def rows(differences: Iterable[VersionDifference]) -> list[dict[str, Any]]:
     """Return one row per field: path, badge, and the value before and after on one line."""
     return [
         {
@@ -41,23 +41,23 @@ def _text(value: Any) -> str:
     return "" if value is None else labels.number(visible(labels.plain_value(value)))
 
 
-def summary(differences: Sequence[Difference]) -> str:
+def summary(differences: Sequence[VersionDifference]) -> str:
     """Count the changes by direction: `2 loosened, 1 tightened`."""
     counts = ((change, sum(item.change is change for item in differences)) for change in ORDER)
     return ", ".join(f"{count} {change.value.lower()}" for change, count in counts if count)
 
 
-def loosened(differences: Iterable[Difference]) -> list[str]:
+def loosened(differences: Iterable[VersionDifference]) -> list[str]:
     """Return the loosened paths, each once, for the warning beside the button."""
     return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
 
 
-def granted(differences: Iterable[Difference]) -> list[str]:
+def granted(differences: Iterable[VersionDifference]) -> list[str]:
     """Return the names of new permissions, for the same warning."""
     return [visible(str(item.after)) for item in differences if item.change is Change.GRANTED]
 
 
-def trial(report: Report) -> dict[str, Any]:
+def trial(report: DryRunReport) -> dict[str, Any]:
     """Return a dry run for the page: summary, counts per change, and the newest changed verdicts."""
     changed = len(report.changes)
     noun = "verdict" if changed == 1 else "verdicts"

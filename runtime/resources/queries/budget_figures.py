@@ -19,7 +19,7 @@ MOST_OPEN, MOST_SHOWN, MOST_RESOURCES, MOST_HOLDERS = 300, 12, 50, 200
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BudgetWindow:
     """What was reported in one stretch of time."""
 
     begins_at: datetime
@@ -66,7 +66,9 @@ class Near:
         return max((share.percent for share in (self.tokens, self.cost, self.tool_calls) if share), default=0)
 
 
-def list_use(*, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | None = None) -> list[Stretch]:
+def list_use(
+    *, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | None = None
+) -> list[BudgetWindow]:
     """Reports of the last two hours in stretches of five minutes that begin on the clock, oldest first.
 
     Of one agent or of one flow, where it is named.
@@ -89,7 +91,7 @@ def list_use(*, tenant: str, now: datetime, agent_id: str = "", dfid: UUID | Non
     for minute, *amounts in rows:
         kept = sums[int((minute - start) / step)]
         kept[:] = [before + more for before, more in zip(kept, amounts, strict=True)]
-    return [Stretch(start + number * step, *sums[number]) for number in range(STRETCHES)]
+    return [BudgetWindow(start + number * step, *sums[number]) for number in range(STRETCHES)]
 
 
 def list_use_by_agent(*, tenant: str, now: datetime) -> list[tuple[str, int, int]]:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from audit import events, ledger
-from runtime.contracts.manifest import Manifest
+from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runtime.flows.models import Flow
 
 
-def open_for(*, flow: "Flow", manifest: Manifest | None) -> None:
+def open_for(*, flow: "Flow", manifest: ManifestDocument | None) -> None:
     """Fix the caps of a flow at its opening, in the caller's transaction."""
     compute = None if manifest is None else manifest.compute
     if compute is None:

@@ -42,7 +42,7 @@ def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resour
 
 
 def store(
-    *, tenant: str, given: pack.Resource, actor: str, at: datetime
+    *, tenant: str, given: pack.PackResource, actor: str, at: datetime
 ) -> tuple[list[events.Event], str | None]:
     """A pack's resource in the caller's transaction: its entries, and a warning where it was left as it is.
 

@@ -188,7 +188,9 @@ def _by_agent(counted: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
     ]
 
 
-def _charts(use: list[budget_figures.Stretch], asked: list[tuple[datetime, int]]) -> list[dict[str, Any]]:
+def _charts(
+    use: list[budget_figures.BudgetWindow], asked: list[tuple[datetime, int]]
+) -> list[dict[str, Any]]:
     most = column_chart.round_up(max((count for _, count in asked), default=0), least=LEAST_ESCALATIONS)
     tokens = column_chart.round_up(max((item.tokens for item in use), default=0), least=LEAST_TOKENS)
     micros = column_chart.round_up(max((item.cost_micros for item in use), default=0), least=LEAST_MICROS)

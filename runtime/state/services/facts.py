@@ -20,7 +20,7 @@ NO_FACT = 0  # as `expected_version`: the fact must not be there yet
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class WrittenVersion:
     """A version that was just written."""
 
     path: str
@@ -29,7 +29,7 @@ class Written:
 
 def write(
     *, tenant: str, path: str, value: Any, writer: str, expected_version: int | None
-) -> Written | Problem:
+) -> WrittenVersion | Problem:
     """Write the next version of a fact; the same value again is a version too, with its own writer and time.
 
     `writer` is `feed:<name>`, `agent:<id>`, `user:<pk>` or `system`, and is the ledger stream as well.
@@ -71,7 +71,7 @@ def _unfit(path: str, body: bytes) -> Problem | None:
 
 def _write(
     tenant: str, path: str, body: bytes, writer: str, expected_version: int | None
-) -> Written | Problem:
+) -> WrittenVersion | Problem:
     # The lock queues the writers of one fact up, so that twenty of them at once do not exhaust their tries.
     current = Fact.objects.select_for_update().filter(tenant=tenant, path=path).first()
     before = NO_FACT if current is None else current.version
@@ -84,7 +84,7 @@ def _write(
     at = clock.now()
     written = _store(tenant, path, body, writer, current=current, at=at)
     ledger.append_to(tenant=tenant, stream=writer, actor=writer, at=at, events=[written])
-    return Written(path=path, version=before + 1)
+    return WrittenVersion(path=path, version=before + 1)
 
 
 def _store(

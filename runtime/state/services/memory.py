@@ -25,7 +25,7 @@ MAX_QUARANTINED = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Write:
+class MemoryWrite:
     """One call of `PUT /memory/{scope}/{key}`, parsed and authenticated. `value` is canonical JSON."""
 
     agent: Agent
@@ -44,7 +44,9 @@ def write(
     403 without a WRITE grant or for an agent that is not ACTIVE, 422 for a value over MAX_VALUE_BYTES, 409
     MEMORY_FULL where the scope holds as many keys, or as much quarantine, as it may.
     """
-    call = Write(agent=agent, scope=scope, key=key, value=canonical.encode(value), source=source, ttl_s=ttl_s)
+    call = MemoryWrite(
+        agent=agent, scope=scope, key=key, value=canonical.encode(value), source=source, ttl_s=ttl_s
+    )
     return transactions.retry_on_conflict(lambda: _write(call))
 
 
@@ -87,7 +89,7 @@ def discard(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
     return transactions.retry_on_conflict(work)
 
 
-def _write(call: Write) -> api_schemas.MemoryAnswer | Problem:
+def _write(call: MemoryWrite) -> api_schemas.MemoryAnswer | Problem:
     agent = agents.lock_by_pk(pk=call.agent.pk)
     refusal = _refusal(agent, call)
     if refusal is not None:
@@ -135,7 +137,7 @@ def _write(call: Write) -> api_schemas.MemoryAnswer | Problem:
     )
 
 
-def _refusal(agent: Agent, call: Write) -> Problem | None:
+def _refusal(agent: Agent, call: MemoryWrite) -> Problem | None:
     if agent.status != AgentStatus.ACTIVE:
         detail = f"The agent is {agent.status}: only ACTIVE agents can write memory."
         return Problem(status=403, code=f"AGENT_{agent.status}", detail=detail)
@@ -148,7 +150,7 @@ def _refusal(agent: Agent, call: Write) -> Problem | None:
     return None
 
 
-def _full(call: Write, *, quarantined: bool) -> Problem | None:
+def _full(call: MemoryWrite, *, quarantined: bool) -> Problem | None:
     rows = MemoryItem.objects.of(call.agent.tenant).filter(scope=call.scope)
     if quarantined and rows.filter(quarantined=True).count() >= MAX_QUARANTINED:
         detail = "Too many values of this scope are in quarantine. Wait until an admin has reviewed them."

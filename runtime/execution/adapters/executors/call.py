@@ -9,7 +9,7 @@ from runtime.contracts.receipt import CallResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class TargetCall:
     """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt.
 
     A GET has no body and no effect: its `key` only names the message. An executor sends the first bytes
@@ -32,4 +32,4 @@ class Call:
 class Executor(Protocol):
     """Carries out one call. Everything that can happen is a value; an exception is a bug."""
 
-    def __call__(self, call: Call) -> CallResult: ...
+    def __call__(self, call: TargetCall) -> CallResult: ...

@@ -15,7 +15,7 @@ from django.conf import settings
 from runtime.contracts.problem import ProblemError
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.execution.adapters import egress, signing, transport
-from runtime.execution.adapters.executors.call import Call
+from runtime.execution.adapters.executors.call import TargetCall
 from runtime.kernel import answers, ijson
 
 MAX_ANSWER_BYTES = 64 * 1024
@@ -23,7 +23,7 @@ MAX_ANSWER_BYTES = 64 * 1024
 C = FailureCategory
 
 
-def execute(call: Call) -> CallResult:
+def execute(call: TargetCall) -> CallResult:
     """Make one call; every ending is a value."""
     address = _address(call)
     headers = _headers(call)
@@ -43,7 +43,7 @@ def execute(call: Call) -> CallResult:
 
 
 def _exchange(
-    call: Call, *, address: httpx2.URL, headers: Mapping[str, str], trip: transport.Trip
+    call: TargetCall, *, address: httpx2.URL, headers: Mapping[str, str], trip: transport.Trip
 ) -> CallResult:
     rule = egress.rule(settings.DIR_EGRESS_ALLOW)
     wire = transport.GuardedTransport(egress=rule, trip=trip)
@@ -64,7 +64,7 @@ def _exchange(
         return _receipt(answer.status_code, bytes(body))
 
 
-def _address(call: Call) -> httpx2.URL | Failure:
+def _address(call: TargetCall) -> httpx2.URL | Failure:
     """The whole address. The path was rendered from an agent's values: it must stay under the base."""
     plain = call.path.partition("?")[0]
     climbs = any(unquote(segment) in {".", ".."} for segment in plain.replace("\\", "/").split("/"))
@@ -79,7 +79,7 @@ def _address(call: Call) -> httpx2.URL | Failure:
     return address
 
 
-def _headers(call: Call) -> dict[str, str] | Failure:
+def _headers(call: TargetCall) -> dict[str, str] | Failure:
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json",

@@ -2,10 +2,10 @@
 
 from audit import canonical
 from runtime.contracts.receipt import Receipt
-from runtime.execution.adapters.executors.call import Call
+from runtime.execution.adapters.executors.call import TargetCall
 
 
-def execute(call: Call) -> Receipt:
+def execute(call: TargetCall) -> Receipt:
     """A receipt that is the same for the same call."""
     with call.gate():
         receipt = {

@@ -8,7 +8,7 @@ from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.rules import evaluate
-from runtime.kernel.rules.evaluate import Status
+from runtime.kernel.rules.evaluate import EvaluationStatus
 
 NAME = "limits"
 
@@ -16,9 +16,9 @@ NAME = "limits"
 def check(case: Case) -> Iterable[Finding]:
     """RISK_LIMIT_EXCEEDED, a Refer unless the kind says REJECT; an expression that errors is a Fail."""
     for bound in evaluate.judge_limits(case.kind, case.names):
-        if bound.status is not Status.PASSED:
+        if bound.status is not EvaluationStatus.PASSED:
             yield findings.by_rule(
-                OnFail.REJECT if bound.status is Status.ERROR else bound.on_exceed,
+                OnFail.REJECT if bound.status is EvaluationStatus.ERROR else bound.on_exceed,
                 NAME,
                 Reason.RISK_LIMIT_EXCEEDED,
                 f"{bound.id}: {bound.message}",

@@ -7,7 +7,7 @@ from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.rules import evaluate
-from runtime.kernel.rules.evaluate import Status
+from runtime.kernel.rules.evaluate import EvaluationStatus
 
 NAME = "rules"
 
@@ -15,9 +15,9 @@ NAME = "rules"
 def check(case: Case) -> Iterable[Finding]:
     """One finding a broken rule; a rule that errors is a Fail, whatever its `on_fail` says."""
     for condition in evaluate.judge_rules(case.kind, case.names):
-        if condition.status is not Status.PASSED:
+        if condition.status is not EvaluationStatus.PASSED:
             yield findings.by_rule(
-                OnFail.REJECT if condition.status is Status.ERROR else condition.on_fail,
+                OnFail.REJECT if condition.status is EvaluationStatus.ERROR else condition.on_fail,
                 NAME,
                 condition.id,
                 condition.message,

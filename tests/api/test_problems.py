@@ -11,8 +11,8 @@ from ninja.errors import HttpError
 
 from dir_console import problems
 from runtime.contracts.problem import Problem, Violation
+from runtime.core import refusals
 from runtime.flows.queries import feedback
-from runtime.registry.services import agents
 from tests.support import api_client
 
 
@@ -99,7 +99,7 @@ def test_a_refusal_stands_where_it_cannot_be_recorded(
     def gone(**refused: Any) -> None:
         raise OperationalError("the connection is gone")
 
-    monkeypatch.setattr(agents, "record_refusal", gone)
+    monkeypatch.setattr(refusals, "record_refusal", gone)
     trader.post("/flows", {"trigger": 1}).problem(422, "INVALID_REQUEST")
 
 

@@ -46,7 +46,7 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
                 work_elsewhere(waiting.pop())
             return known
 
-        monkeypatch.setattr("runtime.flows.views.flow_pages.recorded.of_flow", then_worked)
+        monkeypatch.setattr("runtime.flows.views.flow_pages.recorded_flow.of_flow", then_worked)
         page = text_of(client, f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
     assert waiting == []
     assert trading_desk.intent(intent_id).state == IntentState.DONE

@@ -15,7 +15,7 @@ from audit import canonical, signing
 from audit.models import LedgerEntry, Payload
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Question
-from escalations.services import deadlines, deciding, question_clock, questions
+from escalations.services import deadlines, deciding, question_clock
 from runtime.core import clock
 from runtime.flows.models import Feedback
 from runtime.registry.models import Agent
@@ -252,7 +252,7 @@ def test_one_question_that_cannot_be_closed_keeps_no_other_out(
             raise ValueError("poison")
         return stop(escalation=escalation, at=at)
 
-    monkeypatch.setattr(questions, "stop_overdue", fail)
+    monkeypatch.setattr(question_clock, "stop_overdue", fail)
     assert question_clock.stop_all_overdue() == 1
     assert Question.objects.get(closed_why="WAIT_ENDED") == other
 

@@ -200,7 +200,7 @@ def test_a_probe_that_is_stopped_before_its_call_leaves_its_place(
         stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(circuit, "admit", admit_then_stop)
+    monkeypatch.setattr(circuit, "try_acquire", admit_then_stop)
     assert attempt(probe).detail == "SYSTEM_STOPPED"
     assert (stored_circuit().state, stored_circuit().probe) == (C.OPEN, "")
     stops.resume_all(tenant=trading_desk.TENANT, actor="user:1")

@@ -169,7 +169,7 @@ def test_a_stop_keeps_the_question_back_too(
         stops.stop_all(tenant=trading_desk.TENANT, actor="user:1", reason="trial")
         return real(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(circuit, "admit", admit_then_stop)
+    monkeypatch.setattr(circuit, "try_acquire", admit_then_stop)
     assert attempt(waiting).detail == "SYSTEM_STOPPED"
     assert [seen.path for seen in target.seen] == ["/orders"]
 

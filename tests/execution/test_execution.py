@@ -481,7 +481,7 @@ def test_a_result_whose_commit_was_not_confirmed_is_recorded_once(
 
     monkeypatch.setattr(recording, "record", lose_the_answer)
     monkeypatch.setattr(attempting, "RECORD_WAITS_S", (0.0,))
-    monkeypatch.setattr(transactions, "run", run)
+    monkeypatch.setattr(transactions, "retry_on_conflict", run)
     with transaction.atomic():
         assert attempt(intent_id).status is AttemptStatus.REPORTED_LATE
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)

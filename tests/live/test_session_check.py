@@ -279,7 +279,7 @@ def test_one_look_at_the_database_serves_all_sockets_of_a_round(
             looks.append(len(session_keys))
             return real(session_keys)
 
-        monkeypatch.setattr(session_check, "examine", counted)
+        monkeypatch.setattr(session_check, "check_sessions", counted)
         grow()
         assert [await next_frame(each) for each in sockets] == [{"stream": "flow-1", "seq": 1}] * 5
         assert looks == [1]

@@ -102,12 +102,12 @@ def test_a_failed_check_sends_nothing_and_the_next_one_works(
     real = session_check.check_sessions
 
     def fail_once(session_keys: Any) -> Any:
-        monkeypatch.setattr(session_check, "examine", real)
+        monkeypatch.setattr(session_check, "check_sessions", real)
         raise OSError("the database went away")
 
     async def story() -> None:
         live_socket = await opened(operator)
-        monkeypatch.setattr(session_check, "examine", fail_once)
+        monkeypatch.setattr(session_check, "check_sessions", fail_once)
         hint(1)
         await until_async(lambda: "could not be checked" in caplog.text)
         hint(2)

@@ -52,6 +52,6 @@ def test_a_busy_database_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(work: Any) -> None:
         raise transactions.BusyError
 
-    monkeypatch.setattr(transactions, "run", busy)
+    monkeypatch.setattr(transactions, "retry_on_conflict", busy)
     with pytest.raises(CommandError, match="nothing was erased"):
         erase("0" * 64)

@@ -287,7 +287,7 @@ def _open_between(monkeypatch: pytest.MonkeyPatch, between: Between) -> None:
         between.take("after_call")
         return result
 
-    monkeypatch.setattr(transactions, "run", run_then)
+    monkeypatch.setattr(transactions, "retry_on_conflict", run_then)
     monkeypatch.setattr(calling, "call", call_then)
 
 

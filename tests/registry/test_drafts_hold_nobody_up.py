@@ -61,7 +61,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
         return note
 
-    monkeypatch.setattr(transactions, "run", run_and_note)
+    monkeypatch.setattr(transactions, "retry_on_conflict", run_and_note)
     monkeypatch.setattr(kind_linter, "lint_kind", noted(kind_linter.lint_kind))
     monkeypatch.setattr(document_reading, "read_document", noted(document_reading.read_document))
     kind_versions._lint.cache_clear()

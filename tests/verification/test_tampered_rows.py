@@ -20,7 +20,6 @@ from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.execution.services.attempting import AttemptStatus
 from runtime.flows.models import Intent, Proposal, Verdict
-from runtime.flows.queries import recorded_flow
 from runtime.guards.models import Guard
 from runtime.registry.models import Manifest, PolicyKind, Target
 from runtime.registry.queries import recorded_versions
@@ -39,7 +38,7 @@ def _egress(settings: Settings) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has just started: no digest was asked for yet."""
-    monkeypatch.setattr(recorded_flow, "_confirmed", set())
+    monkeypatch.setattr(recorded_versions, "_confirmed", set())
 
 
 @pytest.fixture
@@ -311,7 +310,7 @@ def test_a_proposal_costs_a_look_into_the_ledger_only_while_its_rules_are_new_to
 
 
 def test_what_was_confirmed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_flow, "_MOST_CONFIRMED", 1)
+    monkeypatch.setattr(recorded_versions, "_MOST_CONFIRMED", 1)
     desk = factories.desk()
     assert desk.propose(desk.open())["verdict"] == "ACCEPT"
     seen: set[Any] = recorded_versions._confirmed

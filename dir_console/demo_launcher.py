@@ -17,7 +17,7 @@ from runtime.contracts.problem import Problem
 from runtime.packs.services import packs
 from runtime.registry.services import credentials
 
-PACK = Path(__file__).parent / "demo" / "paper-brokerage.yaml"
+PACK = Path(__file__).parents[1] / "demo" / "paper-brokerage.yaml"
 BROKER_PORT = 9410
 TARGETS = ("broker", "watchlist")
 SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable

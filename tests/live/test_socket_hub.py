@@ -151,7 +151,7 @@ class Browser:
 def _everyone_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         session_check,
-        "examine",
+        "check_sessions",
         lambda session_keys: dict.fromkeys(session_keys, Valid("default", person=1)),
     )
 

@@ -134,7 +134,7 @@ def _command(name: str, args: Sequence[str], secrets: Mapping[str, str]) -> _Com
     # A child gets no secret but its own: not the server's keys, and not the other children's.
     kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONUNBUFFERED"}
     inherited = {key: value for key, value in os.environ.items() if key in kept}
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, [root, inherited.get("PYTHONPATH", "")]))
     env = {**inherited, **secrets, "PYTHONPATH": path, parent_death.PARENT_ENV: str(os.getpid())}
     return _Command(name, [sys.executable, "-m", f"demo.{name}", *args], env)

@@ -111,7 +111,7 @@ def migrated(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def real_db(migrated: None, django_db_blocker: Any, tmp_path: Path) -> Iterator[str]:
+def real_db(migrated: None, django_db_blocker: Any, tmp_path: Path, _finished: list[str]) -> Iterator[str]:
     """A migrated database of this test's own, for real threads, processes and commits; gives its name.
 
     The ledger refuses a flush, so the usual transactional fixture cannot clean up: each test gets a copy,
@@ -121,7 +121,7 @@ def real_db(migrated: None, django_db_blocker: Any, tmp_path: Path) -> Iterator[
         before = connection.settings_dict["NAME"]
         connections.close_all()
         _close_pool()
-        with _copy(str(before), tmp_path) as name:
+        with _copy(str(before), tmp_path, _finished) as name:
             connections.databases["default"]["NAME"] = name
             connection.settings_dict["NAME"] = name
             try:
@@ -140,7 +140,7 @@ def _close_pool() -> None:
 
 
 @contextlib.contextmanager
-def _copy(before: str, folder: Path) -> Iterator[str]:
+def _copy(before: str, folder: Path, finished: list[str]) -> Iterator[str]:
     if connection.vendor == "sqlite":
         target = folder / "real.sqlite3"
         with sqlite3.connect(before) as source, sqlite3.connect(target) as copy:
@@ -154,8 +154,18 @@ def _copy(before: str, folder: Path) -> Iterator[str]:
     try:
         yield target_name
     finally:
+        finished.append(target_name)
+
+
+@pytest.fixture(scope="session")
+def _finished() -> Iterator[list[str]]:
+    """Databases that no test uses any longer: each drop waits for a checkpoint, which is short at the end."""
+    names: list[str] = []
+    yield names
+    if names:
         with _postgres_admin() as cursor:
-            cursor.execute(f'DROP DATABASE IF EXISTS "{target_name}" WITH (FORCE)')
+            for name in names:
+                cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 @contextlib.contextmanager

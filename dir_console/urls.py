@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", api.urls),
     path("escalations/", include("escalations.urls")),
     path("", include("runtime.urls")),
+    path("glossary/", views.glossary_page, name="glossary"),
     path("livez", views.livez, name="livez"),
     path("readyz", views.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),

@@ -17,7 +17,7 @@ from django.views.defaults import permission_denied
 
 from audit.access.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
 from audit.events import Kind
-from dir_console import health, problems
+from dir_console import glossary, health, problems
 from escalations import left_calls, presenters, queries
 from runtime.contracts import states
 from runtime.core import clock
@@ -220,3 +220,10 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     except problems.BUSY_ERRORS as error:
         return problems.busy_page(request, error)
     return permission_denied(request, exception)
+
+
+@require_safe
+@signed_in
+def glossary_page(request: HttpRequest) -> HttpResponse:
+    """Show what every word of the pages means."""
+    return render(request, "console/glossary.html", {"terms": glossary.terms()})

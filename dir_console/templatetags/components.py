@@ -5,6 +5,8 @@ from typing import Any
 
 from django import template
 
+from dir_console import glossary
+
 register = template.Library()
 
 
@@ -36,3 +38,9 @@ def show_hash(value: str, label: str) -> dict[str, Any]:
 def show_effect(effect: object) -> dict[str, Any]:
     """The sentence of an effect, with the values that an agent chose set apart from the words of the kind."""
     return {"effect": effect}
+
+
+@register.inclusion_tag("components/terms.html", name="terms")
+def show_terms(*names: str) -> dict[str, Any]:
+    """Words of the glossary that the page uses, each with its meaning on a click."""
+    return {"terms": [glossary.by_name()[name] for name in names]}

@@ -1,4 +1,4 @@
-"""Locks an open escalation in the one order of 10: flow, agent, escalation."""
+"""Locks an open escalation in the one order of locks: flow, agent, escalation."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What concerns an agent itself: its own stream of events, whichever flow it works in (03, `GET /events`)."""
+"""What concerns an agent itself: its own stream of events, whichever flow it works in (`GET /events`)."""
 
 from django.db import models
 

@@ -199,7 +199,7 @@ class FeedbackType(Choice):
 
 
 class AgentEventType(Choice):
-    """Events an agent reads about itself (03, `GET /events`)."""
+    """Events an agent reads about itself (`GET /events`)."""
 
     FACT_CHANGED = "FACT_CHANGED"
     BUDGET_CHANGED = "BUDGET_CHANGED"

@@ -1,4 +1,4 @@
-"""The circuit breaker of one target (02, Execution): when it is called, when it is left alone, and by whom.
+"""The circuit breaker of one target: when it is called, when it is left alone, and by whom.
 
 CLOSED lets every call through. So many failures in a row, over all intents, make it OPEN: nobody calls for a
 time that doubles with each opening. After it exactly one claim gets the HALF_OPEN probe, on a lease; what

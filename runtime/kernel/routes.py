@@ -1,4 +1,4 @@
-"""Routes after the call (02): what a kind says shall follow from the result of one of its steps.
+"""Routes after the call: what a kind says shall follow from the result of one of its steps.
 
 The first route whose `when` is exactly true, and whose action can follow such a result at all, is taken.
 A result of which nobody knows what it did is never routed: the target, or a person, is asked first.

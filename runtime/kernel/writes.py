@@ -1,4 +1,4 @@
-"""What a step writes back: facts taken from its receipt (02, Routes after the call)."""
+"""What a step writes back: facts taken from its receipt."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -55,3 +55,17 @@ def test_no_signal_carries_business_flow() -> None:
         and (node.module == "django.dispatch" or node.module.endswith(".signals"))
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_docstring_cites_a_document_by_its_number() -> None:
+    """A reader of the repository has no such document; ADRs are named by four digits, papers by their name."""
+    cited = re.compile(r"\((?:0\d|1\d)[,;) ]|\border of \d\d\b")
+    found = [
+        f"{path}: {text.splitlines()[0]}"
+        for path in tree.sources(*tree.APPS, "bench")
+        for node in tree.nodes(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node) or "")
+        and cited.search(text)
+    ]
+    assert not found, "\n".join(found)

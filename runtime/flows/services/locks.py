@@ -1,4 +1,4 @@
-"""Row locks in the one order of 10: root flow, children, agent, state, budgets, intent, escalation, heads."""
+"""Row locks in their one order: root flow, children, agent, state, budgets, intent, escalation, heads."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Policy kinds: the one place that registers versions, activates them and discards drafts (02).
+"""Policy kinds: the one place that registers versions, activates them and discards drafts.
 
 A version is immutable under its number. A draft rules nothing until another admin than its author activates
 it; the version before is superseded, and may be activated again. What was judged stays judged under the

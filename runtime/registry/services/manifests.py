@@ -1,4 +1,4 @@
-"""Manifests: the one place that registers versions and activates them (04, Agents).
+"""Manifests: the one place that registers versions and activates them.
 
 A version is immutable. A draft grants nothing until another admin than its author activates it; nothing but
 the agent's active manifest changes then: sessions, budgets and status stay as they are.

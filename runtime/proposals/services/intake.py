@@ -99,7 +99,10 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
         context_ref=asked.context_ref,
         snapshot=gate_facts.get_snapshot(flow=flow, context_ref=asked.context_ref),
         window_s=asked.execution_constraints["validity_window_sec"],
-        session_valid=_is_valid(call.session, at),
+        # Asked again under the locks: a key may have been revoked since the call was let in.
+        session_valid=Session.objects.filter(
+            pk=call.session.pk, expires_at__gt=at, key__revoked_at__isnull=True
+        ).exists(),
         confidence=asked.confidence,
         explain=asked.explain or "",
         human_review_required=bool(asked.human_review_required),
@@ -124,8 +127,3 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
     body = canonical.encode(apply_verdict.answer(judged=judged, flow=flow, follow=follow))
     idempotency.store_response(agent_pk=agent.pk, call=call.repeatable, body=body, at=journal.at)
     return body
-
-
-def _is_valid(session: Session, at: datetime) -> bool:
-    # Asked again under the locks: a key may have been revoked since the call was let in.
-    return Session.objects.filter(pk=session.pk, expires_at__gt=at, key__revoked_at__isnull=True).exists()

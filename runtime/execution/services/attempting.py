@@ -97,7 +97,8 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         why = error.why  # the stop may have been pressed since the claim was committed
         _retry_database(claim, lambda: recording.hold(claim, why=why))
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
-    return _record(claim, result)
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
 
 
 def _stored_result(intent_id: UUID, *, state: str) -> AttemptResult:
@@ -157,11 +158,6 @@ def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
             failure_class=FailureClass.UNKNOWN,
             detail="the executor failed unexpectedly",
         )
-
-
-def _record(claim: Claimed, result: CallResult) -> AttemptResult:
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
 
 
 def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:

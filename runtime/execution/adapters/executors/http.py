@@ -61,7 +61,15 @@ def _exchange(
             if len(body) > MAX_ANSWER_BYTES:
                 words = f"the target answered {answer.status_code} with more than {MAX_ANSWER_BYTES} bytes"
                 return _unknown(C.ANSWER_TOO_LARGE, words, answer.status_code)
-        return _receipt(answer.status_code, bytes(body))
+        status_code = answer.status_code
+        words = f"the target answered {status_code} without a JSON object; it may have taken effect"
+        try:
+            checked = ijson.parse(bytes(body))
+        except ProblemError:
+            return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+        if not isinstance(checked.value, dict):
+            return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+        return Receipt(status_code=status_code, body=checked.canonical)
 
 
 def _address(call: TargetCall) -> httpx2.URL | Failure:
@@ -98,17 +106,6 @@ def _headers(call: TargetCall) -> dict[str, str] | Failure:
         )
     except signing.SecretError as error:
         return _terminal(C.SECRET_MISSING, str(error))
-
-
-def _receipt(status_code: int, body: bytes) -> CallResult:
-    words = f"the target answered {status_code} without a JSON object; it may have taken effect"
-    try:
-        checked = ijson.parse(body)
-    except ProblemError:
-        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-    if not isinstance(checked.value, dict):
-        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-    return Receipt(status_code=status_code, body=checked.canonical)
 
 
 def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:

@@ -83,7 +83,17 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     claim_deadlines.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, ClaimRefused) and claim.status == AttemptStatus.ENDED:
-        return _stored_result(intent_id, state=claim.detail)
+        # The result of the execution that was (DIR paper, 7.2); a cancelled intent has none.
+        outcome = Outcome.objects.filter(intent_id=intent_id).first()
+        if outcome is None:
+            return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=claim.detail)
+        return AttemptResult(
+            status=AttemptStatus.ENDED,
+            called=False,
+            detail=outcome.error_category,
+            outcome=OutcomeStatus(outcome.status),
+            receipt=None if outcome.receipt is None else bytes(outcome.receipt),
+        )
     if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRECORDED:
         transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
         return AttemptResult(status=AttemptStatus.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
@@ -99,20 +109,6 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
-
-
-def _stored_result(intent_id: UUID, *, state: str) -> AttemptResult:
-    """The result of the execution that was, without another (DIR paper, 7.2); a cancelled intent has none."""
-    outcome = Outcome.objects.filter(intent_id=intent_id).first()
-    if outcome is None:
-        return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=state)
-    return AttemptResult(
-        status=AttemptStatus.ENDED,
-        called=False,
-        detail=outcome.error_category,
-        outcome=OutcomeStatus(outcome.status),
-        receipt=None if outcome.receipt is None else bytes(outcome.receipt),
-    )
 
 
 def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:

@@ -19,7 +19,7 @@ from runtime.contracts.verdict import Finding, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.gate_input import NEWEST, GateVersion, PolicyBundle
+from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
 from runtime.kernel.rules import safety
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent
@@ -132,19 +132,14 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
     if version is not None and kind and versions.compatible(asked=version, active=kind.version):
         # What was agreed with the rules of then counts as agreed with the new ones.
         proposal = proposal.model_copy(update={"policy_version": None})
-    return pipeline.judge(proposal, known, new, asked.now_ms, _gate(asked, new))
-
-
-def _gate(asked: pipeline.Judgement, new: PolicyBundle) -> GateVersion:
-    """The gate of then; today's where the proposal does not fit the new kind.
-
-    Both refuse it, but only today's evaluates nothing over values that no schema bounds.
-    """
-    kind, proposal = new.kind, asked.proposal
-    if kind is None or safety.why_unsafe(kind):
-        return asked.gate_version
-    fits = safety.fits(kind, params=proposal.params, constraints=proposal.execution_constraints)
-    return asked.gate_version if fits else NEWEST
+    gate = asked.gate_version
+    if new.kind is not None and not safety.why_unsafe(new.kind):
+        # Both gates refuse what does not fit the new kind, but only today's evaluates nothing over values
+        # that no schema bounds.
+        constraints = proposal.execution_constraints
+        if not safety.fits(new.kind, params=proposal.params, constraints=constraints):
+            gate = NEWEST
+    return pipeline.judge(proposal, known, new, asked.now_ms, gate)
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:

@@ -42,6 +42,15 @@ def fields(
         enum = ["true", "false"] if kind == "boolean" else [_text(item) for item in part.get("enum") or ()]
         shown = "" if proposed is None else _text(proposed)
         value = shown if posted is None else posted.get(f"{PREFIX}{name}", "")
+        # The constraints that an HTML input can express; the gate checks all of them again.
+        names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
+        attributes = {
+            html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)
+        }
+        if kind == "number":
+            attributes["step"] = "any"
+        if kind == "integer":
+            attributes["inputmode"] = "numeric"
         made.append(
             Field(
                 name=f"{PREFIX}{name}",
@@ -50,7 +59,7 @@ def fields(
                 value=value,
                 proposed=shown,
                 options=[(item, item == value) for item in enum],
-                attributes=_attributes(part, kind),
+                attributes=attributes,
                 required=name in required,
                 hint=str(part.get("description") or ""),
                 json_type=kind,
@@ -73,14 +82,3 @@ def _kind_of(part: Any) -> str | None:
 def _text(value: Any) -> str:
     """Return a value as its control shows it: text as is, everything else as JSON."""
     return value if isinstance(value, str) else canonical.encode(value).decode()
-
-
-def _attributes(part: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """Return the constraints an HTML input can express; the gate checks all of them again."""
-    names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
-    made = {html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)}
-    if kind == "number":
-        made["step"] = "any"
-    if kind == "integer":
-        made["inputmode"] = "numeric"
-    return made

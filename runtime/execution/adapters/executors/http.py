@@ -118,16 +118,15 @@ def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
         case FailureClass.TERMINAL:
             return _terminal(C.TARGET_REFUSED, words, status_code)
         case _:
-            return _unknown(_category(status_code), f"{words}; it may have taken effect", status_code, wait_s)
-
-
-def _category(status_code: int) -> C:
-    """Where a call failed whose answer leaves open what it did."""
-    if status_code in answers.GAVE_UP:
-        return C.TIMED_OUT
-    if httpx2.codes.is_redirect(status_code):
-        return C.REDIRECTED
-    return C.TARGET_ERROR if httpx2.codes.is_server_error(status_code) else C.ANSWER_UNREADABLE
+            # Where it failed that leaves open what it did.
+            category = C.ANSWER_UNREADABLE
+            if status_code in answers.GAVE_UP:
+                category = C.TIMED_OUT
+            elif httpx2.codes.is_redirect(status_code):
+                category = C.REDIRECTED
+            elif httpx2.codes.is_server_error(status_code):
+                category = C.TARGET_ERROR
+            return _unknown(category, f"{words}; it may have taken effect", status_code, wait_s)
 
 
 def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:

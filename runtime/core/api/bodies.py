@@ -17,13 +17,6 @@ def read(request: HttpRequest) -> ijson.Checked:
         ProblemError: 415 for another media type or a content encoding, 413 for a body over MAX_BYTES,
             400 for anything that is not I-JSON.
     """
-    _check_headers(request)
-    if int(request.META.get("CONTENT_LENGTH") or 0) > ijson.MAX_BYTES:
-        raise ijson.too_large()
-    return ijson.parse(request.read(ijson.MAX_BYTES + 1))
-
-
-def _check_headers(request: HttpRequest) -> None:
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in {"", "identity"}:
         raise _media("The body has a Content-Encoding. Send it uncompressed.")
     media_type, _, rest = request.headers.get("Content-Type", "").partition(";")
@@ -33,6 +26,9 @@ def _check_headers(request: HttpRequest) -> None:
         name, _, text = parameter.partition("=")
         if name.strip() == "charset" and text.strip().strip('"') not in {"utf-8", "utf8"}:
             raise ijson.malformed("The body is declared in an encoding other than UTF-8. Send it as UTF-8.")
+    if int(request.META.get("CONTENT_LENGTH") or 0) > ijson.MAX_BYTES:
+        raise ijson.too_large()
+    return ijson.parse(request.read(ijson.MAX_BYTES + 1))
 
 
 def _media(detail: str) -> ProblemError:

@@ -36,25 +36,20 @@ def _register(agent: Agent, asked: api_schemas.ArtifactRequest) -> api_schemas.A
         if Artifact.objects.filter(agent=agent).count() >= MAX_ARTIFACTS:
             detail = f"An agent can register at most {MAX_ARTIFACTS} artifacts."
             return Problem(status=409, code="TOO_MANY_ARTIFACTS", detail=detail)
-        row = _create(agent, digest, asked)
+        at = clock.now()
+        row = Artifact.objects.create(
+            tenant=agent.tenant,
+            agent=agent,
+            digest=digest,
+            media_type=asked.media_type,
+            size_bytes=asked.size_bytes,
+            location=asked.location,
+            title=asked.title,
+            registered_at=at,
+        )
+        stream = f"agent:{agent.agent_id}"
+        registered = events.ArtifactRegistered(
+            digest=digest, media_type=row.media_type, size_bytes=row.size_bytes
+        )
+        ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[registered])
     return api_schemas.ArtifactAnswer(digest=row.digest, registered_at=row.registered_at)
-
-
-def _create(agent: Agent, digest: str, asked: api_schemas.ArtifactRequest) -> Artifact:
-    at = clock.now()
-    row = Artifact.objects.create(
-        tenant=agent.tenant,
-        agent=agent,
-        digest=digest,
-        media_type=asked.media_type,
-        size_bytes=asked.size_bytes,
-        location=asked.location,
-        title=asked.title,
-        registered_at=at,
-    )
-    stream = f"agent:{agent.agent_id}"
-    registered = events.ArtifactRegistered(
-        digest=digest, media_type=row.media_type, size_bytes=row.size_bytes
-    )
-    ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[registered])
-    return row

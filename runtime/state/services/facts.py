@@ -36,7 +36,10 @@ def write(
     422 for a bad path or a value over MAX_VALUE_BYTES, 412 when `expected_version` is not the current one.
     """
     body = canonical.encode(value)
-    refusal = _unfit(path, body)
+    if len(body) > MAX_VALUE_BYTES:
+        detail = f"A fact's value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Send less, or a reference."
+        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+    refusal = check_path(path)
     if refusal is not None:
         return refusal
     return transactions.retry_on_conflict(lambda: _write(tenant, path, body, writer, expected_version))
@@ -60,13 +63,6 @@ def check_path(path: str) -> Problem | None:
             detail="A fact's path has two segments, such as price.AAPL, of at most 200 characters together.",
         )
     return None
-
-
-def _unfit(path: str, body: bytes) -> Problem | None:
-    if len(body) > MAX_VALUE_BYTES:
-        detail = f"A fact's value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Send less, or a reference."
-        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
-    return check_path(path)
 
 
 def _write(

@@ -89,7 +89,16 @@ class RegistryRowCheck(LastEntryRows):
             why = stopped.payload["reason"] if stopped else ""
             found.same(stop or entry, "agent.stop_reason", why, row["stop_reason"])
             found.by_then(entry, entry, "agent.created_at", row["created_at"])
-            _compare_bucket(found, buckets.get(key), entry, row)
+            bucket = buckets.get(key)
+            if bucket is None:
+                found.same(entry, "agent.bucket_at", None, row["bucket_at"])
+                continue
+            # It is written when it is spent from or filled; what time fills is worked out from there.
+            spent = bucket.kind == Kind.BUDGET_SPENT
+            held = bucket.payload["tokens_left_milli"] if spent else bucket.payload["tokens"] * 1000
+            found.same(bucket, "agent.escalation_millitokens", held, row["escalation_millitokens"])
+            if row["bucket_at"] is None or row["bucket_at"] < bucket.at:
+                found.same(bucket, "agent.bucket_at", bucket.at, row["bucket_at"])
 
     def _manifests(self, found: Found) -> None:
         rows = Manifest.objects.values(
@@ -165,18 +174,6 @@ _STATE = (
     "reason",
     "solo",
 )
-
-
-def _compare_bucket(found: Found, last: Entry | None, agent: Entry, row: Mapping[str, Any]) -> None:
-    """The bucket is written when it is spent from or filled; what time fills is worked out from there."""
-    if last is None:
-        found.same(agent, "agent.bucket_at", None, row["bucket_at"])
-        return
-    spent = last.kind == Kind.BUDGET_SPENT
-    held = last.payload["tokens_left_milli"] if spent else last.payload["tokens"] * 1000
-    found.same(last, "agent.escalation_millitokens", held, row["escalation_millitokens"])
-    if row["bucket_at"] is None or row["bucket_at"] < last.at:
-        found.same(last, "agent.bucket_at", last.at, row["bucket_at"])
 
 
 def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, Any]) -> None:

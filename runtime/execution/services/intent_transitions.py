@@ -218,6 +218,9 @@ def _record(
     )
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
+    # From the first attempt to this moment; 0 where nothing was ever tried.
+    attempts = Attempt.objects.filter(intent=intent).order_by("number")
+    began_at = attempts.values_list("started_at", flat=True).first()
     outcome = Outcome.objects.create(
         intent=intent,
         status=status,
@@ -227,7 +230,7 @@ def _record(
         deviations=canonical.encode(listed),
         writes=canonical.encode([change.model_dump(mode="json") for change in changes]),
         attempts=intent.attempts,
-        duration_ms=_duration_ms(journal, intent),
+        duration_ms=0 if began_at is None else round((journal.at - began_at).total_seconds() * 1000),
         recorded_by=recorded_by,
         recorded_at=journal.at,
     )
@@ -256,14 +259,6 @@ def _record(
             "deviations": listed,
         },
     )
-
-
-def _duration_ms(journal: Journal, intent: Intent) -> int:
-    """From the first attempt to this moment; 0 where nothing was ever tried."""
-    first = (
-        Attempt.objects.filter(intent=intent).order_by("number").values_list("started_at", flat=True).first()
-    )
-    return 0 if first is None else round((journal.at - first).total_seconds() * 1000)
 
 
 def _change(intent: Intent, **columns: Any) -> None:

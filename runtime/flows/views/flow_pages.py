@@ -99,7 +99,13 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     }
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
-    context |= _family(flow)
+    below = [_relative(child) for child in children.list_children(flow)]
+    parent = None if flow.parent_id is None else flow_search.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
+    context |= {
+        "parent": None if parent is None else _relative(parent),
+        "children": below,
+        "children_open": children.count_open(parent=flow) if below else 0,
+    }
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         known = recorded_flow.of_flow(tenant=flow.tenant, dfid=dfid)
@@ -203,17 +209,6 @@ def _head(flow: Flow) -> dict[str, Any]:
         "attempts_left": flow.attempts_allowed - flow.attempts_used,
         "half_done": labels.HALF_DONE if is_half_done else None,
         "waiting_for": "" if ended else _waiting_for(flow),
-    }
-
-
-def _family(flow: Flow) -> dict[str, Any]:
-    """Return the parent, and the newest children with their states."""
-    below = [_relative(child) for child in children.list_children(flow)]
-    parent = None if flow.parent_id is None else flow_search.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
-    return {
-        "parent": None if parent is None else _relative(parent),
-        "children": below,
-        "children_open": children.count_open(parent=flow) if below else 0,
     }
 
 

@@ -188,17 +188,12 @@ def _findings(review: Review) -> list[dict[str, str]]:
                 "title": review_presenters.FINDINGS[item["code"]],
                 "message": effects.visible(item["message"]),
                 "confidence": item["confidence"],
-                "why": _why(item["code"]),
+                "why": weight.why if (weight := confidence.WEIGHTS.get(FindingCode(item["code"]))) else "",
             }
             for item in canonical.decode(bytes(review.findings))
         ]
     except UNREADABLE:
         return []
-
-
-def _why(code: str) -> str:
-    weight = confidence.WEIGHTS.get(FindingCode(code))
-    return "" if weight is None else weight.why
 
 
 def _rating(rating: review_list.Rating) -> dict[str, Any]:

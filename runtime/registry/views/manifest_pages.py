@@ -38,7 +38,8 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
         raise Http404
     _require(agent, agent.active_manifest)
     if request.method != "POST":
-        return _editor(request, agent, text=_next_text(agent, request.GET.get("from", "")), checked=None)
+        text = _next_text(agent, request.GET.get("from", ""))
+        return _editor(request, agent, text=text, checked=None)
     text = request.POST.get("manifest", "")
     if request.POST.get("action") != "save":
         return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))

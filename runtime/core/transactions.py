@@ -45,7 +45,8 @@ def retry_on_conflict(work: Callable[[], Result]) -> Result:
         except (ConcurrentUpdateError, IntegrityError) as error:
             lost = error
         except OperationalError as error:
-            if not _is_race(error):
+            code = getattr(error.__cause__, "sqlstate", None)
+            if code not in RACE_CODES and RACE_WORDS not in str(error):
                 raise
             lost = error
     # The cause tells a lost race from a row that can never be written.
@@ -72,7 +73,10 @@ def sqlite_writer_turn() -> Iterator[None]:
     if connection.vendor != "sqlite":
         yield
         return
-    _stand_in_line()
+    gives_up_at = time.monotonic() + PATIENCE_S
+    while not _sqlite_writer_lock.acquire(timeout=_LOOK_S):
+        if _file_is_locked.is_set() and time.monotonic() >= gives_up_at:
+            raise OperationalError(f"{LOCKED_WORDS} by another process")
     try:
         yield
         _file_is_locked.clear()
@@ -82,15 +86,3 @@ def sqlite_writer_turn() -> Iterator[None]:
         raise
     finally:
         _sqlite_writer_lock.release()
-
-
-def _stand_in_line() -> None:
-    gives_up_at = time.monotonic() + PATIENCE_S
-    while not _sqlite_writer_lock.acquire(timeout=_LOOK_S):
-        if _file_is_locked.is_set() and time.monotonic() >= gives_up_at:
-            raise OperationalError(f"{LOCKED_WORDS} by another process")
-
-
-def _is_race(error: OperationalError) -> bool:
-    code = getattr(error.__cause__, "sqlstate", None)
-    return code in RACE_CODES or RACE_WORDS in str(error)

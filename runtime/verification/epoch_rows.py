@@ -3,7 +3,7 @@
 A row that claims that nothing was restored would let an old backup run without a signature.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from audit.chain import BreakKind, ChainBreak
@@ -12,6 +12,7 @@ from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.epochs.models import Epoch
 
+Columns = dict[str, tuple[Entry, Any]]
 FIRST = 1  # made with the tables, so that no entry is about it
 
 
@@ -36,7 +37,19 @@ class EpochRowCheck(row_checks.LastingRows):
 
     def _epochs(self, found: Found) -> None:
         rows = {row.number: row for row in Epoch.objects.all()}
-        told = _follow(self._entries)
+        # The columns of each epoch as its entries give them, with the entry of each.
+        told: dict[int, Columns] = {FIRST: {}}
+        current = FIRST
+        for entry in sorted(self._entries, key=lambda item: item.seq):
+            number = entry.payload["epoch"]
+            if entry.kind == Kind.EPOCH_RESTORED:
+                told.setdefault(number, {})["restored_at"] = (entry, entry.at)
+                told[number]["missing"] = (entry, entry.payload.get("missing_digest"))
+                told[number] |= _database(entry)
+            else:
+                told[current]["ended_at"] = (entry, entry.at)
+                told[number] = {"began_at": (entry, entry.at), **_database(entry)}
+            current = number
         for number, columns in told.items():
             row = rows.pop(number, None)
             last = next(reversed(columns.values()))[0] if columns else None
@@ -50,26 +63,6 @@ class EpochRowCheck(row_checks.LastingRows):
                 )
         for number in rows:
             found.without_entry("", "system", f"the epoch {number}")
-
-
-Columns = dict[str, tuple[Entry, Any]]
-
-
-def _follow(entries: Sequence[Entry]) -> dict[int, Columns]:
-    """The columns of each epoch as its entries give them, with the entry of each."""
-    told: dict[int, Columns] = {FIRST: {}}
-    current = FIRST
-    for entry in sorted(entries, key=lambda item: item.seq):
-        number = entry.payload["epoch"]
-        if entry.kind == Kind.EPOCH_RESTORED:
-            told.setdefault(number, {})["restored_at"] = (entry, entry.at)
-            told[number]["missing"] = (entry, entry.payload.get("missing_digest"))
-            told[number] |= _database(entry)
-        else:
-            told[current]["ended_at"] = (entry, entry.at)
-            told[number] = {"began_at": (entry, entry.at), **_database(entry)}
-        current = number
-    return told
 
 
 def _database(entry: Entry) -> Columns:

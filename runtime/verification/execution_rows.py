@@ -47,7 +47,13 @@ class ExecutionRowCheck(row_checks.FlowRows):
 
     def compare(self, flows: Mapping[UUID, Entries]) -> Iterable[ChainBreak]:
         """All findings of some flows, in the order of their tables."""
-        found, records = Found(), _follow(flows)
+        found = Found()
+        records: dict[str, intent_records.IntentRecord] = {}
+        for entries in flows.values():
+            of_flow: dict[str, intent_records.IntentRecord] = {}
+            for entry in entries:
+                intent_records.follow(of_flow, entry.kind, entry.payload)
+            records |= of_flow
         _compare_intents(found, flows, records)
         _compare_attempts(found, flows, records)
         _compare_results(found, flows, records)
@@ -84,16 +90,6 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
         elif row.state not in (IntentState.PENDING, IntentState.CLAIMED):
             found.same(last[said["intent_id"]], "intent.state", "waiting or claimed", row.state)
     note_extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "intent")
-
-
-def _follow(flows: Mapping[UUID, Entries]) -> Records:
-    found: dict[str, intent_records.IntentRecord] = {}
-    for entries in flows.values():
-        records: dict[str, intent_records.IntentRecord] = {}
-        for entry in entries:
-            intent_records.follow(records, entry.kind, entry.payload)
-        found |= records
-    return found
 
 
 def _compare_attempts(found: Found, flows: Mapping[UUID, Entries], records: Records) -> None:
@@ -178,14 +174,11 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
             told[key][0] -= amount
             told[key][1] += amount
         elif entry.kind == Kind.RESOURCE_RELEASED:
-            told[key][int(_is_given_back(entry, used=told[key][1]))] -= amount
+            # Of what was used up: someone has stated that the call did not happen. A constraint may have the
+            # same word for its id; its flow ends with nothing used up.
+            stated = entry.payload["reason"] == Effect.NOT_HAPPENED
+            is_given_back = stated and told[key][1] >= amount
+            told[key][int(is_given_back)] -= amount
     for key, entry in last.items():
         found.same(entry, f"what is held and used of {key[1]}", told[key], stored[key])
     note_extra(found, flows, stored.keys() - last.keys(), "reservation of")
-
-
-def _is_given_back(entry: Entry, *, used: int) -> bool:
-    """Whether a release is of what was used up: someone has stated that the call did not happen."""
-    # A constraint may have the same word for its id; its flow ends with nothing used up.
-    payload = entry.payload
-    return bool(payload["reason"] == Effect.NOT_HAPPENED and used >= payload["amount"])

@@ -71,7 +71,11 @@ class RegistryRowCheck(LastEntryRows):
             owner = owners[key]
             told = owner.payload
             found.same(owner, "agent.owner", told.get("owner_after", told.get("owner")), row["owner"])
-            _compare_profile(found, profiles[key], row)
+            profile = profiles[key]
+            if profile.kind != Kind.AGENT_REGISTERED:
+                review = None if row["review_on"] is None else row["review_on"].isoformat()
+                found.same(profile, "agent.mission", profile.payload["mission_after"], row["mission"])
+                found.same(profile, "agent.review_on", profile.payload["review_after"], review)
             status = statuses.get(key)
             said = status.payload["to_status"] if status else AgentStatus.ACTIVE.value
             found.same(status or entry, "agent.status", said, row["status"])
@@ -85,7 +89,16 @@ class RegistryRowCheck(LastEntryRows):
             why = stopped.payload["reason"] if stopped else ""
             found.same(stop or entry, "agent.stop_reason", why, row["stop_reason"])
             found.by_then(entry, entry, "agent.created_at", row["created_at"])
-            _compare_bucket(found, buckets.get(key), entry, row)
+            bucket = buckets.get(key)
+            if bucket is None:
+                found.same(entry, "agent.bucket_at", None, row["bucket_at"])
+                continue
+            # It is written when it is spent from or filled; what time fills is worked out from there.
+            spent = bucket.kind == Kind.BUDGET_SPENT
+            held = bucket.payload["tokens_left_milli"] if spent else bucket.payload["tokens"] * 1000
+            found.same(bucket, "agent.escalation_millitokens", held, row["escalation_millitokens"])
+            if row["bucket_at"] is None or row["bucket_at"] < bucket.at:
+                found.same(bucket, "agent.bucket_at", bucket.at, row["bucket_at"])
 
     def _manifests(self, found: Found) -> None:
         rows = Manifest.objects.values(
@@ -114,7 +127,11 @@ class RegistryRowCheck(LastEntryRows):
         ends, now = self.of("kind end"), self.of("kind now")
         for entry, row in self.rows(found, "kind", named):
             _compare_version(found, "policykind", entry, row)
-            _compare_copies(found, entry, row)
+            # The columns that lists show are copies of the document's.
+            if row_checks.digest_of(row["body"]) == entry.payload["digest"]:
+                document = canonical.decode(bytes(row["body"]))
+                for name in ("title", "risk_tier"):
+                    found.same(entry, f"policykind.{name}", document.get(name, ""), row[name])
             end = ends.get((entry.tenant, (row["kind"], row["version"])))
             _compare_state(found, "policykind", entry, end, row)
             last = now.get((entry.tenant, (row["kind"],)))
@@ -159,39 +176,11 @@ _STATE = (
 )
 
 
-def _compare_profile(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
-    if entry.kind == Kind.AGENT_REGISTERED:
-        return
-    review = None if row["review_on"] is None else row["review_on"].isoformat()
-    found.same(entry, "agent.mission", entry.payload["mission_after"], row["mission"])
-    found.same(entry, "agent.review_on", entry.payload["review_after"], review)
-
-
-def _compare_bucket(found: Found, last: Entry | None, agent: Entry, row: Mapping[str, Any]) -> None:
-    """The bucket is written when it is spent from or filled; what time fills is worked out from there."""
-    if last is None:
-        found.same(agent, "agent.bucket_at", None, row["bucket_at"])
-        return
-    spent = last.kind == Kind.BUDGET_SPENT
-    held = last.payload["tokens_left_milli"] if spent else last.payload["tokens"] * 1000
-    found.same(last, "agent.escalation_millitokens", held, row["escalation_millitokens"])
-    if row["bucket_at"] is None or row["bucket_at"] < last.at:
-        found.same(last, "agent.bucket_at", last.at, row["bucket_at"])
-
-
 def _compare_version(found: Found, table: str, entry: Entry, row: Mapping[str, Any]) -> None:
     found.bytes(entry, f"{table}.body", entry.payload["digest"], row["body"])
     found.same(entry, f"{table}.digest", entry.payload["digest"], row["digest"])
     found.same(entry, f"{table}.created_by", entry.actor, row["created_by"])
     found.by_then(entry, entry, f"{table}.created_at", row["created_at"])
-
-
-def _compare_copies(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
-    """The columns of a kind that lists show are copies of its document's."""
-    if row_checks.digest_of(row["body"]) == entry.payload["digest"]:
-        document = canonical.decode(bytes(row["body"]))
-        for name in ("title", "risk_tier"):
-            found.same(entry, f"policykind.{name}", document.get(name, ""), row[name])
 
 
 def _compare_state(found: Found, table: str, entry: Entry, end: Entry | None, row: Mapping[str, Any]) -> None:

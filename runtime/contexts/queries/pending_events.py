@@ -99,7 +99,7 @@ def page(*, inbox: Inbox, after: int) -> EventPage:
 def current(agent: Agent) -> Marks:
     """The marks of an agent that knows everything as it is now."""
     return Marks(
-        fact_versions=_fact_versions(agent),
+        fact_versions=dict(_facts(agent).order_by("path").values_list("path", "version")[:MAX_WATCHED]),
         agent_entry=_head(agent.tenant, stream_of(agent)),
         system_entry=_head(agent.tenant, SYSTEM),
         tokens=feedback.escalation_tokens(agent),
@@ -123,8 +123,19 @@ def find(*, agent: Agent, inbox: Inbox, at: datetime) -> PendingEvents:
     drafts = [
         *entries,
         *(_ended(flow) for flow in ended),
-        *(_rung(timer) for timer in timers),
-        *_moved(told, now.fact_versions, at),
+        *(
+            Draft(
+                event_type=AgentEventType.TIMER,
+                at=timer.due_at,
+                body={"timer_id": str(timer.timer_id), "label": timer.label},
+            )
+            for timer in timers
+        ),
+        *(
+            Draft(event_type=AgentEventType.FACT_CHANGED, at=at, body={"path": path, "version": version})
+            for path, version in now.fact_versions.items()
+            if told.get(path) != version
+        ),
     ]
     if now.tokens != inbox.tokens:
         body = {"escalation_tokens": now.tokens}
@@ -151,13 +162,6 @@ def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft
         yield Draft(event_type=_TYPES[row.kind], at=row.at, body=scope | body)
 
 
-def _moved(told: Mapping[str, int], now: Mapping[str, int], at: datetime) -> Iterator[Draft]:
-    for path, version in now.items():
-        if told.get(path) != version:
-            body = {"path": path, "version": version}
-            yield Draft(event_type=AgentEventType.FACT_CHANGED, at=at, body=body)
-
-
 def _ended(flow: Flow) -> Draft:
     body = {
         "dfid": str(flow.dfid),
@@ -167,15 +171,6 @@ def _ended(flow: Flow) -> Draft:
         "reason": flow.reason,
     }
     return Draft(event_type=AgentEventType.CHILD_ENDED, at=flow.ended_at or flow.updated_at, body=body)
-
-
-def _rung(timer: Timer) -> Draft:
-    body = {"timer_id": str(timer.timer_id), "label": timer.label}
-    return Draft(event_type=AgentEventType.TIMER, at=timer.due_at, body=body)
-
-
-def _fact_versions(agent: Agent) -> dict[str, int]:
-    return dict(_facts(agent).order_by("path").values_list("path", "version")[:MAX_WATCHED])
 
 
 def _facts(agent: Agent) -> Any:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from audit import canonical
 from runtime.contexts.models import AgentEvent, Inbox, Timer
 from runtime.contexts.queries import pending_events
-from runtime.contexts.queries.pending_events import EventPage, Marks, PendingEvents
+from runtime.contexts.queries.pending_events import EventPage, Marks
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
@@ -62,12 +62,8 @@ def _collect(agent: Agent) -> Inbox:
     inbox = Inbox.objects.select_for_update().get(agent=agent)
     # Looked for again under the lock: a second reader must not tell the same news twice.
     found = pending_events.find(agent=agent, inbox=inbox, at=clock.now())
-    if found.drafts:
-        _write(inbox, found)
-    return inbox
-
-
-def _write(inbox: Inbox, found: PendingEvents) -> None:
+    if not found.drafts:
+        return inbox
     first = inbox.seq + 1
     AgentEvent.objects.bulk_create(
         AgentEvent(
@@ -88,6 +84,7 @@ def _write(inbox: Inbox, found: PendingEvents) -> None:
     inbox.save()
     Flow.objects.filter(pk__in=[flow.pk for flow in found.ended]).update(end_told=True)
     Timer.objects.filter(pk__in=[timer.pk for timer in found.timers]).delete()
+    return inbox
 
 
 def _columns(marks: Marks) -> dict[str, object]:

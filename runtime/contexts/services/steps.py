@@ -30,45 +30,37 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
         flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
         if flow is None or flow.agent_id != agent.pk:
             return flows.not_found()
-        refusal = _refusal(flow)
-        if refusal is not None:
-            return refusal
+        if flow.state in ENDED:
+            return Problem(
+                status=409,
+                code="FLOW_NOT_OPEN",
+                detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
+                dfid=str(flow.dfid),
+            )
+        if flow.steps_reported >= MAX_STEPS:
+            said = f"A flow accepts at most {MAX_STEPS} steps."
+            return Problem(
+                status=429,
+                code="TOO_MANY_STEPS",
+                detail=f"{said} Report several as one, with a payload_ref to the whole.",
+                dfid=str(flow.dfid),
+            )
         journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
-        journal.add(_entry(asked, tenant=flow.tenant))
+        commitment = None
+        if asked.summary is not None:
+            summary = canonical.encode(asked.summary)
+            commitment = ledger.commit_payload(tenant=flow.tenant, body=summary)
+        journal.add(
+            events.StepReported(
+                step_type=asked.step_type,
+                digest=asked.digest.removeprefix("sha256:"),
+                payload_ref=asked.payload_ref,
+                source_labels=asked.source_labels,
+                summary_commitment=commitment,
+            )
+        )
         Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
         journal.write()
         return api_schemas.StepAnswer(seq=flow.head_seq)
 
     return transactions.retry_on_conflict(work)
-
-
-def _refusal(flow: Flow) -> Problem | None:
-    if flow.state in ENDED:
-        return Problem(
-            status=409,
-            code="FLOW_NOT_OPEN",
-            detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
-            dfid=str(flow.dfid),
-        )
-    if flow.steps_reported >= MAX_STEPS:
-        return Problem(
-            status=429,
-            code="TOO_MANY_STEPS",
-            detail=(
-                f"A flow accepts at most {MAX_STEPS} steps. Report several as one, with a "
-                "payload_ref to the whole."
-            ),
-            dfid=str(flow.dfid),
-        )
-    return None
-
-
-def _entry(asked: api_schemas.StepRequest, *, tenant: str) -> events.StepReported:
-    said = None if asked.summary is None else canonical.encode(asked.summary)
-    return events.StepReported(
-        step_type=asked.step_type,
-        digest=asked.digest.removeprefix("sha256:"),
-        payload_ref=asked.payload_ref,
-        source_labels=asked.source_labels,
-        summary_commitment=None if said is None else ledger.commit_payload(tenant=tenant, body=said),
-    )

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.db.models import F
@@ -73,14 +72,27 @@ def stop_overdue(dfid: UUID) -> bool:
 
 
 def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
+    asked = call.repeatable
     flow = locks.lock_flow(dfid=call.dfid, tenant=call.agent.tenant)
     if flow is None or flow.agent_id != call.agent.pk:
         return flows.not_found()
-    stored = _stored(call)
-    if stored is not None:
-        return _again(stored, call) if isinstance(stored, bytes) else stored
+    if asked is not None:
+        stored = idempotency.find_response(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
+        if isinstance(stored, bytes):
+            kept = canonical.decode(stored)
+            again = api_schemas.UsageAnswer.model_validate(kept["answer"])
+            return _exceeded(flow, stopped=again.state in ENDED) if kept["refused"] else again
+        if stored is not None:
+            return stored
     if flow.state in ENDED:
-        return _ended(flow)
+        if flow.reason == Reason.BUDGET_EXCEEDED:
+            return _exceeded(flow, stopped=True)
+        return Problem(
+            status=409,
+            code="FLOW_NOT_OPEN",
+            detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
+            dfid=str(flow.dfid),
+        )
     journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=clock.now())
     compute = _spend(call, journal)
     over = _passed(flow, compute, journal.at)
@@ -88,7 +100,11 @@ def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
     journal.write()
     answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
     refusal = _exceeded(flow, stopped=stopped) if over else None
-    _store(call, answer, refused=refusal is not None, at=journal.at)
+    if asked is not None:
+        kept = {"refused": refusal is not None, "answer": api_schemas.plain(answer)}
+        idempotency.store_response(
+            agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=journal.at
+        )
     return refusal or answer
 
 
@@ -149,48 +165,10 @@ def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
     return True
 
 
-def _stored(call: ReportedUsage) -> bytes | Problem | None:
-    asked = call.repeatable
-    if asked is None:
-        return None
-    return idempotency.find_response(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
-
-
-def _store(call: ReportedUsage, answer: api_schemas.UsageAnswer, *, refused: bool, at: datetime) -> None:
-    asked = call.repeatable
-    if asked is None:
-        return
-    kept: dict[str, Any] = {"refused": refused, "answer": api_schemas.plain(answer)}
-    idempotency.store_response(agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=at)
-
-
-def _again(stored: bytes, call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
-    kept = canonical.decode(stored)
-    answer = api_schemas.UsageAnswer.model_validate(kept["answer"])
-    if kept["refused"]:
-        return _refusal(str(call.dfid), stopped=answer.state in ENDED)
-    return answer
-
-
-def _ended(flow: Flow) -> Problem:
-    if flow.reason == Reason.BUDGET_EXCEEDED:
-        return _exceeded(flow, stopped=True)
-    return Problem(
-        status=409,
-        code="FLOW_NOT_OPEN",
-        detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
-        dfid=str(flow.dfid),
-    )
-
-
 def _exceeded(flow: Flow, *, stopped: bool) -> Problem:
-    return _refusal(str(flow.dfid), stopped=stopped)
-
-
-def _refusal(dfid: str, *, stopped: bool) -> Problem:
     detail = (
         "The flow exceeded its compute budget and is ABORTED. Open a new flow."
         if stopped
         else "The flow exceeded its compute budget. Its call is in progress: read its feedback."
     )
-    return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=dfid)
+    return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=str(flow.dfid))

@@ -1,7 +1,5 @@
 """A stored context as its agent received it: rendered, and as raw bytes."""
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -10,7 +8,6 @@ from django.views.decorators.http import require_safe
 
 from audit import canonical
 from audit.access.permissions import signed_in, tenant_of
-from runtime.contexts.models import Snapshot
 from runtime.contexts.queries import snapshots
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -29,18 +26,30 @@ def detail(request: HttpRequest, dfid: UUID, context_ref: str) -> HttpResponse:
         answer["Content-Disposition"] = f'attachment; filename="context-{context_ref[:16]}.json"'
         return answer
     mismatches.require(snapshots.compare_recorded(snapshot))
-    return render(request, "runtime/context.html", _shown(snapshot, body))
-
-
-def _shown(snapshot: Snapshot, body: bytes) -> dict[str, Any]:
     content = canonical.decode(body)
-    return {
+    versions = content["versions"]
+    context = {
         "flow": snapshot.flow,
         "snapshot": snapshot,
         "size": len(body),
-        "facts": _facts(content),
-        "history": [_event(event) for event in content["recent_history"]],
-        "memory": [_remembered(item) for item in content["memory"]],
+        "facts": [
+            {
+                "path": f"{namespace}.{name}",
+                "value": labels.plain_value(value),
+                "version": versions[f"{namespace}.{name}"],
+            }
+            for namespace, names in content["facts"].items()
+            for name, value in names.items()
+        ],
+        "history": [
+            {
+                "type": str(event["event_type"]),
+                "at": str(event["at"]),
+                "data": labels.plain_value(event["data"]),
+            }
+            for event in content["recent_history"]
+        ],
+        "memory": [dict(item) | {"value": labels.plain_value(item["value"])} for item in content["memory"]],
         "artifacts": content["artifacts"],
         "schemas": content["schemas"],
         "budget": sorted(content["budget"].items()),
@@ -49,28 +58,4 @@ def _shown(snapshot: Snapshot, body: bytes) -> dict[str, Any]:
         "trimmed": content.get("trimmed", []),
         "raw": body.decode(),
     }
-
-
-def _facts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    versions = content["versions"]
-    return [
-        {
-            "path": f"{namespace}.{name}",
-            "value": labels.plain_value(value),
-            "version": versions[f"{namespace}.{name}"],
-        }
-        for namespace, names in content["facts"].items()
-        for name, value in names.items()
-    ]
-
-
-def _event(event: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "type": str(event["event_type"]),
-        "at": str(event["at"]),
-        "data": labels.plain_value(event["data"]),
-    }
-
-
-def _remembered(item: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(item) | {"value": labels.plain_value(item["value"])}
+    return render(request, "runtime/context.html", context)

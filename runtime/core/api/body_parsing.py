@@ -1,17 +1,20 @@
-"""Checked bodies into contracts: strict, from canonical bytes, with violations in our own words."""
+"""The one way in for the bodies of requests: headers, then strict I-JSON, then a contract.
+
+Contracts read the canonical bytes; what is wrong is said in our own words.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.http import HttpRequest
 from pydantic import BaseModel, ValidationError
 
 from runtime.contracts.problem import Problem, ProblemError, Violation
-from runtime.core.api import bodies
 from runtime.kernel import ijson
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_VIOLATIONS = 20
+_MEDIA_TYPE: Final = "application/json"
 _MAX_POINTER_CHARS = 200
 
 # By pydantic's error type. Its own texts quote the input and change with its versions: they are never sent.
@@ -46,10 +49,26 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
     """The body of a request as a contract, and its checked bytes.
 
     Raises:
-        ProblemError: see `bodies.read`; 422 INVALID_REQUEST where the JSON is not such a body.
+        ProblemError: 415 for another media type or a content encoding, 413 for a body over MAX_BYTES,
+            400 for anything that is not I-JSON, 422 INVALID_REQUEST where the JSON is not such a body.
     """
-    checked = bodies.read(request)
+    if request.headers.get("Content-Encoding", "identity").strip().lower() not in {"", "identity"}:
+        raise _media("The body has a Content-Encoding. Send it uncompressed.")
+    media_type, _, rest = request.headers.get("Content-Type", "").partition(";")
+    if media_type.strip().lower() != _MEDIA_TYPE:
+        raise _media("Send the body with Content-Type: application/json.")
+    for parameter in filter(None, (part.strip().lower() for part in rest.split(";"))):
+        name, _, text = parameter.partition("=")
+        if name.strip() == "charset" and text.strip().strip('"') not in {"utf-8", "utf8"}:
+            raise ijson.malformed("The body is declared in an encoding other than UTF-8. Send it as UTF-8.")
+    if int(request.META.get("CONTENT_LENGTH") or 0) > ijson.MAX_BYTES:
+        raise ijson.too_large()
+    checked = ijson.parse(request.read(ijson.MAX_BYTES + 1))
     return check(checked, model), checked
+
+
+def _media(detail: str) -> ProblemError:
+    return ProblemError(Problem(status=415, code="UNSUPPORTED_MEDIA_TYPE", detail=detail))
 
 
 def check(checked: ijson.Checked, model: type[Model]) -> Model:

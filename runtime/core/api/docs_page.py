@@ -52,6 +52,9 @@ class DocsPage(DocsBase):
 
 def _call(method: str, path: str, operation: dict[str, Any]) -> SafeString:
     bearer = ", ".join(_CREDENTIALS[name] for item in operation["security"] for name in item)
+    body = _NOTHING
+    if "requestBody" in operation:
+        body = _schema("Body", operation["requestBody"]["content"]["application/json"]["schema"])
     return format_html(
         '<section class="panel"><header><h2 class="mono">{} {}</h2>'
         '<span class="badge push" data-tone="accent">{}</span></header>'
@@ -60,7 +63,7 @@ def _call(method: str, path: str, operation: dict[str, Any]) -> SafeString:
         path,
         bearer,
         operation["description"],
-        _body(operation),
+        body,
         _joined(_answer(status, answer) for status, answer in operation["responses"].items()),
         _parameters(operation["parameters"]),
     )
@@ -81,12 +84,6 @@ def _parameters(parameters: list[dict[str, Any]]) -> SafeString:
         for item in parameters
     )
     return format_html('<ul class="rows">{}</ul>', _joined(lines))
-
-
-def _body(operation: dict[str, Any]) -> SafeString:
-    if "requestBody" not in operation:
-        return _NOTHING
-    return _schema("Body", operation["requestBody"]["content"]["application/json"]["schema"])
 
 
 def _answer(status: Any, answer: dict[str, Any]) -> SafeString:

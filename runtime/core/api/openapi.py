@@ -54,9 +54,13 @@ def describe(
     not_modified: bool = False,
 ) -> dict[str, Any]:
     """The extra members of an operation. `required` says whether the headers are."""
+    problem = {
+        "description": "A problem document (RFC 9457): `code` says why, `detail` what to do next.",
+        "content": {"application/problem+json": {"schema": inlined(api_schemas.ProblemDocument)}},
+    }
     extra: dict[str, Any] = {
         "parameters": [{**header, "required": required} for header in headers],
-        "responses": {"default": _problem()},
+        "responses": {"default": problem},
     }
     if body is not None:
         extra["requestBody"] = {
@@ -90,13 +94,6 @@ def _as_i_json(schema: Any) -> Any:
         case "integer" | "number":
             limits = {"minimum": -MAX_SAFE_INTEGER, "maximum": MAX_SAFE_INTEGER}
     return {**limits, **{key: _as_i_json(member) for key, member in schema.items()}}
-
-
-def _problem() -> dict[str, Any]:
-    return {
-        "description": "A problem document (RFC 9457): `code` says why, `detail` what to do next.",
-        "content": {"application/problem+json": {"schema": inlined(api_schemas.ProblemDocument)}},
-    }
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:

@@ -75,14 +75,12 @@ class Egress:
         found = tuple(dict.fromkeys(self.resolver(host, port)))
         if not found:
             raise UnresolvedError
-        if not self._allows(host, port) and not all(is_public(_address(text)) for text in found):
-            raise EgressRefusedError
-        return found
-
-    def _allows(self, host: str, port: int) -> bool:
         name = host.lower().rstrip(".").strip("[]")
         forms = {name, f"[{name}]"} if ":" in name else {name}
-        return any(form in self.allow or f"{form}:{port}" in self.allow for form in forms)
+        is_allowed = any(form in self.allow or f"{form}:{port}" in self.allow for form in forms)
+        if not is_allowed and not all(is_public(_address(text)) for text in found):
+            raise EgressRefusedError
+        return found
 
 
 def rule(words: Sequence[str]) -> Egress:

@@ -35,7 +35,10 @@ class TargetRow:
 def list_targets(*, tenant: str) -> Sequence[TargetRow]:
     """Every target by name, at most PAGE."""
     circuits = {row.target: row for row in Circuit.objects.of(tenant)}
-    waiting = _waiting(tenant)
+    intents = Intent.objects.of(tenant).filter(state__in=LIVE_INTENTS).values_list("target", "state")
+    waiting: dict[str, dict[str, int]] = {}
+    for target, state, number in intents.annotate(number=Count("pk")).order_by("target", "state"):
+        waiting.setdefault(target, {})[state] = number
     configured = recorded_targets.list_configured(tenant=tenant)
     found = []
     for row in Target.objects.of(tenant).order_by("name")[:PAGE]:
@@ -64,11 +67,3 @@ def list_newest(*, tenant: str, names: Sequence[str]) -> Sequence[LedgerEntry]:
     streams = [f"target:{name}" for name in names]
     rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams)
     return list(rows.order_by("-id")[:20])
-
-
-def _waiting(tenant: str) -> dict[str, dict[str, int]]:
-    rows = Intent.objects.of(tenant).filter(state__in=LIVE_INTENTS).values_list("target", "state")
-    counted: dict[str, dict[str, int]] = {}
-    for target, state, number in rows.annotate(number=Count("pk")).order_by("target", "state"):
-        counted.setdefault(target, {})[state] = number
-    return counted

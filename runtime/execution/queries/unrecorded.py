@@ -7,7 +7,7 @@ before `sent_at` was noted took a 5xx or a redirect for a refusal, which may hav
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, Subquery
 
 from runtime.contracts.receipt import FailureClass
 from runtime.contracts.states import AttemptState, FlowState, IntentState, Purpose
@@ -29,7 +29,17 @@ def may_have_happened(*, intent: Intent, key: str) -> bool:
     if intent.purpose != Purpose.CALL:
         return False
     calls = Attempt.objects.filter(intent=intent, target_key=key)
-    return _is_of_lost_time(intent, calls) or _was_taken_as_refused(intent, calls)
+    since = Epoch.objects.filter(ended_at__gt=intent.created_at).order_by("-number")
+    restored_at = since.values_list("restored_at", flat=True).first()
+    # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.
+    is_resumed = 0 < intent.attempts == intent.answered
+    if restored_at is not None and not is_resumed and not calls.filter(started_at__gte=restored_at).exists():
+        return True
+    if not intent.attempts:
+        return False
+    refused = calls.filter(_TAKEN_AS_REFUSED, number__gt=intent.answered).order_by("-number")
+    number = refused.values_list("number", flat=True).first()
+    return number is not None and not calls.filter(state=AttemptState.UNKNOWN, number__gt=number).exists()
 
 
 def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:
@@ -39,20 +49,3 @@ def list_taken_as_refused(*, tenant: str, limit: int) -> list[UUID]:
     rows = Intent.objects.filter(flow__tenant=tenant, flow__state=FlowState.ESCALATED)
     rows = rows.filter(Exists(calls.filter(target_key=Subquery(last.values("target_key")))))
     return list(rows.filter(state=IntentState.WITH_PERSON).values_list("pk", flat=True)[:limit])
-
-
-def _is_of_lost_time(intent: Intent, calls: QuerySet[Attempt]) -> bool:
-    since = Epoch.objects.filter(ended_at__gt=intent.created_at).order_by("-number")
-    restored_at = since.values_list("restored_at", flat=True).first()
-    if restored_at is None or 0 < intent.attempts == intent.answered:
-        # All that was live is in doubt since the restore, so that a RESUME without a call after it is newer.
-        return False
-    return not calls.filter(started_at__gte=restored_at).exists()
-
-
-def _was_taken_as_refused(intent: Intent, calls: QuerySet[Attempt]) -> bool:
-    if not intent.attempts:
-        return False
-    refused = calls.filter(_TAKEN_AS_REFUSED, number__gt=intent.answered).order_by("-number")
-    number = refused.values_list("number", flat=True).first()
-    return number is not None and not calls.filter(state=AttemptState.UNKNOWN, number__gt=number).exists()

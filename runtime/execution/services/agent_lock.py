@@ -3,8 +3,6 @@
 The agent's row is locked before the intent's: `locks.lock_intent` sees to it where there are several steps.
 """
 
-from django.db.models import QuerySet
-
 from audit import events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import LIVE_INTENTS, AgentStatus, Direction
@@ -31,16 +29,14 @@ def unlock_agent(journal: Journal, *, ended: Intent) -> None:
     """Let the agent work again as before, unless a person has moved it since or another flow is dirty."""
     agent = agents.lock_by_pk(pk=journal.flow.agent_id)
     ours = agent.status == AgentStatus.LOCKED and agent.status_reason == Reason.PARTIAL_SUCCESS_DIRTY
-    if not ours or _others(ended).exists():
+    if not ours:
+        return
+    dirty = Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
+    if dirty.filter(flow__agent=ended.flow.agent_id).exclude(pk=ended.pk).exists():
         return
     before, reason = AgentStatus(agent.locked_from or AgentStatus.ACTIVE), agent.locked_from_reason
     agent.locked_from, agent.locked_from_reason = "", ""
     _move(journal, agent, to=before, reason=reason)
-
-
-def _others(ended: Intent) -> QuerySet[Intent]:
-    dirty = Intent.objects.filter(direction=Direction.COMPENSATE, state__in=LIVE_INTENTS)
-    return dirty.filter(flow__agent=ended.flow.agent_id).exclude(pk=ended.pk)
 
 
 def _move(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> None:

@@ -76,14 +76,24 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     `owner` names the calling thread, uniquely over all processes: it is the name on the lease.
 
     Raises:
-        races.BusyError: when the rows were too contended to claim; nothing has happened then.
+        transactions.BusyError: when the rows were too contended to claim; nothing has happened then.
     """
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
     claim_deadlines.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, ClaimRefused) and claim.status == AttemptStatus.ENDED:
-        return _stored_result(intent_id, state=claim.detail)
+        # The result of the execution that was (DIR paper, 7.2); a cancelled intent has none.
+        outcome = Outcome.objects.filter(intent_id=intent_id).first()
+        if outcome is None:
+            return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=claim.detail)
+        return AttemptResult(
+            status=AttemptStatus.ENDED,
+            called=False,
+            detail=outcome.error_category,
+            outcome=OutcomeStatus(outcome.status),
+            receipt=None if outcome.receipt is None else bytes(outcome.receipt),
+        )
     if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRECORDED:
         transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
         return AttemptResult(status=AttemptStatus.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
@@ -97,21 +107,8 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         why = error.why  # the stop may have been pressed since the claim was committed
         _retry_database(claim, lambda: recording.hold(claim, why=why))
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
-    return _record(claim, result)
-
-
-def _stored_result(intent_id: UUID, *, state: str) -> AttemptResult:
-    """The result of the execution that was, without another (DIR paper, 7.2); a cancelled intent has none."""
-    outcome = Outcome.objects.filter(intent_id=intent_id).first()
-    if outcome is None:
-        return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=state)
-    return AttemptResult(
-        status=AttemptStatus.ENDED,
-        called=False,
-        detail=outcome.error_category,
-        outcome=OutcomeStatus(outcome.status),
-        receipt=None if outcome.receipt is None else bytes(outcome.receipt),
-    )
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
+    return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
 
 
 def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
@@ -157,11 +154,6 @@ def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
             failure_class=FailureClass.UNKNOWN,
             detail="the executor failed unexpectedly",
         )
-
-
-def _record(claim: Claimed, result: CallResult) -> AttemptResult:
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
 
 
 def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:

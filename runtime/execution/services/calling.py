@@ -60,7 +60,17 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
         return execute(call)
     # A message of its own: under the call's key a target might answer what it answered then.
     key = f"{step.key}-probe-{claim.number}"
-    return _answer_of(execute(replace(call, method="GET", path=step.probe or "/", body=b"", key=key)))
+    result = execute(replace(call, method="GET", path=step.probe or "/", body=b"", key=key))
+    # 404 means that the target has done nothing under the key.
+    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
+    if is_settled and result.status_code == NOT_FOUND:
+        return Failure(
+            category=FailureCategory.NOT_HAPPENED,
+            failure_class=FailureClass.TERMINAL,
+            detail="the target has no call with this key; it did not take effect",
+            status_code=result.status_code,
+        )
+    return result
 
 
 def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
@@ -93,19 +103,6 @@ def gate(claim: Claimed) -> AbstractContextManager[None]:
         number=claim.number,
         only_stops=not claim.has_window,
     )
-
-
-def _answer_of(result: CallResult) -> CallResult:
-    """What a probe found: 404 means that the target has done nothing under the key."""
-    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
-    if is_settled and result.status_code == NOT_FOUND:
-        return Failure(
-            category=FailureCategory.NOT_HAPPENED,
-            failure_class=FailureClass.TERMINAL,
-            detail="the target has no call with this key; it did not take effect",
-            status_code=result.status_code,
-        )
-    return result
 
 
 def timeout_s(asked_s: int, *, lease_left_s: float) -> float:

@@ -144,7 +144,14 @@ def report_result(
     if hear(before) == before:
         return
     # Read again under the lock, so that twenty failures at once queue up and are each counted.
-    row = _locked(tenant=intent.tenant, target=step.target, at=journal.at)
+    rows = Circuit.objects.select_for_update().filter(tenant=intent.tenant, target=step.target)
+    row = rows.first()
+    if row is None:
+        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
+        Circuit.objects.bulk_create(
+            [Circuit(tenant=intent.tenant, target=step.target, changed_at=journal.at)], ignore_conflicts=True
+        )
+        row = rows.get()
     before = _read(row)
     after = hear(before)
     if after == before:
@@ -212,18 +219,6 @@ def _bounds() -> breaker.Settings:
         longest_s=settings.DIR_CIRCUIT_LONGEST_S,
         lease_s=settings.DIR_LEASE_S,
     )
-
-
-def _locked(*, tenant: str, target: str, at: datetime) -> Circuit:
-    rows = Circuit.objects.select_for_update().filter(tenant=tenant, target=target)
-    row = rows.first()
-    if row is None:
-        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
-        Circuit.objects.bulk_create(
-            [Circuit(tenant=tenant, target=target, changed_at=at)], ignore_conflicts=True
-        )
-        row = rows.get()
-    return row
 
 
 def _read(row: Circuit) -> breaker.CircuitSnapshot:

@@ -179,7 +179,14 @@ def _admit(
         return replace(claimed, is_trial=admitted is Admitted.TRIAL)
     circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
     if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
-        return _ask(journal, intent, withdrawn=obstacle)
+        # A limit is tighter now, or can no longer be checked: a person decides whether it runs.
+        journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=obstacle.code))
+        reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(obstacle.code)
+        intent_transitions.ask_person(
+            journal, intent, reason=reason, failures=intent.failures, withdrawn=obstacle
+        )
+        journal.write()
+        return ClaimRefused(status="WITH_PERSON", detail=obstacle.code)
     code = obstacle.code if isinstance(obstacle, Withdrawn) else obstacle
     return _end(journal, intent, status="BLOCKED", code=code)
 
@@ -313,14 +320,3 @@ def _end(
     turned_back = intent.state == IntentState.PENDING
     journal.write()
     return ClaimRefused(status="TURNED_BACK" if turned_back else status, detail=str(code))
-
-
-def _ask(journal: Journal, intent: Intent, *, withdrawn: Withdrawn) -> ClaimRefused:
-    """A limit is tighter now, or can no longer be checked: a person decides whether it runs."""
-    journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=withdrawn.code))
-    reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(withdrawn.code)
-    intent_transitions.ask_person(
-        journal, intent, reason=reason, failures=intent.failures, withdrawn=withdrawn
-    )
-    journal.write()
-    return ClaimRefused(status="WITH_PERSON", detail=withdrawn.code)

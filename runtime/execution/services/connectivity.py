@@ -33,16 +33,14 @@ def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
         is_good=reached.is_good and signed.is_good,
         findings=(f"{place.base_url}: {reached.words}", signed.words),
     )
+    checked = events.TargetChecked(target=name, is_good=found.is_good)
     # After the look: no network inside a transaction.
-    transactions.retry_on_conflict(lambda: _record(tenant, found, actor))
-    return found
-
-
-def _record(tenant: str, found: TargetCheck, actor: str) -> None:
-    checked = events.TargetChecked(target=found.name, is_good=found.is_good)
-    ledger.append_to(
-        tenant=tenant, stream=f"target:{found.name}", actor=actor, at=clock.now(), events=[checked]
+    transactions.retry_on_conflict(
+        lambda: ledger.append_to(
+            tenant=tenant, stream=f"target:{name}", actor=actor, at=clock.now(), events=[checked]
+        )
     )
+    return found
 
 
 def list_targets(*, tenant: str) -> list[str]:

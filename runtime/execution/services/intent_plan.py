@@ -42,7 +42,11 @@ def current(intent: Intent) -> CurrentCall | None:
         return None
     step = rendered.steps[intent.position]
     call = step.compensation if intent.direction == Direction.COMPENSATE else step
-    return None if call is None else CurrentCall(step=call, on_unknown=_on_unknown(rendered, call))
+    if call is None:
+        return None
+    # Without a path to ask by, only a person can know.
+    unasked = rendered.on_unknown is OnUnknown.PROBE and call.probe is None
+    return CurrentCall(step=call, on_unknown=OnUnknown.PERSON if unasked else rendered.on_unknown)
 
 
 def step_id(intent: Intent, position: int) -> str:
@@ -86,9 +90,3 @@ def target_at(intent: Intent, position: int) -> str:
     if rendered is None or position >= len(rendered.steps):
         return ""
     return rendered.steps[position].target
-
-
-def _on_unknown(rendered: RenderedIntent, call: StepRequest) -> OnUnknown:
-    # Without a path to ask by, only a person can know.
-    unasked = rendered.on_unknown is OnUnknown.PROBE and call.probe is None
-    return OnUnknown.PERSON if unasked else rendered.on_unknown

@@ -177,6 +177,9 @@ def ask_person(
         at=journal.at,
     )
     journal.add(opened.event)
+    place = {}
+    if intent.steps != 1:
+        place = {"step": intent_plan.step_id(intent, intent.position), "direction": str(intent.direction)}
     journal.tell(
         FeedbackType.ESCALATION_REQUIRED,
         {
@@ -187,7 +190,7 @@ def ask_person(
                 "target": intent.target,
                 "attempts": intent.attempts,
                 "failures": failures,
-                **_place(intent),
+                **place,
             },
             "status": "AWAITING_HUMAN_INPUT",
         },
@@ -206,13 +209,18 @@ def _record(
     observed: Mapping[str, Any] | None = None,
 ) -> None:
     changes, missed = receipt_facts.collect_changes(journal, intent)
-    expected = _expected(intent)
+    rendered = intent_plan.read(intent)
+    # Requests that cannot be read are themselves a reason to end.
+    expected = [] if rendered is None else list(rendered.expected)
     # What did not come about was not observed to be other than expected.
     found = (
         () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)
     )
     listed = [deviation.model_dump(mode="json") for deviation in (*found, *missed)]
     _change(intent, state=intent_records.ENDED_BY[status], finished_at=journal.at)
+    # From the first attempt to this moment; 0 where nothing was ever tried.
+    attempts = Attempt.objects.filter(intent=intent).order_by("number")
+    began_at = attempts.values_list("started_at", flat=True).first()
     outcome = Outcome.objects.create(
         intent=intent,
         status=status,
@@ -222,7 +230,7 @@ def _record(
         deviations=canonical.encode(listed),
         writes=canonical.encode([change.model_dump(mode="json") for change in changes]),
         attempts=intent.attempts,
-        duration_ms=_duration_ms(journal, intent),
+        duration_ms=0 if began_at is None else round((journal.at - began_at).total_seconds() * 1000),
         recorded_by=recorded_by,
         recorded_at=journal.at,
     )
@@ -235,46 +243,22 @@ def _record(
             outcome_digest=intent_records.outcome_digest(outcome),
         )
     )
+    effect = Effect.HAPPENED
+    if status is not OutcomeStatus.SUCCEEDED:
+        # Who gave up on a call may or may not know whether it took effect.
+        effect = saga_progress.get_effect(proposals={intent.proposal_id})
     journal.tell(
         FeedbackType.EXECUTION_OUTCOME,
         {
             "intent_id": str(intent.pk),
             "status": status.value,
-            "effect": _effect(intent, status).value,
+            "effect": effect.value,
             "error_category": str(error_category) or None,
             "receipt": None if receipt is None else canonical.decode(receipt),
             "attempts": intent.attempts,
             "deviations": listed,
         },
     )
-
-
-def _effect(intent: Intent, status: OutcomeStatus) -> Effect:
-    """The effect at the end: who gave up on a call may or may not know whether it took effect."""
-    if status is OutcomeStatus.SUCCEEDED:
-        return Effect.HAPPENED
-    return saga_progress.get_effect(proposals={intent.proposal_id})
-
-
-def _place(intent: Intent) -> dict[str, str]:
-    """Which of several steps a person is asked about, and in which direction."""
-    if intent.steps == 1:
-        return {}
-    return {"step": intent_plan.step_id(intent, intent.position), "direction": str(intent.direction)}
-
-
-def _expected(intent: Intent) -> list[Any]:
-    # Requests that cannot be read are themselves a reason to end.
-    rendered = intent_plan.read(intent)
-    return [] if rendered is None else list(rendered.expected)
-
-
-def _duration_ms(journal: Journal, intent: Intent) -> int:
-    """From the first attempt to this moment; 0 where nothing was ever tried."""
-    first = (
-        Attempt.objects.filter(intent=intent).order_by("number").values_list("started_at", flat=True).first()
-    )
-    return 0 if first is None else round((journal.at - first).total_seconds() * 1000)
 
 
 def _change(intent: Intent, **columns: Any) -> None:

@@ -40,7 +40,10 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
     if intent.state != IntentState.CLAIMED:
         journal = Journal(flow=flow, actor=claiming.SYSTEM, at=clock.now())
         if intent.state == IntentState.WITH_PERSON:
-            _take_from_person(journal, intent)
+            # What was shown is outdated: the escalation is withdrawn, and another follows at once.
+            journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
+            journal.move(saga.state_again(intent), reason=intent.cause)
+            intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
         claiming.take_as_lost(journal, intent)
         flow, intent = locks.lock_intent(intent_id=intent.pk) or (flow, intent)
     if intent.state != IntentState.CLAIMED:
@@ -51,10 +54,3 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
     recording.record_lost_attempt(journal, intent, attempt, jitter=jitter, on_unknown=on_unknown)
     journal.write()
     return True
-
-
-def _take_from_person(journal: Journal, intent: Intent) -> None:
-    """What was shown is outdated: the escalation is withdrawn, and another follows at once."""
-    journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
-    journal.move(saga.state_again(intent), reason=intent.cause)
-    intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)

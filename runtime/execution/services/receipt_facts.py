@@ -5,8 +5,6 @@ cannot deadlock: whoever else locks a fact's row locks only ledger heads after i
 here too. Locking them first would need the receipt before the intent is known to be ours.
 """
 
-from collections.abc import Iterable
-from typing import Any
 from uuid import UUID
 
 from audit import canonical, events
@@ -83,22 +81,17 @@ def collect_changes(journal: Journal, intent: Intent) -> tuple[list[FactChange],
     missed: list[Deviation] = []
     for event in (*earlier, *journal.entries):
         if isinstance(event, events.FactWritten) and event.writer == writer_of(intent.pk):
-            changes.append(_change(intent.tenant, event))
+            versions = (event.version - 1, event.version)
+            rows = FactVersion.objects.filter(tenant=intent.tenant, path=event.path, version__in=versions)
+            values = {row.version: canonical.decode(bytes(row.value)) for row in rows}
+            changes.append(
+                FactChange(
+                    fact=event.path,
+                    version=event.version,
+                    before=values.get(event.version - 1),
+                    after=values[event.version],
+                )
+            )
         elif isinstance(event, events.FactNotWritten) and event.intent_id == str(intent.pk):
             missed.append(Deviation(fact=event.path, expected=event.value, observed=None, why=event.why))
     return changes, missed
-
-
-def _change(tenant: str, event: events.FactWritten) -> FactChange:
-    rows = FactVersion.objects.filter(tenant=tenant, path=event.path)
-    values = _values(rows.filter(version__in=(event.version - 1, event.version)))
-    return FactChange(
-        fact=event.path,
-        version=event.version,
-        before=values.get(event.version - 1),
-        after=values[event.version],
-    )
-
-
-def _values(rows: Iterable[FactVersion]) -> dict[int, Any]:
-    return {row.version: canonical.decode(bytes(row.value)) for row in rows}

@@ -259,7 +259,15 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
             )
         )
         if late.contradicts:
-            _contradict(journal, intent)
+            # A person has stated that it did not happen, and it did: what was done in that belief is stopped.
+            # The call is on the list of calls that wait for a person (`left_calls.list_calls`). What waits to
+            # run in its place waits for a person as well, or the effect would be there twice.
+            journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
+            waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
+            for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
+                intent_transitions.ask_person(
+                    journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures
+                )
         if isinstance(result, Receipt) and late.is_new:
             if intent.state not in LIVE_INTENTS:
                 intent_transitions.tell_late(journal, intent, receipt=result.body)
@@ -267,20 +275,6 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
                 saga.take_known(journal, intent, recorded_by=SYSTEM)
         journal.write()
     return TooLate()
-
-
-def _contradict(journal: Journal, intent: Intent) -> None:
-    """A person has stated that it did not happen, and it did: what was done in that belief is stopped.
-
-    The call is on the list of calls that wait for a person (`doubts.list_left`). What waits to run in its
-    place waits for a person as well, or the effect would be there twice.
-    """
-    journal.add(*reservations.use_up_again(intent=intent, at=journal.at))
-    waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
-    for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
-        intent_transitions.ask_person(
-            journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures
-        )
 
 
 def _finish(journal: Journal, attempt: Attempt, result: CallResult, *, again: RetryAt | None) -> str | None:

@@ -115,7 +115,13 @@ def give_up(
     if effect is Effect.HAPPENED and intent_plan.can_be_undone(intent):
         saga.take_as_done(journal, intent, recorded_by=actor)
     elif effect in KNOWN_EFFECTS:
-        _settle_call(journal, intent, effect=Effect(effect), actor=actor)
+        # Of the call at hand where that is in doubt; else of all that were left in doubt before it. Where its
+        # receipt has come, a statement about it does not cover the others.
+        stated, current = Effect(effect), intent_plan.current(intent)
+        key = "" if current is None else current.step.key
+        settled = settling.settle(journal=journal, intent=intent, effect=stated, by=actor, key=key)
+        if not settled and not calls_in_doubt.is_at_hand_known_done(intent=intent):
+            settling.settle(journal=journal, intent=intent, effect=stated, by=actor)
     if intent.direction == Direction.COMPENSATE:
         saga.abandon(journal, intent, code=reason, recorded_by=actor)
         return
@@ -127,19 +133,6 @@ def give_up(
         error_category=intent.state,
         recorded_by=actor,
     )
-
-
-def _settle_call(journal: Journal, intent: Intent, *, effect: Effect, actor: str) -> None:
-    """Of the call at hand where that is in doubt; else of all that were left in doubt before it.
-
-    Where its receipt has come, a statement about it does not cover the others.
-    """
-    current = intent_plan.current(intent)
-    key = "" if current is None else current.step.key
-    if settling.settle(journal=journal, intent=intent, effect=effect, by=actor, key=key):
-        return
-    if not calls_in_doubt.is_at_hand_known_done(intent=intent):
-        settling.settle(journal=journal, intent=intent, effect=effect, by=actor)
 
 
 def _extended(intent: Intent, *, at: datetime) -> datetime:

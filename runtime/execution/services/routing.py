@@ -81,12 +81,8 @@ def tell(journal: Journal, intent: Intent, *, choice: RouteChoice) -> None:
         )
     )
     if route.action is RouteAction.RE_ENGAGE:
-        _advise(journal, intent, step=step, advice=route.advice or "")
-
-
-def _advise(journal: Journal, intent: Intent, *, step: str, advice: str) -> None:
-    body = {"intent_id": str(intent.pk), "step": step, "advice": advice}
-    journal.tell(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
-    agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
-    advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
-    journal.add_to(f"agent:{agent_id}", advised)
+        body = {"intent_id": str(intent.pk), "step": step, "advice": route.advice or ""}
+        journal.tell(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
+        agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
+        advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
+        journal.add_to(f"agent:{agent_id}", advised)

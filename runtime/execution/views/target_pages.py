@@ -19,7 +19,6 @@ from runtime.execution.queries import target_list
 from runtime.execution.services import circuit, connectivity
 from runtime.flows.views import timeline
 from runtime.registry.queries import people
-from runtime.registry.queries.target_endpoints import TargetEndpoint
 
 LONGEST = 500
 TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
@@ -105,29 +104,28 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("targets")
 
 
-def _says(place: TargetEndpoint) -> list[str]:
-    """Return the declared behavior of a target that affects its calls."""
-    keys = (
-        "honours idempotency keys: a repeated call takes effect once"
-        if place.honours_keys
-        else "does not honour idempotency keys: a repeated call may take effect twice"
-    )
-    refuses = f"{', '.join(map(str, sorted(place.refuses)))} means the call had no effect"
-    health = f"health check at {place.health}"
-    return [keys, *([refuses] if place.refuses else []), *([health] if place.health else [])]
-
-
 def _shown(found: target_list.TargetRow, *, may_close: bool) -> TargetView:
     row = found.circuit
     state = CircuitState.CLOSED if row is None else CircuitState(row.state)
     retry_at = None if row is None else row.retry_at
+    says = []
+    if found.is_whole:
+        says.append(
+            "honours idempotency keys: a repeated call takes effect once"
+            if found.place.honours_keys
+            else "does not honour idempotency keys: a repeated call may take effect twice"
+        )
+        if found.place.refuses:
+            says.append(f"{', '.join(map(str, sorted(found.place.refuses)))} means the call had no effect")
+        if found.place.health:
+            says.append(f"health check at {found.place.health}")
     return TargetView(
         name=found.target.name,
         base_url=found.place.base_url,
         moved=found.moved,
         secret_env=found.place.secret_env,
         is_whole=found.is_whole,
-        says=_says(found.place) if found.is_whole else [],
+        says=says,
         circuit=labels.badge(labels.CIRCUITS, state),
         since=None if row is None else row.changed_at,
         # After it, the next call is a trial; do not show a time in the past.

@@ -118,14 +118,10 @@ def list_latest_entries(
         return list(rows.order_by("-id")[:size])
     rows = rows.filter(stream=stream)
     if before is not None:
-        rows = rows.filter(seq__lt=_seq_at(tenant=tenant, stream=stream, before=before))
+        # Nothing is below 0, which stands for a row that the stream does not have.
+        row = LedgerEntry.objects.filter(pk=before, tenant=tenant, stream=stream)
+        rows = rows.filter(seq__lt=row.values_list("seq", flat=True).first() or 0)
     return list(rows.order_by("-seq")[:size])
-
-
-def _seq_at(*, tenant: str, stream: str, before: int) -> int:
-    """The sequence number of a row; 0, which nothing is below, where the stream has no such row."""
-    row = LedgerEntry.objects.filter(pk=before, tenant=tenant, stream=stream)
-    return row.values_list("seq", flat=True).first() or 0
 
 
 def list_latest_besides(*, tenant: str, besides: Sequence[str], size: int) -> Sequence[LedgerEntry]:

@@ -60,30 +60,19 @@ def list_flows(*, tenant: str, wanted: FlowFilter, before: UUID | None) -> pagin
 
 def _names(text: str) -> Q:
     """The flows whose id begins with `text`, or ends with it as lists show it: the end of recent ids only."""
-    low, high = _range_of(text)
-    if low is None or high is None:
-        return Q(pk__in=())
-    begins = Q(dfid__gte=low, dfid__lte=high)
     digits = text.replace("-", "").lower()
+    if not digits or len(digits) > ID_DIGITS or any(char not in "0123456789abcdef" for char in digits):
+        return Q(pk__in=())
+    # A prefix search that the primary key answers.
+    low, high = UUID(digits.ljust(ID_DIGITS, "0")), UUID(digits.ljust(ID_DIGITS, "f"))
+    begins = Q(dfid__gte=low, dfid__lte=high)
     if len(digits) < LEAST_END:
         return begins
     recent = activity.first_id_of(clock.now() - SEARCHED_BY_END)
-    return begins | Q(dfid__gte=recent, dfid__endswith=_hyphened(digits))
-
-
-def _hyphened(digits: str) -> str:
-    """The end of an id as PostgreSQL writes it. Django takes the hyphens out where ids are stored without."""
+    # The end of an id as PostgreSQL writes it. Django takes the hyphens out where ids are stored without.
     padded = str(UUID(digits.rjust(ID_DIGITS, "0")))
     shown = len(digits) + sum(len(digits) > size for size in (12, 16, 20, 24))
-    return padded[-shown:]
-
-
-def _range_of(text: str) -> tuple[UUID | None, UUID | None]:
-    """The ids that begin with `text`: a prefix search that the primary key answers."""
-    digits = text.replace("-", "").lower()
-    if not digits or len(digits) > ID_DIGITS or any(char not in "0123456789abcdef" for char in digits):
-        return None, None
-    return UUID(digits.ljust(ID_DIGITS, "0")), UUID(digits.ljust(ID_DIGITS, "f"))
+    return begins | Q(dfid__gte=recent, dfid__endswith=padded[-shown:])
 
 
 def get_flow(*, tenant: str, dfid: UUID) -> Flow | None:

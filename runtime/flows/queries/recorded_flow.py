@@ -148,24 +148,18 @@ def compare_progress(intent: Intent, record: IntentRecord | None) -> mismatches.
         if name == "valid_until" and held < recorded:
             continue
         return mismatches.of_values(f"intent.{name}", str(intent.pk), recorded, held)
-    # Before its first call there is nothing to compare, and most intents are claimed once.
-    return (_compare_calls(intent, record) or _compare_finished(intent, record)) if record.calls else None
-
-
-def _compare_calls(intent: Intent, record: IntentRecord) -> mismatches.Mismatch | None:
-    """Whether its calls came to what was recorded: one in doubt is not settled by a rewritten row."""
+    # Before its first call there is nothing more to compare, and most intents are claimed once.
+    if not record.calls:
+        return None
+    # Whether its calls came to what was recorded: one in doubt is not settled by a rewritten row.
     rows = Attempt.objects.filter(intent=intent)
     for number, name, recorded, held in intent_records.list_unlike_calls(record, rows):
         row = f"attempt.{name}" if name else "attempt"
         return mismatches.of_values(row, f"{intent.pk} attempt {number}", recorded, held)
-    return None
-
-
-def _compare_finished(intent: Intent, record: IntentRecord) -> mismatches.Mismatch | None:
-    """Whether the steps that are done and undone are those of the entries: what is next follows from them."""
     if intent.steps == 1:
         return None
-    held = set(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
-    if held == record.finished:
+    # What is next follows from the steps that are done and undone.
+    finished = set(StepReceipt.objects.filter(intent=intent).values_list("position", "direction"))
+    if finished == record.finished:
         return None
-    return mismatches.of_values("stepreceipt", str(intent.pk), sorted(record.finished), sorted(held))
+    return mismatches.of_values("stepreceipt", str(intent.pk), sorted(record.finished), sorted(finished))

@@ -1,4 +1,4 @@
-"""Opening a child under another flow: who may, and how large a family gets (`kernel.hierarchy`)."""
+"""Opening a child under another flow: who may, and how large a family gets (`kernel.flow_tree`)."""
 
 from typing import assert_never
 from uuid import UUID
@@ -45,21 +45,10 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
             open_family=children.count_open_family(root_id=parent.root_id or parent.pk),
         )
     )
-    return None if refusal is None else _problem(refusal, parent)
-
-
-def record(*, parent: Flow, child: Flow) -> None:
-    """Note a new child in its parent's row and stream."""
-    Flow.objects.filter(pk=parent.pk).update(children_opened=parent.children_opened + 1)
-    actor = f"agent:{child.agent.agent_id}"
-    journal = Journal(flow=parent, actor=actor, at=child.opened_at)
-    journal.add(events.ChildOpened(child_dfid=str(child.pk), agent_id=child.agent.agent_id))
-    journal.write()
-
-
-def _problem(refusal: Refusal, parent: Flow) -> Problem:
     dfid = str(parent.pk)
     match refusal:
+        case None:
+            return None
         case Refusal.NOT_DELEGATED:
             return _not_delegated()
         case Refusal.PARENT_ENDED:
@@ -80,6 +69,15 @@ def _problem(refusal: Refusal, parent: Flow) -> Problem:
             return Problem(status=409, code="TOO_MANY_CHILDREN", detail=detail, dfid=dfid)
         case _:
             assert_never(refusal)
+
+
+def record(*, parent: Flow, child: Flow) -> None:
+    """Note a new child in its parent's row and stream."""
+    Flow.objects.filter(pk=parent.pk).update(children_opened=parent.children_opened + 1)
+    actor = f"agent:{child.agent.agent_id}"
+    journal = Journal(flow=parent, actor=actor, at=child.opened_at)
+    journal.add(events.ChildOpened(child_dfid=str(child.pk), agent_id=child.agent.agent_id))
+    journal.write()
 
 
 def _not_delegated() -> Problem:

@@ -31,7 +31,6 @@ class Opening:
     trigger: Any
     traceparent: str
     parent_dfid: UUID | None
-    repeatable: IdempotentRequest | None
 
 
 def open_flow(
@@ -53,9 +52,31 @@ def open_flow(
         trigger=trigger,
         traceparent=traceparent,
         parent_dfid=parent_dfid,
-        repeatable=repeatable,
     )
-    return transactions.retry_on_conflict(lambda: _answer(call))
+
+    def work() -> api_schemas.FlowState | Problem:
+        refused = epochs.refuse_while_recovering()
+        if refused is not None:
+            return refused
+        parent = None
+        if parent_dfid is not None:
+            # Flows before agents, in the order of locks.
+            parent = delegation.lock_parent(dfid=parent_dfid, tenant=agent.tenant)
+        if repeatable is None:
+            return _open(call, parent)
+        # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
+        agents.lock_by_pk(pk=agent.pk)
+        stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="flow")
+        if stored is not None:
+            return api_schemas.FlowState.model_validate_json(stored) if isinstance(stored, bytes) else stored
+        opened = _open(call, parent)
+        if isinstance(opened, Problem):
+            return opened
+        body = canonical.encode(api_schemas.plain(opened))
+        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
+        return opened
+
+    return transactions.retry_on_conflict(work)
 
 
 def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
@@ -115,37 +136,24 @@ def not_found() -> Problem:
     return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
 
 
-def _answer(call: Opening) -> api_schemas.FlowState | Problem:
-    refused = epochs.refuse_while_recovering()
-    if refused is not None:
-        return refused
-    agent, repeatable = call.agent, call.repeatable
-    parent = None
-    if call.parent_dfid is not None:
-        # Flows before agents, in the order of locks.
-        parent = delegation.lock_parent(dfid=call.parent_dfid, tenant=agent.tenant)
-    if repeatable is None:
-        return _open(call, parent)
-    # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
-    agents.lock_by_pk(pk=agent.pk)
-    stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="flow")
-    if stored is not None:
-        return api_schemas.FlowState.model_validate_json(stored) if isinstance(stored, bytes) else stored
-    opened = _open(call, parent)
-    if isinstance(opened, Problem):
-        return opened
-    body = canonical.encode(api_schemas.plain(opened))
-    idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
-    return opened
-
-
 def _open(call: Opening, parent: Flow | None) -> api_schemas.FlowState | Problem:
     refusal = delegation.refuse(parent=parent, agent=call.agent) if call.parent_dfid is not None else None
     if refusal is not None:
         return refusal
     manifest = granted_kinds.manifest_of(call.agent)
-    flow = _create(
-        call, parent, attempts_allowed=manifest.max_intent_retries if manifest else DEFAULT_ATTEMPTS
+    at = clock.now()
+    flow = Flow.objects.create(
+        tenant=call.agent.tenant,
+        agent=call.agent,
+        parent=parent,
+        root_id=None if parent is None else parent.root_id or parent.pk,
+        delegator_id=None if parent is None else parent.agent_id,
+        depth=0 if parent is None else parent.depth + 1,
+        trigger=canonical.encode(call.trigger),
+        traceparent=call.traceparent,
+        attempts_allowed=manifest.max_intent_retries if manifest else DEFAULT_ATTEMPTS,
+        opened_at=at,
+        updated_at=at,
     )
     budgets.open_for(flow=flow, manifest=manifest)
     journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=flow.opened_at)
@@ -161,23 +169,6 @@ def _open(call: Opening, parent: Flow | None) -> api_schemas.FlowState | Problem
     if parent is not None:
         delegation.record(parent=parent, child=flow)
     return _state(flow)
-
-
-def _create(call: Opening, parent: Flow | None, *, attempts_allowed: int) -> Flow:
-    at = clock.now()
-    return Flow.objects.create(
-        tenant=call.agent.tenant,
-        agent=call.agent,
-        parent=parent,
-        root_id=None if parent is None else parent.root_id or parent.pk,
-        delegator_id=None if parent is None else parent.agent_id,
-        depth=0 if parent is None else parent.depth + 1,
-        trigger=canonical.encode(call.trigger),
-        traceparent=call.traceparent,
-        attempts_allowed=attempts_allowed,
-        opened_at=at,
-        updated_at=at,
-    )
 
 
 def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from runtime.core.views import column_chart
 from runtime.flows.queries.activity import Bucket
 
 WIDTH, HEIGHT, BASE = 720, 132, 112
@@ -36,7 +37,7 @@ class Throughput:
 
 def throughput(buckets: Sequence[Bucket]) -> Throughput:
     """Stacked bars, scaled so that the highest bar fits under a round number."""
-    top = _round_up(max((bucket.total for bucket in buckets), default=0))
+    top = column_chart.round_up(max((bucket.total for bucket in buckets), default=0), least=LEAST_TOP)
     step = WIDTH / max(1, len(buckets))
     bars = []
     for index, bucket in enumerate(buckets):
@@ -61,14 +62,6 @@ def throughput(buckets: Sequence[Bucket]) -> Throughput:
             )
         )
     return Throughput(bars=bars, top=top)
-
-
-def _round_up(count: int) -> int:
-    for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
-        for step in (1, 2, 5):
-            if count <= step * scale and step * scale >= LEAST_TOP:
-                return step * scale
-    return count
 
 
 @dataclass(frozen=True, slots=True)

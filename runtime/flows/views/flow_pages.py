@@ -1,7 +1,5 @@
 """Search of flows, and the timeline of one DFID."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -52,9 +50,14 @@ def search(request: HttpRequest) -> HttpResponse:
     page = flow_search.list_flows(
         tenant=tenant, wanted=wanted, before=query_params.uuid(request.GET.get("before", ""))
     )
+    flagged = review_list.flows_in_review(dfids=[flow.dfid for flow in page.rows])
+    rows = [
+        _row(flow) | {"needs_review": review_presenters.NEEDS_REVIEW if flow.dfid in flagged else None}
+        for flow in page.rows
+    ]
     context = {
         "wanted": wanted,
-        "rows": _searched(page.rows),
+        "rows": rows,
         "pager": paging.pager(
             page=page,
             query=request.GET,
@@ -71,14 +74,6 @@ def search(request: HttpRequest) -> HttpResponse:
     return render(request, "runtime/flows.html", context)
 
 
-def _searched(rows: Sequence[Flow]) -> list[dict[str, Any]]:
-    flagged = review_list.flows_in_review(dfids=[flow.dfid for flow in rows])
-    return [
-        _row(flow) | {"needs_review": review_presenters.NEEDS_REVIEW if flow.dfid in flagged else None}
-        for flow in rows
-    ]
-
-
 def _row(flow: Flow) -> dict[str, Any]:
     return {"flow": flow, "state": labels.badge(labels.FLOW_STATES, flow.state)}
 
@@ -91,7 +86,8 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     after = query_params.whole(request.GET.get("after", "")) or 0
     page = flow_search.list_entries(tenant=flow.tenant, stream=str(dfid), after=after)
     lines = _lines(page.rows, flow=flow, after=after)
-    stretches = duration_bar.stretches(lines, until=_running_since(flow), waiting_for=_waiting_for(flow))
+    until = None if flow.state in states.ENDED else clock.now()
+    stretches = duration_bar.stretches(lines, until=until, waiting_for=_waiting_for(flow))
     context = _head(flow) | {
         "lines": lines,
         "after": after,
@@ -103,15 +99,25 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     }
     if "HX-Request" in request.headers and request.GET.get("part") != "side":
         return render(request, "runtime/_flow_head.html", context)
-    context |= _family(flow)
+    below = [_relative(child) for child in children.list_children(flow)]
+    parent = None if flow.parent_id is None else flow_search.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
+    context |= {
+        "parent": None if parent is None else _relative(parent),
+        "children": below,
+        "children_open": children.count_open(parent=flow) if below else 0,
+    }
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         known = recorded_flow.of_flow(tenant=flow.tenant, dfid=dfid)
         context |= {
             "proposals": [_proposal(proposal, known) for proposal in flow_search.list_proposals(dfid=dfid)],
             "intents": [_intent(intent, known) for intent in flow_search.list_intents(dfid=dfid)],
-            **_trigger(flow, known),
         }
+        wrong = known.compare_trigger(flow)
+    if wrong is None:
+        context["trigger"] = labels.pretty(canonical.decode(bytes(flow.trigger)))
+    else:
+        context["untrusted_trigger"] = [wrong]
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_flow_side.html" if swapped else "runtime/flow.html", context)
 
@@ -164,13 +170,6 @@ def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.TimelineLine]:
     )
 
 
-def _trigger(flow: Flow, known: OfFlow) -> dict[str, Any]:
-    wrong = known.compare_trigger(flow)
-    if wrong is not None:
-        return {"untrusted_trigger": [wrong]}
-    return {"trigger": labels.pretty(canonical.decode(bytes(flow.trigger)))}
-
-
 def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
     """Return a proposal with its verdict, or the parts that do not match the ledger."""
     verdict = getattr(proposal, "verdict", None)
@@ -196,6 +195,8 @@ def _intent(intent: Intent, known: OfFlow) -> dict[str, Any]:
 
 def _head(flow: Flow) -> dict[str, Any]:
     ended = flow.state in states.ENDED
+    # The badge beside ESCALATED shows that completed steps are still to be undone.
+    is_half_done = flow.state == states.FlowState.ESCALATED and saga_progress.is_dirty(flow)
     return {
         "flow": flow,
         "state": labels.badge(labels.FLOW_STATES, flow.state),
@@ -206,35 +207,14 @@ def _head(flow: Flow) -> dict[str, Any]:
         "meaning": labels.meaning(flow.reason),
         "head_hash": bytes(flow.head_hash).hex(),
         "attempts_left": flow.attempts_allowed - flow.attempts_used,
-        "half_done": _half_done(flow),
+        "half_done": labels.HALF_DONE if is_half_done else None,
         "waiting_for": "" if ended else _waiting_for(flow),
-    }
-
-
-def _half_done(flow: Flow) -> labels.Badge | None:
-    """Return a badge beside ESCALATED if completed steps are still to be undone."""
-    asked = flow.state == states.FlowState.ESCALATED
-    return labels.HALF_DONE if asked and saga_progress.is_dirty(flow) else None
-
-
-def _family(flow: Flow) -> dict[str, Any]:
-    """Return the parent, and the newest children with their states."""
-    below = [_relative(child) for child in children.list_children(flow)]
-    parent = None if flow.parent_id is None else flow_search.get_flow(tenant=flow.tenant, dfid=flow.parent_id)
-    return {
-        "parent": None if parent is None else _relative(parent),
-        "children": below,
-        "children_open": children.count_open(parent=flow) if below else 0,
     }
 
 
 def _relative(flow: Flow) -> dict[str, Any]:
     # Siblings differ in the end of their UUIDv7.
     return _row(flow) | {"short": f"…{str(flow.dfid)[-8:]}"}
-
-
-def _running_since(flow: Flow) -> datetime | None:
-    return None if flow.state in states.ENDED else clock.now()
 
 
 def _waiting_for(flow: Flow) -> str:

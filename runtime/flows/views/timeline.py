@@ -127,17 +127,13 @@ class TimelineLine:
 def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
     """Return the lane of an entry. A state change belongs to the stage that caused it."""
     if kind == Kind.FLOW_MOVED:
-        return LANES[_lane_of_move(str(payload.get("from_state")), str(payload.get("to_state")))]
+        # An abort not made by a person belongs to the earlier state.
+        before, after = str(payload.get("from_state")), str(payload.get("to_state"))
+        earlier = after == states.FlowState.ABORTED and before != states.FlowState.ESCALATED
+        return LANES[_LANE_OF_STATE.get(before if earlier else after, TimelineLane.CONTEXT)]
     if kind == Kind.BUDGET_SPENT:
         return LANES[TimelineLane.ESCALATION]
     return _BY_NAME.get(present(kind).lane, LANES[TimelineLane.CONTEXT])
-
-
-def _lane_of_move(from_state: str, to_state: str) -> TimelineLane:
-    """Return the lane of a state change. An abort not made by a person belongs to the earlier state."""
-    if to_state == states.FlowState.ABORTED and from_state != states.FlowState.ESCALATED:
-        return _LANE_OF_STATE.get(from_state, TimelineLane.CONTEXT)
-    return _LANE_OF_STATE.get(to_state, TimelineLane.CONTEXT)
 
 
 def tone_of(kind: str, payload: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from runtime.contracts.problem import Problem
 from runtime.core import clock, mismatches, paging
 from runtime.core.views import error_page, labels, query_params
 from runtime.flows.queries import recorded_flow
-from runtime.guards.models import Guard, Review
+from runtime.guards.models import Review
 from runtime.guards.queries import recorded_guards, review_list
 from runtime.guards.services import guard_config, reviews
 from runtime.guards.views import review_presenters
@@ -142,12 +142,12 @@ def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
 
 
 def _row(review: Review) -> dict[str, Any]:
-    found = _findings(review)
+    found, sure = _findings(review), review.confidence_bps
     return {
         "review": review,
         "url": reverse("review", args=[review.pk]),
-        "confidence": text(review.confidence_bps),
-        "tone": _tone(review.confidence_bps),
+        "confidence": text(sure),
+        "tone": "danger" if sure >= SURE_BPS else "warn" if sure >= LIKELY_BPS else "idle",
         "words": found[0]["message"] if found else "The findings cannot be read",
         "more": max(0, len(found) - 1),
         "kind": review.proposal.policy_kind,
@@ -182,31 +182,18 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
 def _findings(review: Review) -> list[dict[str, str]]:
     """Return the guard's findings; empty if the stored ones cannot be read."""
     try:
-        return _read_findings(review)
+        return [
+            {
+                "code": item["code"],
+                "title": review_presenters.FINDINGS[item["code"]],
+                "message": effects.visible(item["message"]),
+                "confidence": item["confidence"],
+                "why": weight.why if (weight := confidence.WEIGHTS.get(FindingCode(item["code"]))) else "",
+            }
+            for item in canonical.decode(bytes(review.findings))
+        ]
     except UNREADABLE:
         return []
-
-
-def _read_findings(review: Review) -> list[dict[str, str]]:
-    return [
-        {
-            "code": item["code"],
-            "title": review_presenters.FINDINGS[item["code"]],
-            "message": effects.visible(item["message"]),
-            "confidence": item["confidence"],
-            "why": _why(item["code"]),
-        }
-        for item in canonical.decode(bytes(review.findings))
-    ]
-
-
-def _why(code: str) -> str:
-    weight = confidence.WEIGHTS.get(FindingCode(code))
-    return "" if weight is None else weight.why
-
-
-def _tone(basis_points: int) -> str:
-    return "danger" if basis_points >= SURE_BPS else "warn" if basis_points >= LIKELY_BPS else "idle"
 
 
 def _rating(rating: review_list.Rating) -> dict[str, Any]:
@@ -222,12 +209,8 @@ def _rating(rating: review_list.Rating) -> dict[str, Any]:
         "target": contract.target or "" if contract else "",
         "kinds": ", ".join(contract.policy_kinds) or "every kind" if contract else "",
         "stops_at": contract.stop_confidence if contract and contract.emergency_stop else "",
-        "switched_by": _switched_by(guard),
+        "switched_by": labels.actor_words(guard.switched_by, people.names_of([guard.switched_by])),
         "judged": judged,
         "right": f"{rating.confirmed * 100 // judged} %" if judged else "",
         "width": rating.confirmed * 100 // judged if judged else 0,
     }
-
-
-def _switched_by(guard: Guard) -> str:
-    return labels.actor_words(guard.switched_by, people.names_of([guard.switched_by]))

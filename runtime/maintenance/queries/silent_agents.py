@@ -53,7 +53,10 @@ def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Sil
     manifest = granted_kinds.stored_manifest_of(agent)
     if manifest is None or manifest.silent_after_s is None or not is_watched(agent):
         return None
-    since = _since(agent, listening_since)
+    # The latest of everything from which a silence can count: the last call, or what a person did.
+    activated_at = None if agent.active_manifest is None else agent.active_manifest.activated_at
+    heard = (listening_since, agent.created_at, agent.last_seen_at, agent.watched_from, activated_at)
+    since = max(moment for moment in heard if moment is not None)
     since_ms, now_ms, hours = timestamps.to_ms(since), timestamps.to_ms(at), manifest.hours
     if not silence.is_past(since_ms=since_ms, now_ms=now_ms, hours=hours, bound_s=manifest.silent_after_s):
         return None
@@ -79,19 +82,6 @@ def is_over(flow: Flow, agent: Agent) -> bool:
 def iso(moment: datetime | None) -> str | None:
     """A moment as triggers and evidence have it."""
     return None if moment is None else timestamps.iso(timestamps.to_ms(moment))
-
-
-def _since(agent: Agent, listening_since: datetime) -> datetime:
-    """The latest of everything from which a silence can count: the last call, or what a person did."""
-    manifest = agent.active_manifest
-    heard = (
-        listening_since,
-        agent.created_at,
-        agent.last_seen_at,
-        agent.watched_from,
-        None if manifest is None else manifest.activated_at,
-    )
-    return max(moment for moment in heard if moment is not None)
 
 
 def last_round_at() -> datetime | None:

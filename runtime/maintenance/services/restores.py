@@ -72,7 +72,10 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         at = clock.now()
         before.ended_at = at
         before.save(update_fields=["ended_at"])
-        epoch = Epoch.objects.create(number=_next(before), database_id=before.database_id, began_at=at)
+        # A number that no agent has seen: the same backup may be restored twice.
+        missing, mark = canonical.decode(bytes(before.missing)), marks.read()
+        number = max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
+        epoch = Epoch.objects.create(number=number, database_id=before.database_id, began_at=at)
         Session.objects.filter(expires_at__gt=at).update(expires_at=at)
         BrowserSession.objects.all().delete()
         begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
@@ -85,13 +88,6 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         if newest is not None:
             marks.write(newest)
     return begun
-
-
-def _next(before: Epoch) -> int:
-    """A number that no agent has seen: the same backup may be restored twice."""
-    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
-    mark = marks.read()
-    return max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
 
 
 def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str) -> events.EpochBegun:

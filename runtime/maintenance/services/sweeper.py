@@ -77,10 +77,18 @@ def sweep() -> SweepResult:
     escalations, expiry_failed = _expire_escalations()
     signed, unsigned = _for_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
     noticed, unnoticed = _for_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
+    due = due_intents.list_due(at=at, limit=_RING_BATCH)
+    rung = [item.intent_id for item in due if _is_its_turn(at, item.next_at)]
+    if rung:
+        ports.ring(rung)
+    runs = due_runs.list_due(at=at, limit=_RING_BATCH)
+    guards = [pk for pk, next_at in runs if _is_its_turn(at, next_at)]
+    if guards:
+        ports.ring_guards(guards)
     return SweepResult(
         orphans=orphans,
-        rung=_ring_due(at),
-        guards=_ring_guards(at),
+        rung=len(rung),
+        guards=len(guards),
         escalations=escalations,
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
@@ -172,24 +180,6 @@ def _abort_idle(dfid: UUID) -> bool:
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})
     journal.write()
     return True
-
-
-def _ring_due(at: datetime) -> int:
-    due = [
-        item.intent_id
-        for item in due_intents.list_due(at=at, limit=_RING_BATCH)
-        if _is_its_turn(at, item.next_at)
-    ]
-    if due:
-        ports.ring(due)
-    return len(due)
-
-
-def _ring_guards(at: datetime) -> int:
-    due = [pk for pk, next_at in due_runs.list_due(at=at, limit=_RING_BATCH) if _is_its_turn(at, next_at)]
-    if due:
-        ports.ring_guards(due)
-    return len(due)
 
 
 def _is_its_turn(at: datetime, next_at: datetime) -> bool:

@@ -15,7 +15,6 @@ from runtime.core import clock, ports, transactions
 from runtime.flows.models import Flow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel.silence import Silence
 from runtime.maintenance.models import WatchRound
 from runtime.maintenance.queries import silent_agents
 from runtime.registry.models import Agent
@@ -75,7 +74,17 @@ def reconcile(due: SilentAgent) -> bool:
 
     Runs in the caller's transaction.
     """
-    return _call_person(due) if due.dfid is None else _end_if_over(due.dfid)
+    if due.dfid is None:
+        return _call_person(due)
+    flow = locks.lock_flow(dfid=due.dfid)
+    if flow is None:
+        return False
+    agent = agents.lock_by_pk(pk=flow.agent_id)
+    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    if not end_if_over(flow=flow, agent=agent, journal=journal):
+        return False
+    journal.write()
+    return True
 
 
 def end_if_over(*, flow: Flow, agent: Agent, journal: Journal) -> bool:
@@ -100,10 +109,25 @@ def _call_person(due: SilentAgent) -> bool:
     agent = agents.lock_by_pk(pk=due.agent_pk)
     at = clock.now()
     found = silent_agents.get_silence(agent, listening_since=due.listening_since, at=at)
-    # The agent's lock lets one sweeper in at a time: the second finds what the first has opened.
-    if found is None or _is_asked(agent):
+    if found is None:
         return False
-    flow = _open(agent, found)
+    # The agent's lock lets one sweeper in at a time: the second finds what the first has opened.
+    asked = Flow.objects.filter(agent=agent, state=FlowState.ESCALATED, reason=Reason.AGENT_SILENT.value)
+    if asked.exists():
+        return False
+    trigger = {
+        "type": "silence",
+        "last_seen_at": silent_agents.iso(found.last_seen_at),
+        "since": silent_agents.iso(found.since),
+        "silent_after_s": found.silent_after_s,
+    }
+    flow = Flow.objects.create(
+        tenant=agent.tenant,
+        agent=agent,
+        trigger=canonical.encode(trigger),
+        opened_at=found.at,
+        updated_at=found.at,
+    )
     journal = Journal(flow=flow, actor=_ACTOR, at=at)
     journal.add(
         events.FlowOpened(
@@ -114,39 +138,5 @@ def _call_person(due: SilentAgent) -> bool:
     journal.move(FlowState.ESCALATED, reason=Reason.AGENT_SILENT)
     opened = ports.open_agent_escalation(flow=flow, agent=agent, silence=found)
     journal.add(opened.event)
-    journal.write()
-    return True
-
-
-def _open(agent: Agent, found: Silence) -> Flow:
-    trigger = {
-        "type": "silence",
-        "last_seen_at": silent_agents.iso(found.last_seen_at),
-        "since": silent_agents.iso(found.since),
-        "silent_after_s": found.silent_after_s,
-    }
-    return Flow.objects.create(
-        tenant=agent.tenant,
-        agent=agent,
-        trigger=canonical.encode(trigger),
-        opened_at=found.at,
-        updated_at=found.at,
-    )
-
-
-def _is_asked(agent: Agent) -> bool:
-    return Flow.objects.filter(
-        agent=agent, state=FlowState.ESCALATED, reason=Reason.AGENT_SILENT.value
-    ).exists()
-
-
-def _end_if_over(dfid: UUID) -> bool:
-    flow = locks.lock_flow(dfid=dfid)
-    if flow is None:
-        return False
-    agent = agents.lock_by_pk(pk=flow.agent_id)
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
-    if not end_if_over(flow=flow, agent=agent, journal=journal):
-        return False
     journal.write()
     return True

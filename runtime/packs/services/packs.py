@@ -85,7 +85,7 @@ def load(
     were superseded: a repeated load must not undo what a person has activated since.
 
     Raises:
-        races.BusyError: after three lost races; nothing was loaded.
+        transactions.BusyError: after three lost races; nothing was loaded.
     """
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):
@@ -108,10 +108,18 @@ def _load(
     if problems:
         return PackRefused(problems=tuple(read.source.words(problem) for problem in problems))
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
-    _store_targets(loading)
+    for name, target in sorted(read.pack.targets.items()):
+        if added := targets.store(tenant=tenant, name=name, given=target, at=loading.at):
+            loading.entries[_SYSTEM] += added
     _store_facts(loading)
-    _store_resources(loading)
-    _store_guards(loading)
+    for resource in sorted(read.pack.resources, key=lambda one: one.name):
+        added, warning = resources.store(tenant=tenant, given=resource, actor=actor, at=loading.at)
+        if added:
+            loading.entries[_SYSTEM] += added
+        loading.warnings.extend([warning] if warning else [])
+    for guard in sorted(read.pack.guards, key=lambda one: one.id):
+        if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
+            loading.entries[_SYSTEM] += added
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -123,11 +131,15 @@ def _load(
             _activate_kind(loading, row)
         for agent, manifest in agents:
             _activate_manifest(loading, agent, manifest)
-    _store_pack(loading)
+    name, version, digest = read.pack.pack, read.pack.version, read.digest
+    identity = {"tenant": tenant, "name": name, "version": version, "digest": digest}
+    if not Pack.objects.filter(**identity).exists():
+        Pack.objects.create(**identity, loaded_at=loading.at, loaded_by=actor)
+        loading.entries[_SYSTEM].append(events.PackLoaded(pack=name, version=version, digest=digest))
     loading.write_entries()
     return Loaded(
-        pack=read.pack.pack,
-        version=read.pack.version,
+        pack=name,
+        version=version,
         changed=bool(loading.entries),
         registered=tuple(loading.registered),
         activated=tuple(loading.activated),
@@ -144,11 +156,7 @@ def _problems(
     brought = [kind.kind for kind in read.pack.policy_kinds] if activate else []
     for row in PolicyKind.objects.of(tenant).filter(active=True).exclude(kind__in=brought).order_by("kind"):
         yield from document_checks.target_problems(read.pack, kind=kind_versions.contract_of(row))
-    yield from _role_problems(read, tenant)
-
-
-def _role_problems(read: Read, tenant: str) -> Iterator[DocumentProblem]:
-    """What roles do not allow, whether the pack brings the agent, the kind or both."""
+    # What roles do not allow, whether the pack brings the agent, the kind or both.
     held = dict(Agent.objects.of(tenant).values_list("agent_id", "role"))
     granted = {name for agent in read.pack.agents for name in agent.manifest.policy_kinds}
     yield from document_checks.role_problems(
@@ -198,13 +206,6 @@ def _is_same(new: Contract, stored: Contract) -> bool:
     return new.to_bytes() == stored.to_bytes()
 
 
-def _store_targets(loading: _Loading) -> None:
-    for name, target in sorted(loading.read.pack.targets.items()):
-        added = targets.store(tenant=loading.tenant, name=name, given=target, at=loading.at)
-        if added:
-            loading.entries[_SYSTEM] += added
-
-
 def _store_facts(loading: _Loading) -> None:
     """The first version of each fact that does not exist yet."""
     given = {
@@ -232,23 +233,6 @@ def _store_facts(loading: _Loading) -> None:
         )
 
 
-def _store_resources(loading: _Loading) -> None:
-    for given in sorted(loading.read.pack.resources, key=lambda one: one.name):
-        added, warning = resources.store(
-            tenant=loading.tenant, given=given, actor=loading.actor, at=loading.at
-        )
-        if added:
-            loading.entries[_SYSTEM].extend(added)
-        loading.warnings.extend([warning] if warning else [])
-
-
-def _store_guards(loading: _Loading) -> None:
-    for given in sorted(loading.read.pack.guards, key=lambda one: one.id):
-        added = guard_config.configure(tenant=loading.tenant, given=given, at=loading.at)
-        if added:
-            loading.entries[_SYSTEM].extend(added)
-
-
 def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
     held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
     if held is not None:
@@ -274,26 +258,19 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
             f"{given.agent_id} is registered with another role, owner or mission: left as it is"
         )
     if agent.owner == given.owner:
-        _make_owner(loading, given.owner)
-    return agent, _store_manifest(loading, agent, given.manifest)
-
-
-def _make_owner(loading: _Loading, name: str) -> None:
-    """An unknown owner becomes an empty group, so that people can be added to it."""
-    added = groups.make_owner(name=name)
-    if added is not None:
-        loading.registered.append(f"group {name}, without members")
-        loading.entries[_SYSTEM].append(added)
-
-
-def _store_manifest(loading: _Loading, agent: Agent, manifest: ManifestDocument) -> Manifest:
-    held = agent.manifests.filter(version=manifest.version).first()
-    if held is not None:
-        return held
-    row, registered = manifests.register(agent=agent, contract=manifest, actor=loading.actor, at=loading.at)
-    loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
-    loading.entries[f"agent:{agent.agent_id}"].append(registered)
-    return row
+        # An unknown owner becomes an empty group, so that people can be added to it.
+        added = groups.make_owner(name=given.owner)
+        if added is not None:
+            loading.registered.append(f"group {given.owner}, without members")
+            loading.entries[_SYSTEM].append(added)
+    manifest = agent.manifests.filter(version=given.manifest.version).first()
+    if manifest is None:
+        manifest, entry = manifests.register(
+            agent=agent, contract=given.manifest, actor=loading.actor, at=loading.at
+        )
+        loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
+        loading.entries[f"agent:{agent.agent_id}"].append(entry)
+    return agent, manifest
 
 
 def _activate_kind(loading: _Loading, row: PolicyKind) -> None:
@@ -329,12 +306,3 @@ def _superseded(name: str) -> str:
 
 def _discarded(name: str) -> str:
     return f"{name} was discarded: left as it is; give it a new version"
-
-
-def _store_pack(loading: _Loading) -> None:
-    pack, digest = loading.read.pack, loading.read.digest
-    row = {"tenant": loading.tenant, "name": pack.pack, "version": pack.version, "digest": digest}
-    if Pack.objects.filter(**row).exists():
-        return
-    Pack.objects.create(**row, loaded_at=loading.at, loaded_by=loading.actor)
-    loading.entries[_SYSTEM].append(events.PackLoaded(pack=pack.pack, version=pack.version, digest=digest))

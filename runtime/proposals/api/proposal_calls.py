@@ -12,7 +12,6 @@ from runtime.core.api import body_parsing, headers, openapi
 from runtime.core.api.responses import raw
 from runtime.proposals.services import intake
 from runtime.registry.api import auth
-from runtime.registry.models import Session
 
 router = Router(tags=["Proposals"], auth=auth.SessionToken())
 
@@ -30,7 +29,11 @@ def submit_proposal(request: HttpRequest, dfid: UUID) -> HttpResponse:
     key = headers.required_idempotency_key(request)
     envelope, checked = body_parsing.read(request, ProposalEnvelope)
     session = auth.session_of(request)
-    _check_identity(envelope, session, dfid)
+    # The credential and the path define who and where; a body that contradicts them is refused.
+    if envelope.agent_id is not None and envelope.agent_id != session.agent.agent_id:
+        raise ProblemError(_disagrees("agent_id", "credential", dfid))
+    if envelope.dfid is not None and envelope.dfid.lower() != str(dfid):
+        raise ProblemError(_disagrees("dfid", "path", dfid))
     answer = intake.submit(
         session=session,
         dfid=dfid,
@@ -42,14 +45,6 @@ def submit_proposal(request: HttpRequest, dfid: UUID) -> HttpResponse:
     if isinstance(answer, Problem):
         raise ProblemError(answer)
     return raw(answer.body)
-
-
-def _check_identity(envelope: ProposalEnvelope, session: Session, dfid: UUID) -> None:
-    """The credential and the path define who and where; a body that contradicts them is refused."""
-    if envelope.agent_id is not None and envelope.agent_id != session.agent.agent_id:
-        raise ProblemError(_disagrees("agent_id", "credential", dfid))
-    if envelope.dfid is not None and envelope.dfid.lower() != str(dfid):
-        raise ProblemError(_disagrees("dfid", "path", dfid))
 
 
 def _disagrees(field: str, other: str, dfid: UUID) -> Problem:

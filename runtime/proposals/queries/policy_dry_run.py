@@ -19,7 +19,7 @@ from runtime.contracts.verdict import Finding, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.gate_input import NEWEST, GateVersion, PolicyBundle
+from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
 from runtime.kernel.rules import safety
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent
@@ -79,10 +79,7 @@ def list_of_agent(*, agent: Agent, limit: int = MOST) -> list[Verdict]:
 
 
 def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
-    """Judge each again on its stored input under `swap(the rules of then)`.
-
-    A version that the proposal had agreed with the rules of then counts as agreed with the new ones.
-    """
+    """Judge each again on its stored input under `swap(the rules of then)`."""
     past, changes, other = _Past(), list[VerdictChange](), 0
     untold, count = Counter[str](), 0
     for row in rows:
@@ -93,7 +90,18 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
             continue
         stored = VerdictDocument.from_bytes(bytes(row.body))
         if found.decision is not stored.decision:
-            changes.append(_change(row, stored, found))
+            changes.append(
+                VerdictChange(
+                    proposal_id=row.proposal.proposal_id,
+                    dfid=row.proposal.flow_id,
+                    agent_id=row.proposal.agent.agent_id,
+                    at=row.judged_at,
+                    was=stored.decision,
+                    now=found.decision,
+                    was_reasons=stored.reasons,
+                    now_reasons=found.reasons,
+                )
+            )
         elif _codes(found) != _codes(stored):
             other += 1
     return DryRunReport(count, tuple(changes), other, tuple(untold.most_common()))
@@ -119,20 +127,19 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
     if new.kind is not None and known.unsafe is None:
         slow = safety.why_too_slow(new.kind, world=known.world, conditions=asked.proposal.conditions)
         known = known.model_copy(update={"unsafe": slow or None})
-    gate = _gate(asked, new)
-    return pipeline.judge(_agreed(asked.proposal, then), known, new, asked.now_ms, gate)
-
-
-def _gate(asked: pipeline.Judgement, new: PolicyBundle) -> GateVersion:
-    """The gate of then; today's where the proposal does not fit the new kind.
-
-    Both refuse it, but only today's evaluates nothing over values that no schema bounds.
-    """
-    kind, proposal = new.kind, asked.proposal
-    if kind is None or safety.why_unsafe(kind):
-        return asked.gate_version
-    fits = safety.fits(kind, params=proposal.params, constraints=proposal.execution_constraints)
-    return asked.gate_version if fits else NEWEST
+    proposal, version = asked.proposal, asked.proposal.policy_version
+    kind = then.kind
+    if version is not None and kind and versions.compatible(asked=version, active=kind.version):
+        # What was agreed with the rules of then counts as agreed with the new ones.
+        proposal = proposal.model_copy(update={"policy_version": None})
+    gate = asked.gate_version
+    if new.kind is not None and not safety.why_unsafe(new.kind):
+        # Both gates refuse what does not fit the new kind, but only today's evaluates nothing over values
+        # that no schema bounds.
+        constraints = proposal.execution_constraints
+        if not safety.fits(new.kind, params=proposal.params, constraints=constraints):
+            gate = NEWEST
+    return pipeline.judge(proposal, known, new, asked.now_ms, gate)
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:
@@ -145,31 +152,9 @@ def _list(*, limit: int, **wanted: object) -> list[Verdict]:
     return list(related.order_by("-proposal__received_at", "-proposal_id")[:limit])
 
 
-def _agreed(asked: JudgedProposal, then: PolicyBundle) -> JudgedProposal:
-    version = asked.policy_version
-    if version is None or then.kind is None:
-        return asked
-    if not versions.compatible(asked=version, active=then.kind.version):
-        return asked
-    return asked.model_copy(update={"policy_version": None})
-
-
 def _codes(verdict: VerdictDocument) -> Sequence[tuple[str, str, str]]:
     # Each once: how many places of a misfit are named is up to the gate, not to the rules.
     return sorted({(item.check, item.code, item.subject) for item in verdict.reasons})
-
-
-def _change(row: Verdict, stored: VerdictDocument, found: VerdictDocument) -> VerdictChange:
-    return VerdictChange(
-        proposal_id=row.proposal.proposal_id,
-        dfid=row.proposal.flow_id,
-        agent_id=row.proposal.agent.agent_id,
-        at=row.judged_at,
-        was=stored.decision,
-        now=found.decision,
-        was_reasons=stored.reasons,
-        now_reasons=found.reasons,
-    )
 
 
 def _counted(asked: pipeline.Judgement, new: PolicyBundle, at: datetime) -> Facts:

@@ -1,6 +1,5 @@
 """Replay: judge every stored verdict again from its stored input and compare the bytes."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -38,8 +37,16 @@ def replay(*, dfid: UUID | None = None) -> Equal | Different:
     if dfid is not None:
         rows = rows.filter(proposal__flow_id=dfid)
     count = 0
-    for chunk in _chunks(rows.iterator(chunk_size=_CHUNK)):
-        recorded = _recorded(chunk)
+    unread = rows.iterator(chunk_size=_CHUNK)
+    while chunk := list(islice(unread, _CHUNK)):
+        # Digests of input, rules and verdict by proposal, as the entries of the flows hold them.
+        streams = {str(row.proposal.flow_id) for row in chunk}
+        tenants = {row.proposal.flow.tenant for row in chunk}
+        entries = LedgerEntry.objects.filter(tenant__in=tenants, stream__in=streams, kind=Kind.VERDICT_GIVEN)
+        recorded = {
+            said["proposal_id"]: (said["input_digest"], said["policy_bundle_hash"], said["verdict_digest"])
+            for _, said in queries.readable(entries)
+        }
         for row in chunk:
             difference = _difference(row, recorded.get(str(row.pk)))
             if difference is not None:
@@ -76,19 +83,3 @@ def _differs(row: Verdict, what: str, stored: str, found: str) -> Different:
     return Different(
         proposal_id=row.proposal.proposal_id, dfid=row.proposal.flow_id, what=what, stored=stored, found=found
     )
-
-
-def _recorded(chunk: Sequence[Verdict]) -> dict[str, tuple[str, str, str]]:
-    """Digests of input, rules and verdict by proposal, as the entries of the flows hold them."""
-    streams = {str(row.proposal.flow_id) for row in chunk}
-    tenants = {row.proposal.flow.tenant for row in chunk}
-    entries = LedgerEntry.objects.filter(tenant__in=tenants, stream__in=streams, kind=Kind.VERDICT_GIVEN)
-    return {
-        said["proposal_id"]: (said["input_digest"], said["policy_bundle_hash"], said["verdict_digest"])
-        for _, said in queries.readable(entries)
-    }
-
-
-def _chunks(rows: Iterator[Verdict]) -> Iterator[list[Verdict]]:
-    while chunk := list(islice(rows, _CHUNK)):
-        yield chunk

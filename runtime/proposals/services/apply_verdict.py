@@ -43,7 +43,14 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
         journal.move(FlowState.CLOSED)
         journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
         return VerdictResult()
-    requests = _rendered(judged)
+    # No later version of its kind changes what the intent holds.
+    kind = judged.rules.kind
+    requests = RenderedIntent(
+        steps=judged.verdict.steps,
+        expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
+        on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
+        followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
+    ).to_bytes()
     intent = Intent.objects.create(
         intent_id=UUID(judged.intent_id),
         tenant=flow.tenant,
@@ -81,7 +88,24 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
         wait_s = gate_facts.get_rate_wait_s(agent=agent, rules=judged.rules, at=journal.at)
     _tell_verdict(journal, judged, retry_after_s=wait_s)
     if any(finding.code == Reason.ESCALATION_BUDGET_EXHAUSTED for finding in judged.verdict.reasons):
-        _make_passive(journal, agent)
+        # An agent that asks for more people than its budget holds may only read until an admin restores it.
+        # It is ACTIVE: the gate asks the bucket of no other.
+        agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
+        agent.save(update_fields=["status", "status_reason"])
+        ledger.append_to(
+            tenant=agent.tenant,
+            stream=f"agent:{agent.agent_id}",
+            actor="system",
+            at=journal.at,
+            events=[
+                events.AgentStatusChanged(
+                    agent_id=agent.agent_id,
+                    from_status=AgentStatus.ACTIVE,
+                    to_status=AgentStatus.PASSIVE,
+                    reason=Reason.ESCALATION_BUDGET_EXHAUSTED,
+                )
+            ],
+        )
         _abort(journal, Reason.ESCALATION_BUDGET_EXHAUSTED)
     elif any(finding.code == Reason.BUDGET_EXCEEDED for finding in judged.verdict.reasons):
         _abort(journal, Reason.BUDGET_EXCEEDED)
@@ -94,7 +118,13 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
 
 def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
     """Spend an escalation token and open an escalation in the same transaction."""
-    left = _spend_token(journal, judged, agent)
+    # The agent's row is locked since before the verdict, so no one else has taken the token.
+    held = gate_facts.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
+    agent.escalation_millitokens = held - budget_rules.MILLI
+    # Never earlier than it was: a clock set back would fill the same minutes twice.
+    agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)
+    agent.save(update_fields=["escalation_millitokens", "bucket_at"])
+    left = agent.escalation_millitokens
     reason = judged.verdict.reasons[0]
     journal.move(FlowState.ESCALATED, reason=reason.code)
     opened = ports.open_escalation(
@@ -160,17 +190,6 @@ def _number(text: str) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else text
 
 
-def _rendered(judged: Judged) -> bytes:
-    """What the intent holds from now on: no later version of its kind changes it."""
-    kind = judged.rules.kind
-    return RenderedIntent(
-        steps=judged.verdict.steps,
-        expected=tuple(item.model_dump(mode="json") for item in judged.verdict.predicted),
-        on_unknown=OnUnknown.PERSON if kind is None else kind.on_unknown,
-        followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
-    ).to_bytes()
-
-
 def _tell_verdict(journal: Journal, judged: Judged, *, retry_after_s: int | None = None) -> None:
     body: dict[str, Any] = {
         "proposal_id": str(judged.proposal.proposal_id),
@@ -186,36 +205,3 @@ def _tell_verdict(journal: Journal, judged: Judged, *, retry_after_s: int | None
 def _abort(journal: Journal, reason: Reason) -> None:
     journal.move(FlowState.ABORTED, reason=reason)
     journal.tell(FeedbackType.FLOW_ABORTED, {"reason": reason.value})
-
-
-def _spend_token(journal: Journal, judged: Judged, agent: Agent) -> int:
-    """Take one token. The agent's row is locked since before the verdict, so no one else has taken it."""
-    held = gate_facts.escalation_millitokens(agent=agent, rules=judged.rules, at=journal.at)
-    agent.escalation_millitokens = held - budget_rules.MILLI
-    # Never earlier than it was: a clock set back would fill the same minutes twice.
-    agent.bucket_at = journal.at if agent.bucket_at is None else max(agent.bucket_at, journal.at)
-    agent.save(update_fields=["escalation_millitokens", "bucket_at"])
-    return agent.escalation_millitokens
-
-
-def _make_passive(journal: Journal, agent: Agent) -> None:
-    """An agent that asks for more people than its budget holds may only read until an admin restores it.
-
-    It is ACTIVE: the gate asks the bucket of no other.
-    """
-    agent.status, agent.status_reason = AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED.value
-    agent.save(update_fields=["status", "status_reason"])
-    ledger.append_to(
-        tenant=agent.tenant,
-        stream=f"agent:{agent.agent_id}",
-        actor="system",
-        at=journal.at,
-        events=[
-            events.AgentStatusChanged(
-                agent_id=agent.agent_id,
-                from_status=AgentStatus.ACTIVE,
-                to_status=AgentStatus.PASSIVE,
-                reason=Reason.ESCALATION_BUDGET_EXHAUSTED,
-            )
-        ],
-    )

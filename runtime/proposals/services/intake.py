@@ -4,7 +4,6 @@ Lock the flow and the agent, judge, write what follows from the verdict, append 
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import assert_never
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
-from runtime.registry.models import Agent, Session
+from runtime.registry.models import Session
 from runtime.registry.services import agents
 
 
@@ -29,16 +28,6 @@ class Answered:
     """A decided answer: canonical bytes, the same for every repeat of the call."""
 
     body: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Submission:
-    """One call of `POST /flows/{dfid}/proposals`, parsed and authenticated."""
-
-    session: Session
-    dfid: UUID
-    envelope: ProposalEnvelope
-    repeatable: IdempotentRequest
 
 
 def submit(
@@ -53,42 +42,38 @@ def submit(
     """Judge a proposal and store everything that follows, in one transaction.
 
     Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
-    not open, key used for another body). Raises `races.BusyError` after three lost races.
+    not open, key used for another body). Raises `transactions.BusyError` after three lost races.
     """
     repeatable = IdempotentRequest(key=idempotency_key, path=path, body=body)
-    call = Submission(session=session, dfid=dfid, envelope=envelope, repeatable=repeatable)
-    return transactions.retry_on_conflict(lambda: _submit(call))
 
-
-def _submit(call: Submission) -> Answered | Problem:
-    tenant = call.session.agent.tenant
-    flow = locks.lock_flow(dfid=call.dfid, tenant=tenant)
-    if flow is None or flow.agent_id != call.session.agent_id:
-        return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
-    refused = epochs.refuse_proposal(flow)
-    if refused is not None:
-        return refused
-    stored = idempotency.find_response(
-        agent_pk=flow.agent_id, call=call.repeatable, makes="proposal", dfid=flow.dfid
-    )
-    if stored is not None:
-        return Answered(body=stored) if isinstance(stored, bytes) else stored
-    if flow.state not in OPEN_TO_PROPOSALS:
-        return Problem(
-            status=409,
-            code="FLOW_NOT_OPEN",
-            detail=(
-                f"The flow is {flow.state} and accepts no proposals. Read its feedback or open a new flow."
-            ),
-            dfid=str(flow.dfid),
+    def work() -> Answered | Problem:
+        flow = locks.lock_flow(dfid=dfid, tenant=session.agent.tenant)
+        if flow is None or flow.agent_id != session.agent_id:
+            return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
+        refused = epochs.refuse_proposal(flow)
+        if refused is not None:
+            return refused
+        stored = idempotency.find_response(
+            agent_pk=flow.agent_id, call=repeatable, makes="proposal", dfid=flow.dfid
         )
+        if stored is not None:
+            return Answered(body=stored) if isinstance(stored, bytes) else stored
+        if flow.state not in OPEN_TO_PROPOSALS:
+            said = f"The flow is {flow.state} and accepts no proposals."
+            return Problem(
+                status=409,
+                code="FLOW_NOT_OPEN",
+                detail=f"{said} Read its feedback or open a new flow.",
+                dfid=str(flow.dfid),
+            )
+        return Answered(body=_decide(flow=flow, session=session, asked=envelope, repeatable=repeatable))
+
+    return transactions.retry_on_conflict(work)
+
+
+def _decide(*, flow: Flow, session: Session, asked: ProposalEnvelope, repeatable: IdempotentRequest) -> bytes:
     agent = agents.lock_by_pk(pk=flow.agent_id)
     at = clock.now()
-    return Answered(body=_decide(call, flow=flow, agent=agent, at=at))
-
-
-def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> bytes:
-    asked = call.envelope
     claim = judging.ProposalDraft(
         author=f"agent:{agent.agent_id}",
         by_person=False,
@@ -99,7 +84,10 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
         context_ref=asked.context_ref,
         snapshot=gate_facts.get_snapshot(flow=flow, context_ref=asked.context_ref),
         window_s=asked.execution_constraints["validity_window_sec"],
-        session_valid=_is_valid(call.session, at),
+        # Asked again under the locks: a key may have been revoked since the call was let in.
+        session_valid=Session.objects.filter(
+            pk=session.pk, expires_at__gt=at, key__revoked_at__isnull=True
+        ).exists(),
         confidence=asked.confidence,
         explain=asked.explain or "",
         human_review_required=bool(asked.human_review_required),
@@ -122,10 +110,5 @@ def _decide(call: Submission, *, flow: Flow, agent: Agent, at: datetime) -> byte
             assert_never(judged.verdict.decision)
     journal.write()
     body = canonical.encode(apply_verdict.answer(judged=judged, flow=flow, follow=follow))
-    idempotency.store_response(agent_pk=agent.pk, call=call.repeatable, body=body, at=journal.at)
+    idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=journal.at)
     return body
-
-
-def _is_valid(session: Session, at: datetime) -> bool:
-    # Asked again under the locks: a key may have been revoked since the call was let in.
-    return Session.objects.filter(pk=session.pk, expires_at__gt=at, key__revoked_at__isnull=True).exists()

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from audit import canonical, events, ledger
-from runtime.contracts.facts import ComputeFacts, Lift, ResourceFacts, SnapshotFacts
+from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
@@ -176,16 +176,19 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
     known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
+    status = AgentStatus.ACTIVE if known.agent.status is AgentStatus.PASSIVE else known.agent.status
+    nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
     known = known.model_copy(
         update={
             "snapshot": SnapshotFacts(facts=known.world, expires_at_ms=asked.valid_until_ms),
             "escalation_tokens": 1,
-            "agent": known.agent.model_copy(update={"status": _heard_status(known.agent.status)}),
+            "agent": known.agent.model_copy(update={"status": status}),
             "flow": known.flow.model_copy(update={"attempts_used": 0}),
             "history": None if known.history is None else {**known.history, "proposals_1m": 0},
-            "compute": _unspent(known.compute),
+            "compute": known.compute and known.compute.model_copy(update=nothing),
             # What others hold just now comes and goes; only what is used up counts.
-            "resources": _unreserved(known.resources),
+            "resources": known.resources
+            and tuple(item.model_copy(update={"reserved": 0}) for item in known.resources),
         }
     )
     judgement = pipeline.Judgement(
@@ -196,23 +199,6 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
         gate_version=NEWEST,
     )
     return Rejudgement(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
-
-
-def _unspent(known: ComputeFacts | None) -> ComputeFacts | None:
-    if known is None:
-        return None
-    nothing = {"tokens_used": 0, "cost_used_micros": 0, "tool_calls_used": 0, "ends_at_ms": None}
-    return known.model_copy(update=nothing)
-
-
-def _unreserved(known: tuple[ResourceFacts, ...] | None) -> tuple[ResourceFacts, ...] | None:
-    if known is None:
-        return None
-    return tuple(item.model_copy(update={"reserved": 0}) for item in known)
-
-
-def _heard_status(status: AgentStatus) -> AgentStatus:
-    return AgentStatus.ACTIVE if status is AgentStatus.PASSIVE else status
 
 
 def store(judged: Judged) -> list[events.Event]:

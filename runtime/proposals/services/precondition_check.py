@@ -1,12 +1,10 @@
 """Reads what the second look needs and takes it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from audit import canonical
-from runtime.contracts.facts import Facts
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Flow, Intent, Verdict
 from runtime.kernel import timestamps
@@ -52,7 +50,13 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
         tenant=flow.tenant, kind=rules.kind, params=proposal.params, conditions=proposal.conditions
     )
     unsafe = unsafe or safety.why_too_slow(rules.kind, world=world, conditions=proposal.conditions)
-    facts = _with_own_writes(judgement.facts, intent, world=world)
+    facts = judgement.facts
+    if facts.snapshot is not None and intent.position:
+        # What an earlier step of the intent has written itself is no news to a later one.
+        own = Fact.objects.of(intent.tenant).filter(path__in=list(world), writer=f"intent:{intent.pk}")
+        written = {path: world[path] for path in own.values_list("path", flat=True)}
+        seen = facts.snapshot.model_copy(update={"facts": {**facts.snapshot.facts, **written}})
+        facts = facts.model_copy(update={"snapshot": seen})
     stale = recheck.recheck(
         judgement.model_copy(update={"proposal": proposal, "facts": facts}),
         rules,
@@ -65,16 +69,14 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
 
 def lifted_by_people(intent: Intent) -> tuple[Finding, ...]:
     """The findings that people have lifted since the verdict, by resuming the intent against them."""
-    return tuple(Finding.model_validate_json(canonical.encode(item)) for item in _stored(intent))
+    return tuple(
+        Finding.model_validate_json(canonical.encode(item)) for item in canonical.decode(bytes(intent.lifted))
+    )
 
 
 def lifted_bytes(lifted: Iterable[Finding]) -> bytes:
     """Findings as the intent keeps them."""
     return canonical.encode([item.model_dump(mode="json") for item in lifted])
-
-
-def _stored(intent: Intent) -> Any:
-    return canonical.decode(bytes(intent.lifted))
 
 
 def _withdrawn(
@@ -97,13 +99,3 @@ def _withdrawn(
         now_ms=timestamps.to_ms(at),
     )
     return found if found.findings else None
-
-
-def _with_own_writes(facts: Facts, intent: Intent, *, world: Mapping[str, Any]) -> Facts:
-    """What an earlier step of the intent has written itself is no news to a later one."""
-    if facts.snapshot is None or not intent.position:
-        return facts
-    own = Fact.objects.of(intent.tenant).filter(path__in=list(world), writer=f"intent:{intent.pk}")
-    written = {path: world[path] for path in own.values_list("path", flat=True)}
-    seen = facts.snapshot.model_copy(update={"facts": {**facts.snapshot.facts, **written}})
-    return facts.model_copy(update={"snapshot": seen})

@@ -168,6 +168,8 @@ def intent_shown(intent: Intent) -> IntentShown:
     receipt = ""
     if outcome and outcome.receipt is not None:
         receipt = labels.pretty(canonical.decode(bytes(outcome.receipt)))
+    changes = canonical.decode(bytes(outcome.writes)) if outcome else []
+    deviations = canonical.decode(bytes(outcome.deviations)) if outcome else []
     return IntentShown(
         id=str(intent.intent_id),
         state=intent.state,
@@ -176,8 +178,21 @@ def intent_shown(intent: Intent) -> IntentShown:
         outcome=labels.badge(labels.OUTCOMES, outcome.status) if outcome else None,
         receipt=receipt,
         effects=effects_of(outcome) if outcome and outcome.status == OutcomeStatus.SUCCEEDED else [],
-        writes=_written(canonical.decode(bytes(outcome.writes))) if outcome else [],
-        deviations=_deviated(canonical.decode(bytes(outcome.deviations))) if outcome else [],
+        writes=[
+            WrittenFactView(
+                fact=change["fact"],
+                version=change["version"],
+                before="" if change["version"] == 1 else labels.number(_value(change["before"])),
+                after=labels.number(_value(change["after"])),
+            )
+            for change in changes
+        ],
+        deviations=[
+            f"{item['fact']}: not written, {item['why']}"
+            if item.get("why")
+            else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
+            for item in deviations
+        ],
         recorded_at=outcome.recorded_at if outcome else None,
         took=labels.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
     )
@@ -197,27 +212,6 @@ def effects_of(outcome: Outcome) -> list[EffectView]:
             badge=STANDINGS[item.standing],
         )
         for item in compared
-    ]
-
-
-def _written(changes: list[dict[str, Any]]) -> list[WrittenFactView]:
-    return [
-        WrittenFactView(
-            fact=change["fact"],
-            version=change["version"],
-            before="" if change["version"] == 1 else labels.number(_value(change["before"])),
-            after=labels.number(_value(change["after"])),
-        )
-        for change in changes
-    ]
-
-
-def _deviated(deviations: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"{item['fact']}: not written, {item['why']}"
-        if item.get("why")
-        else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
-        for item in deviations
     ]
 
 

@@ -38,7 +38,33 @@ def fields(
         kind = _kind_of(part)
         if kind is None or "\x00" in name:
             continue
-        made.append(_field(str(name), part, kind, params.get(name), name in required, posted))
+        proposed = params.get(name)
+        enum = ["true", "false"] if kind == "boolean" else [_text(item) for item in part.get("enum") or ()]
+        shown = "" if proposed is None else _text(proposed)
+        value = shown if posted is None else posted.get(f"{PREFIX}{name}", "")
+        # The constraints that an HTML input can express; the gate checks all of them again.
+        names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
+        attributes = {
+            html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)
+        }
+        if kind == "number":
+            attributes["step"] = "any"
+        if kind == "integer":
+            attributes["inputmode"] = "numeric"
+        made.append(
+            Field(
+                name=f"{PREFIX}{name}",
+                label=str(part.get("title") or name.replace("_", " ")),
+                control="select" if enum else _TYPES[kind],
+                value=value,
+                proposed=shown,
+                options=[(item, item == value) for item in enum],
+                attributes=attributes,
+                required=name in required,
+                hint=str(part.get("description") or ""),
+                json_type=kind,
+            )
+        )
     return made
 
 
@@ -53,42 +79,6 @@ def _kind_of(part: Any) -> str | None:
     return named[0] if len(named) == 1 and named[0] in _TYPES else None
 
 
-def _field(
-    name: str,
-    part: Mapping[str, Any],
-    kind: str,
-    proposed: Any,
-    required: bool,
-    posted: Mapping[str, str] | None,
-) -> Field:
-    enum = ["true", "false"] if kind == "boolean" else [_text(item) for item in part.get("enum") or ()]
-    shown = "" if proposed is None else _text(proposed)
-    value = shown if posted is None else posted.get(f"{PREFIX}{name}", "")
-    return Field(
-        name=f"{PREFIX}{name}",
-        label=str(part.get("title") or name.replace("_", " ")),
-        control="select" if enum else _TYPES[kind],
-        value=value,
-        proposed=shown,
-        options=[(item, item == value) for item in enum],
-        attributes=_attributes(part, kind),
-        required=required,
-        hint=str(part.get("description") or ""),
-        json_type=kind,
-    )
-
-
 def _text(value: Any) -> str:
     """Return a value as its control shows it: text as is, everything else as JSON."""
     return value if isinstance(value, str) else canonical.encode(value).decode()
-
-
-def _attributes(part: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """Return the constraints an HTML input can express; the gate checks all of them again."""
-    names = {"minimum": "min", "maximum": "max", "minLength": "minlength", "maxLength": "maxlength"}
-    made = {html: str(part[json]) for json, html in names.items() if isinstance(part.get(json), int)}
-    if kind == "number":
-        made["step"] = "any"
-    if kind == "integer":
-        made["inputmode"] = "numeric"
-    return made

@@ -23,14 +23,18 @@ def check_in_force(
             if PolicyKind._meta.db_table not in connection.introspection.table_names(cursor):
                 continue
         for row in kind_versions.list_in_force(using=using):
-            found.extend(_warning(row, wrong) for wrong in kind_versions.list_wrong(row))
+            for wrong in kind_versions.list_wrong(row):
+                is_unsafe = wrong.gravity is Gravity.UNSAFE
+                means = (
+                    "Its proposals are refused with KIND_UNSAFE."
+                    if is_unsafe
+                    else "It stays active unchanged."
+                )
+                found.append(
+                    Warning(
+                        f"{row.kind} {row.version} (active): {wrong.field}: {wrong.message}.",
+                        hint=f"{means} Draft a new version and activate it.",
+                        id="runtime.W002" if is_unsafe else "runtime.W001",
+                    )
+                )
     return found
-
-
-def _warning(row: PolicyKind, wrong: kind_versions.Wrong) -> Warning:
-    said = f"{row.kind} {row.version} (active): {wrong.field}: {wrong.message}."
-    if wrong.gravity is Gravity.UNSAFE:
-        hint = "Its proposals are refused with KIND_UNSAFE. Draft a new version and activate it."
-        return Warning(said, hint=hint, id="runtime.W002")
-    hint = "It stays active unchanged. Draft a new version and activate it."
-    return Warning(said, hint=hint, id="runtime.W001")

@@ -15,7 +15,10 @@ def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[s
     yield "signed", said["signed"], bool(row.secret_env)
     if said.get("secret_env") is not None:
         yield "secret_env", said["secret_env"], row.secret_env
-    yield "refuses", canonical.encode(said.get("refuses", ())), _bytes(row.refuses)
+    # The cell of a row that was written by hand may be no bytes.
+    cell: object = row.refuses
+    refuses = bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell
+    yield "refuses", canonical.encode(said.get("refuses", ())), refuses
     yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
     yield "health", said.get("health") or "", row.health
 
@@ -44,7 +47,3 @@ def list_configured(*, tenant: str) -> Mapping[str, Mapping[str, Any]]:
     """By name what the last entry about each target records."""
     said = queries.list_payloads_of_kind(tenant=tenant, kind=Kind.TARGET_CONFIGURED)
     return {payload["name"]: payload for _, payload in said}
-
-
-def _bytes(cell: object) -> object:
-    return bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell

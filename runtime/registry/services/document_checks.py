@@ -41,7 +41,14 @@ def problems(
     yield from _twice(("policy_kinds", "kind"), [kind.kind for kind in pack.policy_kinds])
     yield from _twice(("agents", "agent_id"), [agent.agent_id for agent in pack.agents])
     yield from _twice(("resources", "name"), [resource.name for resource in pack.resources])
-    yield from _guard_problems(pack, targets=honouring, kinds=known)
+    for at, guard in enumerate(pack.guards):
+        if guard.target is not None and guard.target not in honouring:
+            yield DocumentProblem(("guards", at, "target"), f"there is no target named {guard.target}")
+        for number, name in enumerate(guard.policy_kinds):
+            if name not in known:
+                named = ("guards", at, "policy_kinds", number)
+                yield DocumentProblem(named, f"the policy kind {name} is neither in the pack nor registered")
+    yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
 
 
 def role_problems(
@@ -63,19 +70,6 @@ def monitor_problems(kind: KindDocument, monitors: Collection[str]) -> Iterator[
     if kind.steps and monitors:
         said = f"{', '.join(sorted(monitors))} may propose it, and a MONITOR changes nothing"
         yield DocumentProblem(("steps",), said)
-
-
-def _guard_problems(
-    pack: PackDocument, *, targets: Collection[str], kinds: Collection[str]
-) -> Iterator[DocumentProblem]:
-    for at, guard in enumerate(pack.guards):
-        if guard.target is not None and guard.target not in targets:
-            yield DocumentProblem(("guards", at, "target"), f"there is no target named {guard.target}")
-        for number, name in enumerate(guard.policy_kinds):
-            if name not in kinds:
-                place = ("guards", at, "policy_kinds", number)
-                yield DocumentProblem(place, f"the policy kind {name} is neither in the pack nor registered")
-    yield from _twice(("guards", "id"), [guard.id for guard in pack.guards])
 
 
 def lint(kind: KindDocument) -> Linted:

@@ -112,7 +112,17 @@ def read_document(
     try:
         return contract.model_validate_json(canonical.encode(value))
     except ValidationError as error:
-        return _validation_problems(error, source)
+        # One problem for each field that is wrong; the branches of a choice count as one field.
+        found: list[DocumentProblem] = []
+        places: set[Place] = set()
+        for one in error.errors(include_url=False):
+            location: Place = tuple(one["loc"])
+            place = location if one["type"] == "missing" else source.known(location)
+            if place in places and place != location:
+                continue
+            places.add(place)
+            found.append(DocumentProblem(place, _pydantic_words(one["type"], one["msg"])))
+        return tuple(found)
 
 
 def written(place: Place) -> str:
@@ -195,8 +205,13 @@ def _scalar(node: yaml.ScalarNode, otherwise: DocumentProblem) -> Any:
             value = None
         case "bool":
             value = node.value == "true"
-        case "int" | "float" as kind:
-            value = _number(node.value, kind)
+        # A bound before int(): Python refuses 5,000 digits with an error of its own.
+        case "int" if len(node.value) <= len("-9007199254740991"):
+            value = int(node.value)
+        case "int":
+            value = float("inf")
+        case "float":
+            value = float(node.value)
         case _:
             raise _NotReadableError(otherwise)
     try:
@@ -205,27 +220,6 @@ def _scalar(node: yaml.ScalarNode, otherwise: DocumentProblem) -> Any:
         said = "this number or text cannot be represented in JSON (integers up to 2^53-1)"
         raise _NotReadableError(DocumentProblem(otherwise.place, said, otherwise.line)) from None
     return value
-
-
-def _number(digits: str, kind: str) -> int | float:
-    # A bound before int(): Python refuses 5,000 digits with an error of its own.
-    if kind == "int" and len(digits) <= len("-9007199254740991"):
-        return int(digits)
-    return float("inf") if kind == "int" else float(digits)
-
-
-def _validation_problems(error: ValidationError, source: Source) -> tuple[DocumentProblem, ...]:
-    """One problem for each field that is wrong; the branches of a choice count as one field."""
-    found: list[DocumentProblem] = []
-    places: set[Place] = set()
-    for one in error.errors(include_url=False):
-        location: Place = tuple(one["loc"])
-        place = location if one["type"] == "missing" else source.known(location)
-        if place in places and place != location:
-            continue
-        places.add(place)
-        found.append(DocumentProblem(place, _pydantic_words(one["type"], one["msg"])))
-    return tuple(found)
 
 
 def _pydantic_words(kind: str, message: str) -> str:

@@ -56,9 +56,16 @@ def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> Negotiate
     manifest = granted_kinds.manifest_of(agent)
     if manifest is None:
         return _refused("This agent has no active manifest. Ask an admin to activate one.")
-    protocol = _protocol(request.protocol_version)
-    if isinstance(protocol, Problem):
-        return protocol
+    # The version that both speak: the agent's own, or ours where the agent's minor version is newer.
+    ours = semver.Version.parse(api_schemas.PROTOCOL_VERSION)
+    try:
+        wanted = semver.Version.parse(request.protocol_version, optional_minor_and_patch=True)
+    except ValueError:
+        wanted = None
+    if wanted is None or wanted.major != ours.major:
+        supported = f">={ours.major}.0.0 <{ours.major + 1}.0.0"
+        return _unsupported("protocol", request.protocol_version, supported)
+    protocol = str(min(wanted, ours))
     if not versions.compatible(asked=request.manifest_version, active=manifest.version):
         major = semver.Version.parse(manifest.version).major
         return _unsupported("manifest", request.manifest_version, f">={major}.0.0 <={manifest.version}")
@@ -66,18 +73,6 @@ def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> Negotiate
     if isinstance(kinds, Problem):
         return kinds
     return NegotiatedTerms(protocol_version=protocol, manifest_version=manifest.version, kinds=kinds)
-
-
-def _protocol(asked: str) -> str | Problem:
-    """The version that both speak: the agent's own, or ours where the agent's minor version is newer."""
-    ours = semver.Version.parse(api_schemas.PROTOCOL_VERSION)
-    try:
-        wanted = semver.Version.parse(asked, optional_minor_and_patch=True)
-    except ValueError:
-        wanted = None
-    if wanted is None or wanted.major != ours.major:
-        return _unsupported("protocol", asked, f">={ours.major}.0.0 <{ours.major + 1}.0.0")
-    return str(min(wanted, ours))
 
 
 def _kinds(

@@ -49,7 +49,8 @@ def put_in_force(
 ) -> events.KindActivated:
     """Make a version the active one of its kind, in the caller's transaction; with the entry to append.
 
-    Raises `races.LostRaceError` where another version came or went between the caller's read and this write.
+    Raises `transactions.ConcurrentUpdateError` where another version came or went between the caller's read
+    and this write.
     """
     before = kind_versions.get_active(tenant=row.tenant, kind=row.kind)
     if before is not None and _swap(before, active=False) != 1:
@@ -117,7 +118,9 @@ def _read(text: str) -> _ReadKind:
     if len(text) > MOST_DRAFT_CHARS:
         said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
         return _ReadKind(source, None, (document_reading.DocumentProblem((), said),))
-    read = document_reading.read_document(text=_spaced(text), source=source, contract=KindDocument)
+    # JSON may be indented by tabs, which YAML refuses; outside its texts a tab is a space to both.
+    spaced = text.expandtabs(2) if text.lstrip().startswith("{") else text
+    read = document_reading.read_document(text=spaced, source=source, contract=KindDocument)
     if not isinstance(read, KindDocument):
         return _ReadKind(source, None, tuple(dict.fromkeys(read)))
     return _ReadKind(source, read, document_checks.lint(read))
@@ -272,11 +275,6 @@ def _unfit(row: PolicyKind) -> Problem | None:
         return None
     said = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
     return _conflict("KIND_UNSOUND", said)
-
-
-def _spaced(text: str) -> str:
-    """JSON may be indented by tabs, which YAML refuses; outside its texts a tab is a space to both."""
-    return text.expandtabs(2) if text.lstrip().startswith("{") else text
 
 
 def _remark(

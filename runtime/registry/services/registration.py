@@ -57,7 +57,15 @@ def create(
 
 def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: str) -> Agent | Problem:
     """A new agent without a manifest; 409 where the id is taken, 422 with a violation for each field."""
-    wrong = [*_identity_violations(agent_id, role), *_profile_violations(profile, before=None)]
+    wrong = []
+    try:
+        _AGENT_ID.validate_python(agent_id, strict=True)
+    except ValidationError:
+        said = "An id is up to 64 letters, digits, dots, - and _, and begins with a letter or a digit."
+        wrong.append(Violation(pointer="agent_id", message=said))
+    if role not in AgentRole.values():
+        wrong.append(Violation(pointer="role", message="Choose one of the listed roles."))
+    wrong += _profile_violations(profile, before=None)
     if wrong:
         return _unfit("The agent was not registered.", wrong)
 
@@ -101,38 +109,22 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
             return added
         agent.mission, agent.review_on = wanted.mission, wanted.review_on
         agent.save(update_fields=["mission", "review_on"])
-        _append(agent, actor, at, *added, *_edited(agent, before))
+        after = profile_of(agent)
+        if after != before:  # else another owner was asked for, and nothing else
+            edited = events.AgentEdited(
+                agent_id=agent.agent_id,
+                owner_before=before.owner,
+                owner_after=after.owner,
+                mission_before=before.mission,
+                mission_after=after.mission,
+                review_before=before.review_text,
+                review_after=after.review_text,
+            )
+            added = (*added, edited)
+        _append(agent, actor, at, *added)
         return agent
 
     return transactions.retry_on_conflict(work)
-
-
-def _edited(agent: Agent, before: Profile) -> Sequence[events.AgentEdited]:
-    after = profile_of(agent)
-    if after == before:
-        return ()  # another owner was asked for, and nothing else
-    edited = events.AgentEdited(
-        agent_id=agent.agent_id,
-        owner_before=before.owner,
-        owner_after=after.owner,
-        mission_before=before.mission,
-        mission_after=after.mission,
-        review_before=before.review_text,
-        review_after=after.review_text,
-    )
-    return (edited,)
-
-
-def _identity_violations(agent_id: str, role: str) -> list[Violation]:
-    found = []
-    try:
-        _AGENT_ID.validate_python(agent_id, strict=True)
-    except ValidationError:
-        said = "An id is up to 64 letters, digits, dots, - and _, and begins with a letter or a digit."
-        found.append(Violation(pointer="agent_id", message=said))
-    if role not in AgentRole.values():
-        found.append(Violation(pointer="role", message="Choose one of the listed roles."))
-    return found
 
 
 def _profile_violations(wanted: Profile, *, before: Profile | None) -> list[Violation]:

@@ -35,7 +35,23 @@ def record(event: events.Event, *, user_pk: int, stream: str = STREAM) -> None:
 
 def count_failure(*, name: str, is_locked: bool) -> None:
     """Count a sign-in that failed, or that came too often to be looked at. What was typed is not kept."""
-    transactions.retry_on_conflict(lambda: _count(name, is_locked))
+
+    def work() -> None:
+        minute, user = _minute(clock.now()), _user_of(name)
+        known_as = name if user is None else user.get_username()
+        digest = salted_hmac(_SALT, known_as, algorithm="sha256").hexdigest()[:32]
+        rows = FailedSignin.objects.filter(minute=minute)
+        if not rows.filter(name_hash=digest).exists():
+            # The names of people are few; what strangers make up is not.
+            if user is None and rows.filter(user=None).count() >= MOST_NAMES:
+                digest = ""
+            FailedSignin.objects.bulk_create(
+                [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
+            )
+        counted = "locked" if is_locked else "failed"
+        rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
+
+    transactions.retry_on_conflict(work)
 
 
 def list_minutes(*, at: datetime, limit: int) -> list[datetime]:
@@ -77,21 +93,6 @@ def record_minute(minute: datetime) -> bool:
     return True
 
 
-def _count(name: str, is_locked: bool) -> None:
-    minute, user = _minute(clock.now()), _user_of(name)
-    digest = _hash_of(name if user is None else user.get_username())
-    rows = FailedSignin.objects.filter(minute=minute)
-    if not rows.filter(name_hash=digest).exists():
-        # The names of people are few; what strangers make up is not.
-        if user is None and rows.filter(user=None).count() >= MOST_NAMES:
-            digest = ""
-        FailedSignin.objects.bulk_create(
-            [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
-        )
-    counted = "locked" if is_locked else "failed"
-    rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
-
-
 def _user_of(name: str) -> User | None:
     """The person whom a name means: people may write it in other case, and are one all the same."""
     if "\x00" in name:
@@ -102,7 +103,3 @@ def _user_of(name: str) -> User | None:
 
 def _minute(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
-
-
-def _hash_of(name: str) -> str:
-    return salted_hmac(_SALT, name, algorithm="sha256").hexdigest()[:32]

@@ -55,7 +55,10 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show owner, mission and review date; on POST, change them."""
     agent = agent_lookup.get_or_404(request, agent_id)
     if request.method != "POST":
-        return _form(request, given=_stored(agent), errors={}, agent=agent)
+        review = "" if agent.review_on is None else agent.review_on.isoformat()
+        stored = {"owner": agent.owner, "mission": agent.mission, "review_on": review}
+        stored |= {f"seen_{name}": value for name, value in stored.items()}
+        return _form(request, given=stored, errors={}, agent=agent)
     given = _given(request)
     review_on, seen_review = _date(given["review_on"]), _date(given["seen_review_on"])
     if isinstance(review_on, str) or isinstance(seen_review, str):
@@ -186,12 +189,6 @@ def _given(request: HttpRequest) -> dict[str, str]:
     # A browser sends the lines of a text area with CRLF, whatever they were.
     names = (*_ERRORS, "seen_owner", "seen_mission", "seen_review_on")
     return {name: request.POST.get(name, "").replace("\r\n", "\n").strip() for name in names}
-
-
-def _stored(agent: Agent) -> dict[str, str]:
-    review_on = "" if agent.review_on is None else agent.review_on.isoformat()
-    shown = {"owner": agent.owner, "mission": agent.mission, "review_on": review_on}
-    return {**shown, **{f"seen_{name}": value for name, value in shown.items()}}
 
 
 def _date(text: str) -> date | str | None:

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -69,10 +68,13 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     agent = agent_lookup.get_or_404(request, agent_id)
     roles = roles_of(request.user)
     keys = agent_list.list_keys(agent=agent)
+    # Flows keep the agent locked, unless a person locked it.
+    why = (agent.status, agent.status_reason)
+    is_dirty = why == (states.AgentStatus.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY)
     context = {
         "agent": agent,
         "status": _status(agent),
-        "dirty_flows": _dirty_flows(agent),
+        "dirty_flows": saga_progress.list_dirty_flows(agent, limit=5) if is_dirty else [],
         "tokens": budget_pages.tokens(agent, now=clock.now()),
         "keys": keys,
         "session": agent_list.get_last_session(agent=agent),
@@ -132,13 +134,6 @@ def _ownership(agent: Agent, *, actor: str) -> dict[str, Any]:
             for row in recent
         ],
     }
-
-
-def _dirty_flows(agent: Agent) -> list[UUID]:
-    """Return the flows that keep the agent locked, unless a person locked it."""
-    if (agent.status, agent.status_reason) != (states.AgentStatus.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY):
-        return []
-    return saga_progress.list_dirty_flows(agent, limit=5)
 
 
 def _status(agent: Agent) -> labels.Badge:

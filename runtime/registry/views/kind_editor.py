@@ -46,7 +46,10 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
         raise Http404
     if request.method == "POST":
         return _sent(request, kind=kind)
-    wanted = request.GET.get("from") or _base(tenant, kind)
+    wanted = request.GET.get("from")
+    if not wanted:
+        active = kind_versions.get_active(tenant=tenant, kind=kind)
+        wanted = versions.highest(names) or "" if active is None else active.version
     base = kind_versions.get_version(tenant=tenant, kind=kind, version=wanted)
     if base is None:
         raise Http404
@@ -152,14 +155,6 @@ def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
         "decision": None if verdict is None else labels.badge(labels.VERDICTS, verdict.decision),
         "dfid": rows[0].proposal.flow_id if rows else None,
     }
-
-
-def _base(tenant: str, kind: str) -> str:
-    """Return the version to start from: the active one, or else the newest."""
-    active = kind_versions.get_active(tenant=tenant, kind=kind)
-    if active is not None:
-        return active.version
-    return versions.highest(kind_versions.list_version_names(tenant=tenant, kind=kind)) or ""
 
 
 def _answered(

@@ -55,12 +55,20 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
     active = next((version for version in versions if version.active), None)
     require(row, _compared(row, active, versions))
     contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
+    state = kind_versions.state_of(row)
+    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
     context = (
         _summary(row)
         | _rules(canonical.decode(bytes(row.body)))
         | _versions(versions, row)
-        | _decision(request, row, active)
         | {
+            # Whether the forms are offered, and why a button is disabled.
+            "is_draft": state is KindState.DRAFT,
+            "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
+            "is_admin": Role.ADMIN in roles_of(request.user),
+            "seen_active": "" if active is None else active.version,
+            "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+            "is_solo": not isinstance(agreed, Problem) and agreed.solo,
             "recorded": recorded_only.names(contract),
             "wrong": wrong,
             "is_unsafe": kind_versions.is_unsafe(wrong),
@@ -121,20 +129,6 @@ def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, An
         for row in versions
     ]
     return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
-
-
-def _decision(request: HttpRequest, row: PolicyKind, active: PolicyKind | None) -> dict[str, Any]:
-    """Return whether the forms are offered, and why a button is disabled."""
-    state = kind_versions.state_of(row)
-    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
-    return {
-        "is_draft": state is KindState.DRAFT,
-        "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
-        "is_admin": Role.ADMIN in roles_of(request.user),
-        "seen_active": "" if active is None else active.version,
-        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
-        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
-    }
 
 
 def _rules(body: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
         raise Http404
     _require(agent, agent.active_manifest)
     if request.method != "POST":
-        return _editor(request, agent, text=_next_text(agent, request.GET.get("from", "")), checked=None)
+        text = _next_text(agent, request.GET.get("from", ""))
+        return _editor(request, agent, text=text, checked=None)
     text = request.POST.get("manifest", "")
     if request.POST.get("action") != "save":
         return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))
@@ -67,6 +68,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     body = canonical.decode(bytes(row.body))
     state = manifest_versions.state_of(row, active_id=agent.active_manifest_id)
     names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
+    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
     context = {
         "agent": agent,
         "row": row,
@@ -84,7 +86,11 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
         "granted": version_diff.granted(differences),
         "tables": _tables(body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
-        **_permissions(request, agent, row),
+        # Whether the forms are offered, and why a button is disabled.
+        "is_admin": Role.ADMIN in roles_of(request.user),
+        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
+        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+        "is_retired": agent.status == AgentStatus.RETIRED,
     }
     return render(request, "runtime/manifest.html", context)
 
@@ -134,18 +140,6 @@ def _require(agent: Agent, *rows: Manifest | None) -> None:
     mismatches.require(
         *(recorded_versions.compare_manifest(agent, row, by=Kind.MANIFEST_REGISTERED) for row in rows if row)
     )
-
-
-def _permissions(request: HttpRequest, agent: Agent, row: Manifest) -> dict[str, Any]:
-    """Return whether the forms are offered, and why a button is disabled."""
-    is_admin = Role.ADMIN in roles_of(request.user)
-    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
-    return {
-        "is_admin": is_admin,
-        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
-        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
-        "is_retired": agent.status == AgentStatus.RETIRED,
-    }
 
 
 def _next_text(agent: Agent, wanted: str) -> str:

@@ -51,7 +51,7 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
         added: list[events.Event] = [
             events.BudgetRefilled(agent_id=agent_id, tokens=tokens, reason=reason[:200])
         ]
-        if _is_spent(agent):
+        if (agent.status, agent.status_reason) == (AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED):
             agent.status, agent.status_reason = AgentStatus.ACTIVE, reason[:200]
             added.append(
                 events.AgentStatusChanged(
@@ -66,8 +66,3 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
         return agent
 
     return transactions.retry_on_conflict(work)
-
-
-def _is_spent(agent: Agent) -> bool:
-    spent = Reason.ESCALATION_BUDGET_EXHAUSTED.value
-    return agent.status == AgentStatus.PASSIVE and agent.status_reason == spent

@@ -30,7 +30,8 @@ def reserve(
 ) -> list[events.Event]:
     """Take all claims of an accepted proposal or none. A flow holds the claims of one proposal at a time.
 
-    Raises `races.LostRaceError` where another flow was faster: the whole transaction is judged again.
+    Raises `transactions.ConcurrentUpdateError` where another flow was faster: the whole transaction is
+    judged again.
     """
     if not claims:
         return []
@@ -133,7 +134,14 @@ def _commit(rows: Iterable[Reservation], *, at: datetime) -> list[events.Event]:
 def _release(rows: Iterable[Reservation], *, reason: str, at: datetime) -> list[events.Event]:
     added: list[events.Event] = []
     for row in rows:
-        _free(row)
+        if row.state == ReservationState.COMMITTED:
+            changed = Resource.objects.filter(pk=row.resource_id, committed__gte=row.amount).update(
+                committed=F("committed") - row.amount
+            )
+            if changed != 1:
+                raise transactions.ConcurrentUpdateError
+        else:
+            _move(row, committed=0)
         _change(row, ReservationState.RELEASED, reason=str(reason)[:64], ended_at=at)
         added.append(
             events.ResourceReleased(resource=row.resource.name, amount=row.amount, reason=str(reason))
@@ -169,18 +177,6 @@ def _move(row: Reservation, *, committed: int) -> None:
     """From reserved to `committed`, or released."""
     changed = Resource.objects.filter(pk=row.resource_id, reserved__gte=row.amount).update(
         reserved=F("reserved") - row.amount, committed=F("committed") + committed
-    )
-    if changed != 1:
-        raise transactions.ConcurrentUpdateError
-
-
-def _free(row: Reservation) -> None:
-    """Release what is held or used up."""
-    if row.state != ReservationState.COMMITTED:
-        _move(row, committed=0)
-        return
-    changed = Resource.objects.filter(pk=row.resource_id, committed__gte=row.amount).update(
-        committed=F("committed") - row.amount
     )
     if changed != 1:
         raise transactions.ConcurrentUpdateError

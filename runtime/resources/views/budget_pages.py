@@ -74,7 +74,11 @@ def index(request: HttpRequest) -> HttpResponse:
     tenant, now = tenant_of(request.user), clock.now()
     page = agent_list.list_agents(tenant=tenant, after=request.GET.get("after", "")[:128], status="")
     rows = [_agent(agent, now) for agent in page.rows]
-    of_whom = _of_whom(request)
+    # The agent or flow whose usage is requested; neither means all.
+    of_whom: dict[str, Any] = {
+        "agent_id": query_params.text(request.GET.get("agent", "")),
+        "dfid": query_params.uuid(request.GET.get("flow", "").strip()),
+    }
     use = budget_figures.list_use(tenant=tenant, now=now, **of_whom)
     # Each ESCALATE spends a token; proposals by people never do.
     asked = activity.list_throughput(tenant=tenant, now=now, **of_whom)
@@ -141,14 +145,6 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
     return _answer(request, answer, f"{name} now has a capacity of {labels.number(capacity)}.")
-
-
-def _of_whom(request: HttpRequest) -> dict[str, Any]:
-    """Return the agent or flow whose usage is requested; neither means all."""
-    return {
-        "agent_id": query_params.text(request.GET.get("agent", "")),
-        "dfid": query_params.uuid(request.GET.get("flow", "").strip()),
-    }
 
 
 def _agent(agent: Agent, now: datetime) -> dict[str, Any]:

@@ -60,20 +60,16 @@ def list_versions(*, tenant: str, values: Mapping[str, Any], at_ms: int) -> dict
         digest = digests[row.path]
         if row.digest == digest and timestamps.to_ms(row.written_at) <= at_ms:
             found[row.path] = row
-        elif (version := _version_of(row, digest=digest, at_ms=at_ms)) is not None:
+            continue
+        # The newest version with this digest that was there at `at_ms`, else the newest with it, since a
+        # version may come between the time of a judgement and its reads. Searched from the newest back, so
+        # that it costs what was written since, and not what was ever written.
+        rows = FactVersion.objects.of(row.tenant).filter(path=row.path, digest=digest).order_by("-version")
+        earlier = rows.filter(written_at__lt=timestamps.from_ms(at_ms) + timedelta(milliseconds=1))
+        version = earlier.first() or rows.first()
+        if version is not None:
             found[row.path] = version
     return found
-
-
-def _version_of(row: Fact, *, digest: str, at_ms: int) -> FactVersion | None:
-    """The newest version with this digest that was there at `at_ms`, else the newest with it.
-
-    Else, since a version may come between the time of a judgement and its reads. Searched from the newest
-    back, so that it costs what was written since, and not what was ever written.
-    """
-    rows = FactVersion.objects.of(row.tenant).filter(path=row.path, digest=digest).order_by("-version")
-    earlier = rows.filter(written_at__lt=timestamps.from_ms(at_ms) + timedelta(milliseconds=1))
-    return earlier.first() or rows.first()
 
 
 def list_existing(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:

@@ -21,40 +21,31 @@ def register(*, agent: Agent, asked: api_schemas.ArtifactRequest) -> api_schemas
     def work() -> api_schemas.ArtifactAnswer | Problem:
         # The lock makes the bound exact, and a repeat find the first.
         locked = agents.lock_by_pk(pk=agent.pk)
-        return _register(locked, asked)
+        if locked.status != AgentStatus.ACTIVE:
+            detail = f"The agent is {locked.status} and cannot register artifacts until it is ACTIVE."
+            return Problem(status=403, code=f"AGENT_{locked.status}", detail=detail)
+        digest = asked.digest.removeprefix("sha256:")
+        row = Artifact.objects.filter(agent=agent, digest=digest).first()
+        if row is None:
+            if Artifact.objects.filter(agent=agent).count() >= MAX_ARTIFACTS:
+                detail = f"An agent can register at most {MAX_ARTIFACTS} artifacts."
+                return Problem(status=409, code="TOO_MANY_ARTIFACTS", detail=detail)
+            at = clock.now()
+            row = Artifact.objects.create(
+                tenant=agent.tenant,
+                agent=agent,
+                digest=digest,
+                media_type=asked.media_type,
+                size_bytes=asked.size_bytes,
+                location=asked.location,
+                title=asked.title,
+                registered_at=at,
+            )
+            stream = f"agent:{agent.agent_id}"
+            registered = events.ArtifactRegistered(
+                digest=digest, media_type=row.media_type, size_bytes=row.size_bytes
+            )
+            ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[registered])
+        return api_schemas.ArtifactAnswer(digest=row.digest, registered_at=row.registered_at)
 
     return transactions.retry_on_conflict(work)
-
-
-def _register(agent: Agent, asked: api_schemas.ArtifactRequest) -> api_schemas.ArtifactAnswer | Problem:
-    if agent.status != AgentStatus.ACTIVE:
-        detail = f"The agent is {agent.status} and cannot register artifacts until it is ACTIVE."
-        return Problem(status=403, code=f"AGENT_{agent.status}", detail=detail)
-    digest = asked.digest.removeprefix("sha256:")
-    row = Artifact.objects.filter(agent=agent, digest=digest).first()
-    if row is None:
-        if Artifact.objects.filter(agent=agent).count() >= MAX_ARTIFACTS:
-            detail = f"An agent can register at most {MAX_ARTIFACTS} artifacts."
-            return Problem(status=409, code="TOO_MANY_ARTIFACTS", detail=detail)
-        row = _create(agent, digest, asked)
-    return api_schemas.ArtifactAnswer(digest=row.digest, registered_at=row.registered_at)
-
-
-def _create(agent: Agent, digest: str, asked: api_schemas.ArtifactRequest) -> Artifact:
-    at = clock.now()
-    row = Artifact.objects.create(
-        tenant=agent.tenant,
-        agent=agent,
-        digest=digest,
-        media_type=asked.media_type,
-        size_bytes=asked.size_bytes,
-        location=asked.location,
-        title=asked.title,
-        registered_at=at,
-    )
-    stream = f"agent:{agent.agent_id}"
-    registered = events.ArtifactRegistered(
-        digest=digest, media_type=row.media_type, size_bytes=row.size_bytes
-    )
-    ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[registered])
-    return row

@@ -36,10 +36,29 @@ def write(
     422 for a bad path or a value over MAX_VALUE_BYTES, 412 when `expected_version` is not the current one.
     """
     body = canonical.encode(value)
-    refusal = _unfit(path, body)
+    if len(body) > MAX_VALUE_BYTES:
+        detail = f"A fact's value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Send less, or a reference."
+        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+    refusal = check_path(path)
     if refusal is not None:
         return refusal
-    return transactions.retry_on_conflict(lambda: _write(tenant, path, body, writer, expected_version))
+
+    def work() -> WrittenVersion | Problem:
+        # The lock queues the writers of one fact up: twenty of them at once do not exhaust their tries.
+        current = Fact.objects.select_for_update().filter(tenant=tenant, path=path).first()
+        before = NO_FACT if current is None else current.version
+        if expected_version is not None and expected_version != before:
+            return Problem(
+                status=412,
+                code="VERSION_MISMATCH",
+                detail=f"The fact is now at version {before}. Read it again and retry with its ETag.",
+            )
+        at = clock.now()
+        written = _store(tenant, path, body, writer, current=current, at=at)
+        ledger.append_to(tenant=tenant, stream=writer, actor=writer, at=at, events=[written])
+        return WrittenVersion(path=path, version=before + 1)
+
+    return transactions.retry_on_conflict(work)
 
 
 def write_taken(*, tenant: str, path: str, body: bytes, writer: str, at: datetime) -> events.FactWritten:
@@ -60,31 +79,6 @@ def check_path(path: str) -> Problem | None:
             detail="A fact's path has two segments, such as price.AAPL, of at most 200 characters together.",
         )
     return None
-
-
-def _unfit(path: str, body: bytes) -> Problem | None:
-    if len(body) > MAX_VALUE_BYTES:
-        detail = f"A fact's value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Send less, or a reference."
-        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
-    return check_path(path)
-
-
-def _write(
-    tenant: str, path: str, body: bytes, writer: str, expected_version: int | None
-) -> WrittenVersion | Problem:
-    # The lock queues the writers of one fact up, so that twenty of them at once do not exhaust their tries.
-    current = Fact.objects.select_for_update().filter(tenant=tenant, path=path).first()
-    before = NO_FACT if current is None else current.version
-    if expected_version is not None and expected_version != before:
-        return Problem(
-            status=412,
-            code="VERSION_MISMATCH",
-            detail=f"The fact is now at version {before}. Read it again and retry with its ETag.",
-        )
-    at = clock.now()
-    written = _store(tenant, path, body, writer, current=current, at=at)
-    ledger.append_to(tenant=tenant, stream=writer, actor=writer, at=at, events=[written])
-    return WrittenVersion(path=path, version=before + 1)
 
 
 def _store(

@@ -1,7 +1,5 @@
 """Memory in quarantine: everyone sees it, an admin releases or discards it."""
 
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -21,7 +19,14 @@ from runtime.state.services import memory
 def index(request: HttpRequest) -> HttpResponse:
     """List the items in quarantine, oldest first, with their source."""
     context = {
-        "items": [_shown(row) for row in memory_layers.list_quarantined(tenant=tenant_of(request.user))],
+        "items": [
+            {
+                "row": row,
+                "value": labels.stored_value(row.value),
+                "agent_id": row.writer.agent_id,
+            }
+            for row in memory_layers.list_quarantined(tenant=tenant_of(request.user))
+        ],
         "may_decide": Role.ADMIN in roles_of(request.user),
     }
     swapped = "HX-Request" in request.headers
@@ -42,14 +47,6 @@ def discard(request: HttpRequest, item: int) -> HttpResponse:
     """Discard an item: no context ever includes it."""
     answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
     return _answer(request, answer, "is discarded permanently.")
-
-
-def _shown(row: MemoryItem) -> dict[str, Any]:
-    return {
-        "row": row,
-        "value": labels.stored_value(row.value),
-        "agent_id": row.writer.agent_id,
-    }
 
 
 def _answer(request: HttpRequest, answer: MemoryItem | Problem, done: str) -> HttpResponse:

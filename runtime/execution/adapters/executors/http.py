@@ -61,7 +61,15 @@ def _exchange(
             if len(body) > MAX_ANSWER_BYTES:
                 words = f"the target answered {answer.status_code} with more than {MAX_ANSWER_BYTES} bytes"
                 return _unknown(C.ANSWER_TOO_LARGE, words, answer.status_code)
-        return _receipt(answer.status_code, bytes(body))
+        status_code = answer.status_code
+        words = f"the target answered {status_code} without a JSON object; it may have taken effect"
+        try:
+            checked = ijson.parse(bytes(body))
+        except ProblemError:
+            return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+        if not isinstance(checked.value, dict):
+            return _unknown(C.ANSWER_UNREADABLE, words, status_code)
+        return Receipt(status_code=status_code, body=checked.canonical)
 
 
 def _address(call: TargetCall) -> httpx2.URL | Failure:
@@ -100,17 +108,6 @@ def _headers(call: TargetCall) -> dict[str, str] | Failure:
         return _terminal(C.SECRET_MISSING, str(error))
 
 
-def _receipt(status_code: int, body: bytes) -> CallResult:
-    words = f"the target answered {status_code} without a JSON object; it may have taken effect"
-    try:
-        checked = ijson.parse(body)
-    except ProblemError:
-        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-    if not isinstance(checked.value, dict):
-        return _unknown(C.ANSWER_UNREADABLE, words, status_code)
-    return Receipt(status_code=status_code, body=checked.canonical)
-
-
 def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
     """What an answer outside 2xx means; the class is `kernel.answers`', the category is for people."""
     status_code = answer.status_code
@@ -121,16 +118,15 @@ def _failure(answer: httpx2.Response, *, refuses: frozenset[int]) -> Failure:
         case FailureClass.TERMINAL:
             return _terminal(C.TARGET_REFUSED, words, status_code)
         case _:
-            return _unknown(_category(status_code), f"{words}; it may have taken effect", status_code, wait_s)
-
-
-def _category(status_code: int) -> C:
-    """Where a call failed whose answer leaves open what it did."""
-    if status_code in answers.GAVE_UP:
-        return C.TIMED_OUT
-    if httpx2.codes.is_redirect(status_code):
-        return C.REDIRECTED
-    return C.TARGET_ERROR if httpx2.codes.is_server_error(status_code) else C.ANSWER_UNREADABLE
+            # Where it failed that leaves open what it did.
+            category = C.ANSWER_UNREADABLE
+            if status_code in answers.GAVE_UP:
+                category = C.TIMED_OUT
+            elif httpx2.codes.is_redirect(status_code):
+                category = C.REDIRECTED
+            elif httpx2.codes.is_server_error(status_code):
+                category = C.TARGET_ERROR
+            return _unknown(category, f"{words}; it may have taken effect", status_code, wait_s)
 
 
 def _lost(error: httpx2.TransportError, *, sent: bool) -> Failure:

@@ -87,11 +87,22 @@ def judge(
 ) -> VerdictDocument:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
-    found = _lift(case, _walk(case))
+    walked: list[Finding] = []
+    for stage in STAGES:
+        if not stage.applies(case):
+            continue
+        answers = list(stage.check(case))
+        walked.extend(answers or [findings.passed(stage.name)])
+        if stage.is_integrity and findings.is_rejected(answers):
+            break
+    found = _lift(case, tuple(walked))
     if _decide(found) is Decision.ESCALATE:
         found = (*found, *escalation_budget.check(case))
     decision = _decide(found)
-    spends_attempt = decision is Decision.REJECT and not proposal.by_person and not _only_waits(case, found)
+    # Where nothing but the rate limit speaks against it, the same proposal is good in a minute.
+    failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
+    only_waits = gate.has(GateVersion.V1_1) and failed == {Reason.RATE_LIMITED}
+    spends_attempt = decision is Decision.REJECT and not proposal.by_person and not only_waits
     used = facts.flow.attempts_used + spends_attempt
     exhausted = spends_attempt and used >= facts.flow.attempts_allowed
     if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
@@ -125,24 +136,6 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
         asked.proposal, asked.facts, PolicyBundle.from_bytes(rules_in_force), asked.now_ms, asked.gate_version
     )
     return verdict.to_bytes()
-
-
-def _only_waits(case: Case, found: Iterable[Finding]) -> bool:
-    """Whether nothing but the rate limit speaks against it: the same proposal is good in a minute."""
-    failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
-    return case.gate.has(GateVersion.V1_1) and failed == {Reason.RATE_LIMITED}
-
-
-def _walk(case: Case) -> tuple[Finding, ...]:
-    found: list[Finding] = []
-    for stage in STAGES:
-        if not stage.applies(case):
-            continue
-        answers = list(stage.check(case))
-        found.extend(answers or [findings.passed(stage.name)])
-        if stage.is_integrity and findings.is_rejected(answers):
-            break
-    return tuple(found)
 
 
 def _decide(found: Iterable[Finding]) -> Decision:

@@ -47,12 +47,14 @@ def of_value(value: str) -> set[Side]:
 def contradictions(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[tuple[FindingCode, str]]:
     """For each action that the parameters name, what in the text speaks against it."""
     said = _said(tokens)
-    for leaf in leaves:
-        if isinstance(leaf.value, str):
-            for side in sorted(of_value(leaf.value)):
-                found = _against(side, said)
-                if found is not None:
-                    yield found[0], _sentence(*found, leaf.value)
+    texts = [leaf.value for leaf in leaves if isinstance(leaf.value, str)]
+    proposed = [(text, side) for text in texts for side in sorted(of_value(text))]
+    for text, side in proposed:
+        found = _against(side, said)
+        if found is not None:
+            code, word = found
+            verb = "speaks against" if code is FindingCode.ACTION_NEGATED else "speaks of"
+            yield code, f"The explanation {verb} “{word}”, and {text} is proposed."
 
 
 def _said(tokens: Sequence[Token]) -> Said:
@@ -91,9 +93,3 @@ def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
     beside = antonyms.NEIGHBOURS.get(own)
     doubtful = said.weak.get(other) or (None if beside is None else said.affirms(beside))
     return None if doubtful is None else (FindingCode.ACTION_DOUBTFUL, doubtful)
-
-
-def _sentence(code: FindingCode, said: str, value: str) -> str:
-    if code is FindingCode.ACTION_NEGATED:
-        return f"The explanation speaks against “{said}”, and {value} is proposed."
-    return f"The explanation speaks of “{said}”, and {value} is proposed."

@@ -203,15 +203,14 @@ def as_json(value: Any) -> Any:
         case list():
             return [as_json(item) for item in value]
         case dict():
-            return {_key(key): as_json(item) for key, item in value.items()}
+            made = {}
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise ExpressionError(ErrorCode.NOT_JSON)
+                made[key] = as_json(item)
+            return made
         case _:
             raise ExpressionError(ErrorCode.NOT_JSON)
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise ExpressionError(ErrorCode.NOT_JSON)
-    return key
 
 
 def is_amount(value: object) -> bool:

@@ -150,7 +150,18 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     lifts = case.facts.lifts
     if not lifts or not any(finding.outcome is FindingOutcome.REFER for finding in found):
         return found
-    as_seen = {item.subject: item for item in limits.check(_as_seen(case))}
+    # The limits are asked of the case with each fact that moved within its bounds as it was seen. Without it
+    # a ticking price would carry an amount past the one that was shown, and no person could decide.
+    judged = evaluate.judge_freshness(
+        case.kind,
+        params=case.proposal.params,
+        constraints=case.proposal.execution_constraints,
+        seen={} if case.facts.snapshot is None else case.facts.snapshot.facts,
+        current=case.facts.world,
+    )
+    moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
+    facts = case.facts.model_copy(update={"world": {**case.facts.world, **moved}})
+    as_seen = {item.subject: item for item in limits.check(replace(case, facts=facts))}
     return tuple(
         finding.model_copy(update={"outcome": FindingOutcome.LIFTED})
         if finding.outcome is FindingOutcome.REFER
@@ -158,24 +169,6 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
         else finding
         for finding in found
     )
-
-
-def _as_seen(case: Case) -> Case:
-    """The case with each fact that moved within its bounds as it was seen.
-
-    Without it a ticking price would carry an amount past the one that was shown, and no person could decide.
-    """
-    seen = {} if case.facts.snapshot is None else case.facts.snapshot.facts
-    judged = evaluate.judge_freshness(
-        case.kind,
-        params=case.proposal.params,
-        constraints=case.proposal.execution_constraints,
-        seen=seen,
-        current=case.facts.world,
-    )
-    moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
-    world = {**case.facts.world, **moved}
-    return replace(case, facts=case.facts.model_copy(update={"world": world}))
 
 
 def _covers(lift: Lift, finding: Finding, as_seen: Finding | None) -> bool:

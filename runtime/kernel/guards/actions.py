@@ -65,19 +65,17 @@ def _said(tokens: Sequence[Token]) -> Said:
         pair = f"{token.word} {following.word}" if following and following.clause == token.clause else ""
         shown = pair if pair in antonyms.MEANINGS else token.word
         meaning = antonyms.MEANINGS.get(shown)
-        if meaning is not None:
-            heard = said.denied if _is_denied(tokens, at) else said.weak if meaning.is_weak else said.plain
-            heard.setdefault((meaning.row, meaning.side), shown)
+        if meaning is None:
+            continue
+        before = [one.word for one in tokens[max(0, at - _REACH) : at] if one.clause == token.clause]
+        pairs = list(pairwise([*before, token.word]))
+        denials = sum(pair in antonyms.NEGATING_PAIRS for pair in pairs)
+        denials += sum(
+            word in antonyms.NEGATIONS and after not in antonyms.SOFTENING for word, after in pairs
+        )
+        heard = said.denied if denials % 2 else said.weak if meaning.is_weak else said.plain
+        heard.setdefault((meaning.row, meaning.side), shown)
     return said
-
-
-def _is_denied(tokens: Sequence[Token], at: int) -> bool:
-    before = [one.word for one in tokens[max(0, at - _REACH) : at] if one.clause == tokens[at].clause]
-    pairs = list(pairwise([*before, tokens[at].word]))
-    denials = sum(
-        word in antonyms.NEGATIONS and following not in antonyms.SOFTENING for word, following in pairs
-    )
-    return (denials + sum(pair in antonyms.NEGATING_PAIRS for pair in pairs)) % 2 == 1
 
 
 def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:

@@ -34,7 +34,14 @@ def contradictions(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[
     """At most one finding about money and one about a count."""
     values = [_number_of(leaf) for leaf in leaves if _COUNTED.intersection(text_tokens.parts(leaf.name))]
     counts = [value for value in values if value is not None][:MAX_COMPARED]
-    money = _proposed_money(leaves)
+    money = []
+    for leaf in leaves:
+        value, parts = _number_of(leaf), text_tokens.parts(leaf.name)
+        if value is not None and parts and parts[-1] == "cents":
+            money.append(value / _CENTS)
+        elif value is not None and _MONEY.intersection(parts):
+            money.append(value)
+    money = money[:MAX_COMPARED]
     # A price for one is as good as the price for all.
     prices = [amount / count for amount in money for count in counts if count]
     yield from _compare(FindingCode.AMOUNT_DIFFERS, _money_said(tokens), money, [*money, *prices])
@@ -57,18 +64,6 @@ def _compare(
     )
     if not is_near:
         yield code, f"The explanation says {said[0][0]}, and {proposed[0].normalize():f} is proposed."
-
-
-def _proposed_money(leaves: Sequence[Leaf]) -> list[Decimal]:
-    found = []
-    for leaf in leaves:
-        parts = text_tokens.parts(leaf.name)
-        value = _number_of(leaf)
-        if value is not None and parts and parts[-1] == "cents":
-            found.append(value / _CENTS)
-        elif value is not None and _MONEY.intersection(parts):
-            found.append(value)
-    return found[:MAX_COMPARED]
 
 
 def _number_of(leaf: Leaf) -> Decimal | None:

@@ -1,11 +1,10 @@
 """A whole policy kind, checked before it is stored: its schemas, templates and every expression."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any
 
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import ExecutorKind, KindDocument, OnUnknown, RouteAction
@@ -214,23 +213,20 @@ def _id_problems(kind: KindDocument) -> Iterator[KindProblem]:
 
 def _figure_problems(kind: KindDocument) -> Iterator[KindProblem]:
     """A figure is one of the kind's parameters, once, and a number: the greater of two is asked about."""
-    known, met = list_bounds.property_names(kind.params_schema), set[str]()
+    schema, met = kind.params_schema, set[str]()
+    known = list_bounds.property_names(schema)
     for at, figure in enumerate(kind.figures):
+        # What the schema says of the field, anywhere: a list of types is more than a number.
+        declared = list_bounds.members(schema, figure.param, schema)
+        types = [part.get("type") for one in declared for part in list_bounds.parts(one, schema)]
         if figure.param not in known:
             yield KindProblem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
         elif figure.param in met:
             yield KindProblem(("figures", at, "param"), f"the figure {figure.param} is given twice")
-        elif not _is_number(kind.params_schema, figure.param):
+        elif "integer" not in types and "number" not in types:
             said = f"the schema must give {figure.param} the type integer or number, for it to be a figure"
             yield KindProblem(("figures", at, "param"), said)
         met.add(figure.param)
-
-
-def _is_number(schema: Mapping[str, Any], name: str) -> bool:
-    """Whether what fits `schema` has a number, and nothing else, in the field `name`."""
-    declared = list_bounds.members(schema, name, schema)
-    types = [part.get("type") for one in declared for part in list_bounds.parts(one, schema)]
-    return any(found in ("integer", "number") for found in types)
 
 
 def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:

@@ -212,9 +212,15 @@ def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
 def _read_name(walk: _Walk, at: int, name: str) -> None:
     is_member, is_call = walk.text(at - 1) == ".", walk.text(at + 1) == "("
     is_binding = walk.text(at - 1) == "(" and is_macro_call(walk.tokens, at - 2)
+    if is_call and is_macro_call(walk.tokens, at):
+        return
     if is_call:
-        if not is_macro_call(walk.tokens, at):
-            _read_call(walk, at, name, METHODS if is_member else FUNCTIONS)
+        known = METHODS if is_member else FUNCTIONS
+        is_written_out = walk.text(at + 3) == ")" and walk.tokens[at + 2].kind is TokenKind.STRING
+        if name not in known:
+            walk.say(f"the function {name} is not known; known functions: {', '.join(sorted(known))}")
+        elif name == "matches" and not is_written_out:
+            walk.say("the pattern of matches must be written out, not computed")
     elif not is_member and name not in _CONSTANTS and not is_binding:
         if name in walk.bound() or (name in _TYPES and name not in walk.allowed):
             return
@@ -222,17 +228,6 @@ def _read_name(walk: _Walk, at: int, name: str) -> None:
             walk.say(f"the name {name} is not known here; known names: {', '.join(sorted(walk.allowed))}")
             return
         _read_fields(walk, at, name)
-
-
-def _read_call(walk: _Walk, at: int, name: str, known: frozenset[str]) -> None:
-    if name not in known:
-        walk.say(f"the function {name} is not known; known functions: {', '.join(sorted(known))}")
-    elif name == "matches" and not (
-        at + 2 < len(walk.tokens)
-        and walk.tokens[at + 2].kind is TokenKind.STRING
-        and walk.text(at + 3) == ")"
-    ):
-        walk.say("the pattern of matches must be written out, not computed")
 
 
 def _read_fields(walk: _Walk, at: int, root: str) -> None:

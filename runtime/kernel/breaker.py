@@ -100,11 +100,26 @@ def on_result(
     """
     match circuit.state:
         case CircuitState.CLOSED:
-            return _hear_closed(circuit, signal, at=at, bounds=bounds)
+            if signal is Signal.FAILS:
+                counted = replace(circuit, failures=circuit.failures + 1)
+                too_many = counted.failures >= bounds.failures
+                return _opened(counted, at=at, bounds=bounds) if too_many else counted
+            return circuit if signal is Signal.SILENT or not circuit.failures else CLOSED
         case CircuitState.OPEN:
             return circuit
+        case CircuitState.HALF_OPEN if probe != circuit.probe:
+            return circuit
         case CircuitState.HALF_OPEN:
-            return circuit if probe != circuit.probe else _hear_probe(circuit, signal, at=at, bounds=bounds)
+            match signal:
+                case Signal.WORKS:
+                    return CLOSED
+                case Signal.FAILS:
+                    return _opened(replace(circuit, failures=circuit.failures + 1), at=at, bounds=bounds)
+                case Signal.SILENT:
+                    # The probe did not reach the target: the next claim may try at once.
+                    return replace(circuit, state=CircuitState.OPEN, retry_at=at, probe="")
+                case _:
+                    assert_never(signal)
         case _:
             assert_never(circuit.state)
 
@@ -122,32 +137,6 @@ def open_s(*, openings: int, bounds: Settings) -> float:
     """Seconds of the `openings`-th opening in a row (1 or more)."""
     # The exponent is bounded as well: 2.0 ** 2000 is an OverflowError, not a long wait.
     return min(bounds.first_s * 2.0 ** min(openings - 1, 30), bounds.longest_s)
-
-
-def _hear_closed(
-    circuit: CircuitSnapshot, signal: Signal, *, at: datetime, bounds: Settings
-) -> CircuitSnapshot:
-    if signal is Signal.FAILS:
-        counted = replace(circuit, failures=circuit.failures + 1)
-        return _opened(counted, at=at, bounds=bounds) if counted.failures >= bounds.failures else counted
-    if signal is Signal.SILENT or not circuit.failures:
-        return circuit
-    return CLOSED
-
-
-def _hear_probe(
-    circuit: CircuitSnapshot, signal: Signal, *, at: datetime, bounds: Settings
-) -> CircuitSnapshot:
-    match signal:
-        case Signal.WORKS:
-            return CLOSED
-        case Signal.FAILS:
-            return _opened(replace(circuit, failures=circuit.failures + 1), at=at, bounds=bounds)
-        case Signal.SILENT:
-            # The probe did not reach the target: the next claim may try at once.
-            return replace(circuit, state=CircuitState.OPEN, retry_at=at, probe="")
-        case _:
-            assert_never(signal)
 
 
 def _opened(circuit: CircuitSnapshot, *, at: datetime, bounds: Settings) -> CircuitSnapshot:

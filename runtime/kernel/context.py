@@ -20,7 +20,7 @@ from runtime.contracts.context import (
     Trimmed,
     WorkingContext,
 )
-from runtime.kernel.rules import templates
+from runtime.kernel.rules import evaluate, templates
 
 RECENT_EVENTS = 10
 MAX_REMEMBERED = 100
@@ -74,7 +74,7 @@ def compile_context(
     recent = [event for event in history if str(event["at"]) >= bounds.since]
     remembered = sorted(memory, key=lambda item: (item.written_at, item.scope, item.key))
     whole = WorkingContext(
-        facts=_nested(seen),
+        facts=evaluate.nest({fact.path: fact.value for fact in seen}),
         versions={fact.path: fact.version for fact in seen},
         recent_history=tuple(recent[-RECENT_EVENTS:]),
         mission=mission,
@@ -85,14 +85,6 @@ def compile_context(
     )
     body = canonical.encode(_trimmed(whole, tokens=bounds.tokens).model_dump(mode="json"))
     return Compiled(body=body, context_ref=canonical.digest(body))
-
-
-def _nested(seen: Iterable[SeenFact]) -> dict[str, dict[str, JsonValue]]:
-    nested: dict[str, dict[str, JsonValue]] = {}
-    for fact in seen:
-        namespace, _, name = fact.path.partition(".")
-        nested.setdefault(namespace, {})[name] = fact.value
-    return nested
 
 
 def _trimmed(whole: WorkingContext, *, tokens: int) -> WorkingContext:

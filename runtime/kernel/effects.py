@@ -74,7 +74,7 @@ def visible(text: str) -> str:
     """`text` with every character that is invisible or turns the reading order written as ⟨U+202E⟩."""
     if text.isascii() and text.isprintable():
         return text  # almost all text: no look at each character
-    return "".join(_mark(char) if _is_invisible(char) else char for char in text)
+    return "".join(f"⟨U+{ord(char):04X}⟩" if _is_invisible(char) else char for char in text)
 
 
 def shorten(text: str, limit: int = MAX_VALUE_CHARS) -> str:
@@ -90,11 +90,9 @@ def _shown(params: Mapping[str, Any], name: str, filter_name: str | None) -> str
     if value is None:
         return MISSING
     made = _FILTERS[filter_name](value) if filter_name in _FILTERS else None
-    return shorten(visible(_as_text(value) if made is None else made))
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical.encode(value).decode()
+    if made is None:
+        made = value if isinstance(value, str) else canonical.encode(value).decode()
+    return shorten(visible(made))
 
 
 def _cents(value: Any) -> str | None:
@@ -138,7 +136,3 @@ def _is_invisible(char: str) -> bool:
     if category == "Zs":
         return char != " "
     return category in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS
-
-
-def _mark(char: str) -> str:
-    return f"⟨U+{ord(char):04X}⟩"

@@ -92,9 +92,13 @@ def decide(tried: FinishedAttempt, *, at: datetime, jitter: float) -> Action:
         case FailureClass.UNKNOWN:
             return _after_unknown(tried, result, at=at, jitter=jitter)
         case FailureClass.TRANSIENT:
-            return again(
-                failure=result, failures=tried.failures, at=at, jitter=jitter, reason=_repeated(tried)
-            )
+            # Why a person is asked at the fourth failure; a doubt weighs more than the failures after it.
+            reason = Reason.REPEATED_FAILURE
+            if tried.in_doubt:
+                reason = Reason.IN_DOUBT
+            elif tried.direction is Direction.COMPENSATE:
+                reason = Reason.COMPENSATION_FAILED
+            return again(failure=result, failures=tried.failures, at=at, jitter=jitter, reason=reason)
         case _:
             assert_never(result.failure_class)
 
@@ -139,14 +143,6 @@ def _after_probe(tried: FinishedAttempt, result: Failure, *, at: datetime, jitte
         reason=Reason.IN_DOUBT,
         purpose=Purpose.PROBE,
     )
-
-
-def _repeated(tried: FinishedAttempt) -> Reason:
-    """Why a person is asked at the fourth failure; a doubt weighs more than the failures after it."""
-    if tried.in_doubt:
-        return Reason.IN_DOUBT
-    undoing = tried.direction is Direction.COMPENSATE
-    return Reason.COMPENSATION_FAILED if undoing else Reason.REPEATED_FAILURE
 
 
 def is_settled_by_probe(tried: FinishedAttempt, action: Action) -> bool:

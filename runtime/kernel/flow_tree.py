@@ -42,13 +42,10 @@ class Delegation:
     open_family: int
 
 
-def _delegates(asked: Delegation) -> bool:
-    return roles.may_delegate(asked.parent_role) and asked.child_agent in asked.may_delegate_to
-
-
 def refuse(asked: Delegation) -> Refusal | None:
     """The first reason against opening the child; None where it may be opened."""
-    if asked.child_agent != asked.parent_agent and not _delegates(asked):
+    delegates = roles.may_delegate(asked.parent_role) and asked.child_agent in asked.may_delegate_to
+    if asked.child_agent != asked.parent_agent and not delegates:
         return Refusal.NOT_DELEGATED
     if not asked.ancestors_open:
         return Refusal.PARENT_ENDED

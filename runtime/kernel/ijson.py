@@ -61,13 +61,8 @@ def parse(raw: bytes) -> Checked:
         text = raw.decode()
     except UnicodeDecodeError:
         raise malformed("The body is not UTF-8. Encode it as UTF-8.") from None
-    value = _walk(_load(text))
-    return Checked(value=value, canonical=canonical.encode(value))
-
-
-def _load(text: str) -> Any:
     try:
-        return json.loads(
+        value = json.loads(
             text,
             object_pairs_hook=_members,
             parse_int=_integer,
@@ -78,6 +73,9 @@ def _load(text: str) -> Any:
         raise malformed(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
     except json.JSONDecodeError as error:
         raise malformed(f"The body is not JSON at line {error.lineno}, column {error.colno}.") from None
+    for pointer, words in _offences(value, "", 1, _Count()):
+        raise malformed("The body is not I-JSON (RFC 7493).", pointer=pointer, words=words)
+    return Checked(value=value, canonical=canonical.encode(value))
 
 
 def _members(pairs: list[tuple[str, Any]]) -> Any:
@@ -111,15 +109,8 @@ class _Count:
     values: int = 0
 
 
-def _walk(value: Any) -> Any:
-    """Check the parsed value for offences, depth and size; it is returned as it is."""
-    count = _Count()
-    for pointer, words in _offences(value, "", 1, count):
-        raise malformed("The body is not I-JSON (RFC 7493).", pointer=pointer, words=words)
-    return value
-
-
 def _offences(value: Any, pointer: str, depth: int, count: _Count) -> Iterator[tuple[str, str]]:
+    """Where the parsed value holds what I-JSON forbids, is too deep or too large, and in which words."""
     if isinstance(value, _Offence):
         yield pointer, value.words
     elif isinstance(value, str):

@@ -90,10 +90,9 @@ def _plain(kind: KindDocument) -> dict[str, Any]:
         schema = document.get(name)
         if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
             # A list of named parts: a field that comes or goes is one difference, not one for each keyword.
-            parts = [_named(field, part) for field, part in sorted(schema["properties"].items())]
+            parts = [
+                {_NAME: field, **(part if isinstance(part, Mapping) else {"schema": part})}
+                for field, part in sorted(schema["properties"].items())
+            ]
             document[name] = {**schema, "properties": parts}
     return document
-
-
-def _named(name: str, part: Any) -> dict[str, Any]:
-    return {_NAME: name, **(part if isinstance(part, Mapping) else {"schema": part})}

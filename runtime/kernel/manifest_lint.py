@@ -89,20 +89,35 @@ def next_version(earlier: Collection[str]) -> str:
 
 def lint(draft: ManifestDocument, registry: Registry) -> tuple[Remark, ...]:
     """Everything that speaks against a draft, in the order of its fields; first what is wrong."""
-    remarks = (
-        *_version(draft, registry),
-        *_kinds(draft, registry),
-        *_limits(draft, registry),
-        *_scope(draft, registry),
-        *_reads(draft, registry),
-        *_delegates(draft, registry),
-        *(
-            Remark(item.place, item.message, is_wrong=True)
-            for item in roles.misfits(registry.role, draft, registry.kinds)
-        ),
-        *(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft)),
-    )
-    return tuple(sorted(remarks, key=lambda remark: not remark.is_wrong))
+    found: list[Remark] = []
+    highest = versions.highest(registry.earlier_versions)
+    if not versions.is_later(draft.version, highest):
+        higher = f"must be higher than {highest}, the highest so far"
+        said = "is no semantic version" if highest is None else higher
+        found.append(Remark(("version",), said, is_wrong=True))
+    found.extend(_kinds(draft, registry))
+    found.extend(_limits(draft, registry))
+    parameters = _parameters(draft, registry)
+    for name, values in sorted(draft.scope.items()):
+        if name not in parameters:
+            said = "is a parameter of no kind that the manifest grants: it narrows nothing"
+            found.append(Remark(("scope", name), said, is_wrong=False))
+        elif not values:
+            found.append(Remark(("scope", name), "is empty: no value of it is allowed", is_wrong=False))
+    for at, selector in enumerate(draft.subscribes):
+        if selector not in registry.facts:
+            verb = "begins with" if selector.endswith(".") else "is called"
+            found.append(Remark(("subscribes", at), f"no fact {verb} {selector} yet", is_wrong=False))
+    found.extend(_twice("subscribes", draft.subscribes))
+    found.extend(_twice("memory_scopes", tuple(item.scope for item in draft.memory_scopes)))
+    for at, name in enumerate(draft.may_delegate_to):
+        if name not in registry.agents:
+            found.append(Remark(("may_delegate_to", at), f"no agent is called {name}", is_wrong=True))
+    found.extend(_twice("may_delegate_to", draft.may_delegate_to))
+    misfits = roles.misfits(registry.role, draft, registry.kinds)
+    found.extend(Remark(item.place, item.message, is_wrong=True) for item in misfits)
+    found.extend(Remark(("hours", field), said, is_wrong=True) for field, said in silence.lint(draft))
+    return tuple(sorted(found, key=lambda remark: not remark.is_wrong))
 
 
 _LIMITS = "manifest.limits."
@@ -136,17 +151,6 @@ def _told(item: VersionDifference, draft: ManifestDocument, registry: Registry) 
     return replace(item, change=Change.UNKNOWN) if is_unknown else _right(item)
 
 
-def _version(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
-    highest = versions.highest(registry.earlier_versions)
-    if not versions.is_later(draft.version, highest):
-        said = (
-            "is no semantic version"
-            if highest is None
-            else f"must be higher than {highest}, the highest so far"
-        )
-        yield Remark(("version",), said, is_wrong=True)
-
-
 def _kinds(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
     if not draft.policy_kinds:
         yield Remark(("policy_kinds",), "is empty: the agent may propose nothing", is_wrong=False)
@@ -167,42 +171,13 @@ def _limits(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
             said = f"is not set, and {name} reads it: its proposals would be refused"
             yield Remark(("limits", limit), said, is_wrong=True)
     for name, kind in sorted(_granted(draft, registry).items()):
-        for limit in sorted(draft.limits.keys() & _compared(kind)):
+        # The manifest's limits that the kind compares an amount with as they stand.
+        bounds = (bound.limit.strip() for bound in kind.limits)
+        compared = {bound.removeprefix(_LIMITS) for bound in bounds if bound.startswith(_LIMITS)}
+        for limit in sorted(draft.limits.keys() & compared):
             if not language.is_amount(draft.limits[limit]):
                 said = f"is no number, and {name} compares an amount with it: its proposals would be refused"
                 yield Remark(("limits", limit), said, is_wrong=True)
-
-
-def _compared(kind: KindDocument) -> frozenset[str]:
-    """The manifest's limits that a kind compares an amount with as they stand."""
-    bounds = (bound.limit.strip() for bound in kind.limits)
-    return frozenset(bound.removeprefix(_LIMITS) for bound in bounds if bound.startswith(_LIMITS))
-
-
-def _scope(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
-    known = _parameters(draft, registry)
-    for name, values in sorted(draft.scope.items()):
-        if name not in known:
-            said = "is a parameter of no kind that the manifest grants: it narrows nothing"
-            yield Remark(("scope", name), said, is_wrong=False)
-        elif not values:
-            yield Remark(("scope", name), "is empty: no value of it is allowed", is_wrong=False)
-
-
-def _reads(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
-    for at, selector in enumerate(draft.subscribes):
-        if selector not in registry.facts:
-            verb = "begins with" if selector.endswith(".") else "is called"
-            yield Remark(("subscribes", at), f"no fact {verb} {selector} yet", is_wrong=False)
-    yield from _twice("subscribes", draft.subscribes)
-    yield from _twice("memory_scopes", tuple(item.scope for item in draft.memory_scopes))
-
-
-def _delegates(draft: ManifestDocument, registry: Registry) -> Iterator[Remark]:
-    for at, name in enumerate(draft.may_delegate_to):
-        if name not in registry.agents:
-            yield Remark(("may_delegate_to", at), f"no agent is called {name}", is_wrong=True)
-    yield from _twice("may_delegate_to", draft.may_delegate_to)
 
 
 def _granted(draft: ManifestDocument, registry: Registry) -> dict[str, KindDocument]:

@@ -61,20 +61,13 @@ def compare(*, expected: Sequence[Any], written: Sequence[FactChange]) -> tuple[
 
 
 def _standing(current: Any, proposed: Any, before: Any, after: Any) -> Standing:
-    if _is_same(proposed, after):
+    # Bytes, not ==: Python holds True equal to 1.
+    if canonical.encode(canonical.normalise(proposed)) == canonical.encode(canonical.normalise(after)):
         return Standing.AS_PREDICTED
-    if all(_is_number(value) for value in (current, proposed, before, after)):
+    values = (current, proposed, before, after)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         wanted, seen = (
             Decimal(str(end)) - Decimal(str(start)) for start, end in ((current, proposed), (before, after))
         )
         return Standing.SAME_CHANGE if wanted == seen else Standing.DEVIATES
     return Standing.DEVIATES
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    # Bytes, not ==: Python holds True equal to 1.
-    return canonical.encode(canonical.normalise(one)) == canonical.encode(canonical.normalise(other))

@@ -25,7 +25,9 @@ def misfits(
             said = f"{name} has steps, which change the world: a MONITOR only watches"
             yield Misfit(("policy_kinds", at), said)
     if manifest.may_delegate_to and not may_delegate(role):
-        yield Misfit(("may_delegate_to",), f"only a STRATEGIST delegates; this agent is {_article(role)}")
+        article = "an" if role is AgentRole.EXECUTOR else "a"
+        said = f"only a STRATEGIST delegates; this agent is {article} {role.value}"
+        yield Misfit(("may_delegate_to",), said)
 
 
 def may_hold(role: AgentRole, kind: KindDocument) -> bool:
@@ -36,7 +38,3 @@ def may_hold(role: AgentRole, kind: KindDocument) -> bool:
 def may_delegate(role: AgentRole) -> bool:
     """Whether other agents may open flows under those of an agent of this role."""
     return role is AgentRole.STRATEGIST
-
-
-def _article(role: AgentRole) -> str:
-    return f"an {role.value}" if role is AgentRole.EXECUTOR else f"a {role.value}"

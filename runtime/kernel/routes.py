@@ -80,22 +80,20 @@ def result_of(tried: FinishedAttempt, action: Action) -> RouteResult | None:
         case Succeed():
             return RouteResult.SUCCEEDED
         case RetryAt():
-            if execution.is_settled_by_probe(tried, action):
-                return RouteResult.FAILED_FOR_NOW
-            return None if _in_doubt(tried) else RouteResult.FAILED_FOR_NOW
+            # Whether this call, or one before it under the same key, may have taken effect.
+            in_doubt = not execution.is_settled_by_probe(tried, action) and (
+                tried.in_doubt
+                or tried.purpose is Purpose.PROBE
+                or isinstance(tried.result, Receipt)
+                or tried.result.failure_class is FailureClass.UNKNOWN
+            )
+            return None if in_doubt else RouteResult.FAILED_FOR_NOW
         case Fail():
             return RouteResult.FAILED
         case EscalateToPerson(reason=reason):
             return RouteResult.FAILED_OFTEN if reason is Reason.REPEATED_FAILURE else None
         case _:
             assert_never(action)
-
-
-def _in_doubt(tried: FinishedAttempt) -> bool:
-    """Whether this call, or one before it under the same key, may have taken effect."""
-    if tried.in_doubt or tried.purpose is Purpose.PROBE or isinstance(tried.result, Receipt):
-        return True
-    return tried.result.failure_class is FailureClass.UNKNOWN
 
 
 def outcome(*, result: CallResult, step: str, attempts: int, failures: int) -> dict[str, Any]:

@@ -76,7 +76,13 @@ def of_schema(schema: Any, document: Mapping[str, Any], known: dict[str, Size] |
     if not isinstance(schema, dict):
         return Size(1)
     found = {} if known is None else known
-    size = Size(1 + _listed_values(schema), sum(map(_states, _patterns(schema))))
+    # What is compared with the value one by one.
+    listed = [schema[keyword] for keyword in ("enum", "const", "required") if keyword in schema]
+    costs = [patterns.cost(pattern) for pattern in _patterns(schema)]
+    size = Size(
+        parts=1 + sum(of_value(one).parts for one in listed),
+        states=sum(_MANY_STATES if cost is None else cost.states for cost in costs),
+    )
     for part in members(schema):
         size += of_schema(part, document, found)
     reference = schema.get("$ref")
@@ -120,7 +126,9 @@ def compiling(schema: Any) -> int:
             waiting.extend(one.values())
         elif isinstance(one, list):
             waiting.extend(one)
-    return sum(map(_compiling, found))
+    plain = (_ESCAPE.sub(lambda escape: _ASCII.get(escape[1], escape[0]), pattern) for pattern in found)
+    costs = [patterns.cost(pattern) for pattern in plain]
+    return sum(_LONG_COMPILING if cost is None else cost.compiling for cost in costs)
 
 
 def definitions(schema: Any) -> Iterator[Any]:
@@ -203,24 +211,8 @@ def _has_choice(schema: Any, document: Mapping[str, Any], known: dict[str, bool]
     return known[reference]
 
 
-def _listed_values(schema: Mapping[str, Any]) -> int:
-    """What is compared with the value one by one."""
-    listed = [schema[keyword] for keyword in ("enum", "const", "required") if keyword in schema]
-    return sum(of_value(one).parts for one in listed)
-
-
 def _patterns(schema: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(schema.get("pattern"), str):
         yield schema["pattern"]
     named = schema.get("patternProperties")
     yield from named if isinstance(named, dict) else ()
-
-
-def _states(pattern: str) -> int:
-    found = patterns.cost(pattern)
-    return _MANY_STATES if found is None else found.states
-
-
-def _compiling(pattern: str) -> int:
-    found = patterns.cost(_ESCAPE.sub(lambda escape: _ASCII.get(escape[1], escape[0]), pattern))
-    return _LONG_COMPILING if found is None else found.compiling

@@ -45,9 +45,16 @@ def check_schema(schema: Any) -> tuple[str, ...]:
         return ("the schema is not an object",)
     if schema.get("$schema", DIALECT) != DIALECT:
         return (f"the schema is of another dialect than {DIALECT}",)
-    unbounded = schema_bounds.why_unbounded(schema) or _too_slow(schema)
+    unbounded = schema_bounds.why_unbounded(schema)
     if unbounded:
         return (unbounded,)
+    work = schema_work.compiling(schema)
+    if work > schema_work.MAX_COMPILING:
+        return (
+            f"the patterns of the schema together may take {work / 1e6:,.0f} ms to compile, and "
+            f"{schema_work.MAX_COMPILING / 1e6:,.0f} ms is the most: leave some out, or write smaller "
+            "counts, [A-Za-z] in place of (?i) and of wide classes",
+        )
     try:
         _compile(body)
     except jsonschema_rs.ValidationError as error:
@@ -136,18 +143,6 @@ def _compile(body: bytes) -> jsonschema_rs.Draft202012Validator:
     )
 
 
-def _too_slow(document: Mapping[str, Any]) -> str:
-    """Why a schema takes too long to compile, as a sentence; empty when it does not."""
-    work = schema_work.compiling(document)
-    if work <= schema_work.MAX_COMPILING:
-        return ""
-    return (
-        f"the patterns of the schema together may take {work / 1e6:,.0f} ms to compile, and "
-        f"{schema_work.MAX_COMPILING / 1e6:,.0f} ms is the most: leave some out, or write smaller counts, "
-        "[A-Za-z] in place of (?i) and of wide classes"
-    )
-
-
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation]:
     keyword = error.kind.name
     if keyword == "falseSchema" and list(error.schema_path)[-1:] == ["additionalProperties"]:
@@ -164,16 +159,18 @@ def _violations_of(error: jsonschema_rs.ValidationError) -> list[SchemaViolation
             SchemaViolation(pointer=pointer_of([*path, name]), code=keyword, message="is not a known field")
             for name in names[:MAX_VIOLATIONS]
         ]
-    return [SchemaViolation(pointer=pointer_of(path), code=keyword, message=_words(keyword, details, error))]
+    return [SchemaViolation(pointer=pointer_of(path), code=keyword, message=_words(keyword, details))]
 
 
-def _words(keyword: str, details: Mapping[str, Any], error: jsonschema_rs.ValidationError) -> str:
+def _words(keyword: str, details: Mapping[str, Any]) -> str:
     limit = details.get("limit")
     match keyword:
         case "type":
-            return f"must be {_types(error)}"
+            return f"must be {' or '.join(sorted(details['types']))}"
         case "enum":
-            return f"must be one of {_listed(details['options'])}"
+            shown = ", ".join(_quoted(option) for option in details["options"][:_MAX_LISTED])
+            more = " ..." if len(details["options"]) > _MAX_LISTED else ""
+            return f"must be one of {shown}{more}"
         case "const":
             return f"must be {_quoted(details['expected_value'])}"
         case "multipleOf":
@@ -210,10 +207,6 @@ _PLAIN_WORDS: dict[str, str] = {
 }
 
 
-def _types(error: jsonschema_rs.ValidationError) -> str:
-    return " or ".join(sorted(error.kind.as_dict()["types"]))
-
-
 def _schema_words(error: jsonschema_rs.ValidationError) -> str:
     match error.kind.name:
         case "$ref":
@@ -227,11 +220,6 @@ def _schema_words(error: jsonschema_rs.ValidationError) -> str:
 def pointer_of(path: list[str | int]) -> str:
     """The JSON pointer of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-
-
-def _listed(options: list[Any]) -> str:
-    shown = ", ".join(_quoted(option) for option in options[:_MAX_LISTED])
-    return f"{shown} ..." if len(options) > _MAX_LISTED else shown
 
 
 def _quoted(value: Any) -> str:

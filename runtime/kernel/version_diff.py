@@ -120,7 +120,7 @@ class _Differ:
         return tuple(found for place in places for found in place)
 
     def _of_values(self, path: Path, before: Any, after: Any) -> tuple[VersionDifference, ...]:
-        rule = self._rule(path)
+        rule = next((rule for rule in self.rules if _fits(rule, path)), _PLAIN)
         if rule.empty_is_absent:
             before, after = before or None, after or None
         if rule.tighter is Tighter.SKIPPED or _key(before) == _key(after):
@@ -132,9 +132,6 @@ class _Differ:
         if rule.tighter in (Tighter.FEWER, Tighter.MORE) and _is_list(before) and _is_list(after):
             return _of_elements(path, rule, before, after)
         return (_difference(path, _change(rule, before, after), before, after),)
-
-    def _rule(self, path: Path) -> DiffRule:
-        return next((rule for rule in self.rules if _fits(rule, path)), _PLAIN)
 
     def _goes_deeper(self, path: Path, before: Any, after: Any) -> bool:
         """Two objects are compared member by member; one alone only where a rule speaks of its members."""
@@ -172,7 +169,9 @@ def _of_elements(
         arrives = key in new
         item, others = (new[key], before) if arrives else (old[key], after)
         change = _one_sided(rule, arrives=arrives)
-        if rule.prefixes and _is_covered(item, others):
+        listed = others if rule.prefixes else ()
+        wide = tuple(other for other in listed if isinstance(other, str) and other.endswith("."))
+        if isinstance(item, str) and item.startswith(wide):
             change = Change.ADDED if arrives else Change.REMOVED
         found.append(_difference(path, change, None if arrives else item, item if arrives else None))
     return tuple(found) or (_difference(path, Change.CHANGED, before, after),)
@@ -234,11 +233,6 @@ def _by_key(items: Sequence[Any], name: str) -> dict[str, Any]:
             at += 1
         made[unique] = item
     return made
-
-
-def _is_covered(item: Any, others: Sequence[Any]) -> bool:
-    wide = (other for other in others if isinstance(other, str) and other.endswith("."))
-    return isinstance(item, str) and any(item.startswith(other) for other in wide)
 
 
 def _fits(rule: DiffRule, path: Path) -> bool:

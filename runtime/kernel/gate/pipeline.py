@@ -87,11 +87,22 @@ def judge(
 ) -> VerdictDocument:
     """The verdict. Any FAIL rejects, else any REFER escalates, else it is an ACCEPT (fail closed: 01, 5)."""
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
-    found = _lift(case, _walk(case))
+    walked: list[Finding] = []
+    for stage in STAGES:
+        if not stage.applies(case):
+            continue
+        answers = list(stage.check(case))
+        walked.extend(answers or [findings.passed(stage.name)])
+        if stage.is_integrity and findings.is_rejected(answers):
+            break
+    found = _lift(case, tuple(walked))
     if _decide(found) is Decision.ESCALATE:
         found = (*found, *escalation_budget.check(case))
     decision = _decide(found)
-    spends_attempt = decision is Decision.REJECT and not proposal.by_person and not _only_waits(case, found)
+    # Where nothing but the rate limit speaks against it, the same proposal is good in a minute.
+    failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
+    only_waits = gate.has(GateVersion.V1_1) and failed == {Reason.RATE_LIMITED}
+    spends_attempt = decision is Decision.REJECT and not proposal.by_person and not only_waits
     used = facts.flow.attempts_used + spends_attempt
     exhausted = spends_attempt and used >= facts.flow.attempts_allowed
     if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
@@ -127,24 +138,6 @@ def judge_bytes(judgement: bytes, rules_in_force: bytes) -> bytes:
     return verdict.to_bytes()
 
 
-def _only_waits(case: Case, found: Iterable[Finding]) -> bool:
-    """Whether nothing but the rate limit speaks against it: the same proposal is good in a minute."""
-    failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
-    return case.gate.has(GateVersion.V1_1) and failed == {Reason.RATE_LIMITED}
-
-
-def _walk(case: Case) -> tuple[Finding, ...]:
-    found: list[Finding] = []
-    for stage in STAGES:
-        if not stage.applies(case):
-            continue
-        answers = list(stage.check(case))
-        found.extend(answers or [findings.passed(stage.name)])
-        if stage.is_integrity and findings.is_rejected(answers):
-            break
-    return tuple(found)
-
-
 def _decide(found: Iterable[Finding]) -> Decision:
     outcomes = {finding.outcome for finding in found}
     if not outcomes or FindingOutcome.FAIL in outcomes:
@@ -157,7 +150,18 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     lifts = case.facts.lifts
     if not lifts or not any(finding.outcome is FindingOutcome.REFER for finding in found):
         return found
-    as_seen = {item.subject: item for item in limits.check(_as_seen(case))}
+    # The limits are asked of the case with each fact that moved within its bounds as it was seen. Without it
+    # a ticking price would carry an amount past the one that was shown, and no person could decide.
+    judged = evaluate.judge_freshness(
+        case.kind,
+        params=case.proposal.params,
+        constraints=case.proposal.execution_constraints,
+        seen={} if case.facts.snapshot is None else case.facts.snapshot.facts,
+        current=case.facts.world,
+    )
+    moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
+    facts = case.facts.model_copy(update={"world": {**case.facts.world, **moved}})
+    as_seen = {item.subject: item for item in limits.check(replace(case, facts=facts))}
     return tuple(
         finding.model_copy(update={"outcome": FindingOutcome.LIFTED})
         if finding.outcome is FindingOutcome.REFER
@@ -165,24 +169,6 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
         else finding
         for finding in found
     )
-
-
-def _as_seen(case: Case) -> Case:
-    """The case with each fact that moved within its bounds as it was seen.
-
-    Without it a ticking price would carry an amount past the one that was shown, and no person could decide.
-    """
-    seen = {} if case.facts.snapshot is None else case.facts.snapshot.facts
-    judged = evaluate.judge_freshness(
-        case.kind,
-        params=case.proposal.params,
-        constraints=case.proposal.execution_constraints,
-        seen=seen,
-        current=case.facts.world,
-    )
-    moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
-    world = {**case.facts.world, **moved}
-    return replace(case, facts=case.facts.model_copy(update={"world": world}))
 
 
 def _covers(lift: Lift, finding: Finding, as_seen: Finding | None) -> bool:

@@ -78,28 +78,28 @@ def steps(case: Case) -> tuple[StepRequest, ...]:
     Raises:
         ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.
     """
-    return tuple(_step(case, step) for step in case.kind.steps)
+    dfid, intent_id = case.proposal.dfid, case.proposal.intent_id
+    found = []
+    for step in case.kind.steps:
+        rendered = request_rendering.render_step(case.kind, step, case.names, dfid=dfid, intent_id=intent_id)
+        call = _request(case, step, rendered, Direction.FORWARD)
+        undoing = None
+        # What undoes a step is made only where a later one can fail after it.
+        if len(case.kind.steps) > 1:
+            undoing = request_rendering.render_compensation(
+                case.kind, step, case.names, dfid=dfid, intent_id=intent_id, key=call.key
+            )
+        if undoing is not None:
+            compensation = _request(case, step, undoing, Direction.COMPENSATE)
+            call = call.model_copy(update={"compensation": compensation})
+        found.append(call)
+    return tuple(found)
 
 
 def _figures(case: Case) -> tuple[Figured, ...]:
     if not _is_asked(case):
         return ()
     return tuple(item for item in case.worked_out if _is_kept(item.stated) and _is_kept(item.live))
-
-
-def _step(case: Case, step: Step) -> StepRequest:
-    """One step; what undoes it only where a later one can fail after it."""
-    dfid, intent_id = case.proposal.dfid, case.proposal.intent_id
-    rendered = request_rendering.render_step(case.kind, step, case.names, dfid=dfid, intent_id=intent_id)
-    call = _request(case, step, rendered, Direction.FORWARD)
-    if len(case.kind.steps) == 1:
-        return call
-    undoing = request_rendering.render_compensation(
-        case.kind, step, case.names, dfid=dfid, intent_id=intent_id, key=call.key
-    )
-    if undoing is None:
-        return call
-    return call.model_copy(update={"compensation": _request(case, step, undoing, Direction.COMPENSATE)})
 
 
 def _request(case: Case, step: Step, made: request_rendering.Rendered, direction: Direction) -> StepRequest:

@@ -47,12 +47,14 @@ def of_value(value: str) -> set[Side]:
 def contradictions(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[tuple[FindingCode, str]]:
     """For each action that the parameters name, what in the text speaks against it."""
     said = _said(tokens)
-    for leaf in leaves:
-        if isinstance(leaf.value, str):
-            for side in sorted(of_value(leaf.value)):
-                found = _against(side, said)
-                if found is not None:
-                    yield found[0], _sentence(*found, leaf.value)
+    texts = [leaf.value for leaf in leaves if isinstance(leaf.value, str)]
+    proposed = [(text, side) for text in texts for side in sorted(of_value(text))]
+    for text, side in proposed:
+        found = _against(side, said)
+        if found is not None:
+            code, word = found
+            verb = "speaks against" if code is FindingCode.ACTION_NEGATED else "speaks of"
+            yield code, f"The explanation {verb} “{word}”, and {text} is proposed."
 
 
 def _said(tokens: Sequence[Token]) -> Said:
@@ -63,19 +65,17 @@ def _said(tokens: Sequence[Token]) -> Said:
         pair = f"{token.word} {following.word}" if following and following.clause == token.clause else ""
         shown = pair if pair in antonyms.MEANINGS else token.word
         meaning = antonyms.MEANINGS.get(shown)
-        if meaning is not None:
-            heard = said.denied if _is_denied(tokens, at) else said.weak if meaning.is_weak else said.plain
-            heard.setdefault((meaning.row, meaning.side), shown)
+        if meaning is None:
+            continue
+        before = [one.word for one in tokens[max(0, at - _REACH) : at] if one.clause == token.clause]
+        pairs = list(pairwise([*before, token.word]))
+        denials = sum(pair in antonyms.NEGATING_PAIRS for pair in pairs)
+        denials += sum(
+            word in antonyms.NEGATIONS and after not in antonyms.SOFTENING for word, after in pairs
+        )
+        heard = said.denied if denials % 2 else said.weak if meaning.is_weak else said.plain
+        heard.setdefault((meaning.row, meaning.side), shown)
     return said
-
-
-def _is_denied(tokens: Sequence[Token], at: int) -> bool:
-    before = [one.word for one in tokens[max(0, at - _REACH) : at] if one.clause == tokens[at].clause]
-    pairs = list(pairwise([*before, tokens[at].word]))
-    denials = sum(
-        word in antonyms.NEGATIONS and following not in antonyms.SOFTENING for word, following in pairs
-    )
-    return (denials + sum(pair in antonyms.NEGATING_PAIRS for pair in pairs)) % 2 == 1
 
 
 def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
@@ -91,9 +91,3 @@ def _against(own: Side, said: Said) -> tuple[FindingCode, str] | None:
     beside = antonyms.NEIGHBOURS.get(own)
     doubtful = said.weak.get(other) or (None if beside is None else said.affirms(beside))
     return None if doubtful is None else (FindingCode.ACTION_DOUBTFUL, doubtful)
-
-
-def _sentence(code: FindingCode, said: str, value: str) -> str:
-    if code is FindingCode.ACTION_NEGATED:
-        return f"The explanation speaks against “{said}”, and {value} is proposed."
-    return f"The explanation speaks of “{said}”, and {value} is proposed."

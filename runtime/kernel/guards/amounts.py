@@ -32,8 +32,16 @@ _BEFORE = 3
 
 def contradictions(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[tuple[FindingCode, str]]:
     """At most one finding about money and one about a count."""
-    counts = _proposed_counts(leaves)
-    money = _proposed_money(leaves)
+    values = [_number_of(leaf) for leaf in leaves if _COUNTED.intersection(text_tokens.parts(leaf.name))]
+    counts = [value for value in values if value is not None][:MAX_COMPARED]
+    money = []
+    for leaf in leaves:
+        value, parts = _number_of(leaf), text_tokens.parts(leaf.name)
+        if value is not None and parts and parts[-1] == "cents":
+            money.append(value / _CENTS)
+        elif value is not None and _MONEY.intersection(parts):
+            money.append(value)
+    money = money[:MAX_COMPARED]
     # A price for one is as good as the price for all.
     prices = [amount / count for amount in money for count in counts if count]
     yield from _compare(FindingCode.AMOUNT_DIFFERS, _money_said(tokens), money, [*money, *prices])
@@ -49,29 +57,13 @@ def _compare(
     if not said or not proposed:
         return
     readings = [reading for _, all_readings in said for reading in all_readings]
-    if not any(_is_near(reading, value) for reading in readings for value in near):
-        yield code, f"The explanation says {said[0][0]}, and {_plain(proposed[0])} is proposed."
-
-
-def _is_near(said: Decimal, proposed: Decimal) -> bool:
-    return abs(said - abs(proposed)) * 100 <= abs(proposed) * SHARE_PERCENT
-
-
-def _proposed_money(leaves: Sequence[Leaf]) -> list[Decimal]:
-    found = []
-    for leaf in leaves:
-        parts = text_tokens.parts(leaf.name)
-        value = _number_of(leaf)
-        if value is not None and parts and parts[-1] == "cents":
-            found.append(value / _CENTS)
-        elif value is not None and _MONEY.intersection(parts):
-            found.append(value)
-    return found[:MAX_COMPARED]
-
-
-def _proposed_counts(leaves: Sequence[Leaf]) -> list[Decimal]:
-    values = [_number_of(leaf) for leaf in leaves if _COUNTED.intersection(text_tokens.parts(leaf.name))]
-    return [value for value in values if value is not None][:MAX_COMPARED]
+    is_near = any(
+        abs(reading - abs(value)) * 100 <= abs(value) * SHARE_PERCENT
+        for reading in readings
+        for value in near
+    )
+    if not is_near:
+        yield code, f"The explanation says {said[0][0]}, and {proposed[0].normalize():f} is proposed."
 
 
 def _number_of(leaf: Leaf) -> Decimal | None:
@@ -124,7 +116,3 @@ def _readings(digits: str, scale: str) -> tuple[Decimal, ...]:
         # Of two sorts of marks the last is the decimal one, and so is a mark without three digits after it.
         return (fraction * factor,)
     return (whole * factor, fraction * factor) if len(marks) == 1 else (whole * factor,)
-
-
-def _plain(value: Decimal) -> str:
-    return f"{value.normalize():f}"

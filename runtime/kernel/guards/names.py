@@ -25,7 +25,10 @@ ABBREVIATIONS = text_tokens.bag(
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What the text names that is not of the parameters: symbols as written, and one id of each make."""
+    """What the text names that is not of the parameters: symbols as written, and the first id of each make.
+
+    It is loud where it is written in capitals: then every word looks like a symbol.
+    """
 
     symbols: tuple[str, ...]
     ids: Mapping[str, str]
@@ -39,20 +42,19 @@ def contradictions(
     said = {token.word for token in tokens}
     forms = {leaf.value: _forms(leaf.value) for leaf in leaves if isinstance(leaf.value, str)}
     ours = {form for of_one in forms.values() for form in of_one}
-    named = _named([token for token in tokens if token.word not in ours], is_loud=_is_loud(tokens))
+    others = [token.text for token in tokens if token.word not in ours]
+    lettered = [token.text for token in tokens if token.text.upper() != token.text.lower()]
+    named = Named(
+        symbols=tuple(dict.fromkeys(text for text in others if _is_symbol(text))),
+        # Backwards, so that the first of each make stays.
+        ids={_make(text): text for text in reversed(others)},
+        is_loud=sum(text.isupper() for text in lettered) * 2 > len(lettered),
+    )
     for leaf in leaves:
         if isinstance(leaf.value, str) and said.isdisjoint(forms[leaf.value]):
             found = _other(leaf.value, named, choices.get(leaf.name, ()))
             if found is not None:
                 yield found[0], f"The explanation names {found[1]}, and {leaf.name} is {leaf.value}."
-
-
-def _named(tokens: Sequence[Token], *, is_loud: bool) -> Named:
-    ids: dict[str, str] = {}
-    for token in tokens:
-        ids.setdefault(_make(token.text), token.text)
-    symbols = tuple(dict.fromkeys(token.text for token in tokens if _is_symbol(token.text)))
-    return Named(symbols=symbols, ids=ids, is_loud=is_loud)
 
 
 def _other(own: str, named: Named, choices: Sequence[str]) -> tuple[FindingCode, str] | None:
@@ -72,12 +74,6 @@ def _is_symbol(text: str) -> bool:
         and text not in ABBREVIATIONS
         and not actions.is_action(text.casefold())
     )
-
-
-def _is_loud(tokens: Sequence[Token]) -> bool:
-    """Whether the text is written in capitals: then every word looks like a symbol."""
-    lettered = [token.text for token in tokens if token.text.upper() != token.text.lower()]
-    return sum(text.isupper() for text in lettered) * 2 > len(lettered)
 
 
 def _make(text: str) -> str:

@@ -4,7 +4,6 @@ The claim holds the write transaction while it asks. So everything a decision at
 milliseconds.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from runtime.contracts.policy_kind import KindDocument
@@ -20,24 +19,19 @@ STOPPING_WORK = 100_000_000
 
 def lint_conditions(conditions: tuple[str, ...], kind: KindDocument | None) -> tuple[str, ...]:
     """What is wrong with the conditions of a decision on a proposal of `kind`, as plain sentences."""
-    return tuple(_problems(conditions, kind))
-
-
-def _problems(conditions: tuple[str, ...], kind: KindDocument | None) -> Iterator[str]:
     if len(conditions) > MAX_CONDITIONS:
-        yield f"There are {len(conditions)} conditions, and at most {MAX_CONDITIONS} are allowed"
-        return
+        return (f"There are {len(conditions)} conditions, and at most {MAX_CONDITIONS} are allowed",)
     linted = [_lint(condition, kind) for condition in conditions]
     for condition, one in zip(conditions, linted, strict=True):
         if one.found:
-            yield f"The condition {condition!r}: {'; '.join(one.found)}"
-            return
+            return (f"The condition {condition!r}: {'; '.join(one.found)}",)
     total = sum(one.work for one in linted)
-    if total > MAX_TOTAL_WORK:
-        yield (
-            f"The conditions together may take {total / 1e6:,.1f} ms, and at most "
-            f"{MAX_TOTAL_WORK / 1e6:,.0f} ms is allowed: remove some, or make them shorter"
-        )
+    if total <= MAX_TOTAL_WORK:
+        return ()
+    return (
+        f"The conditions together may take {total / 1e6:,.1f} ms, and at most "
+        f"{MAX_TOTAL_WORK / 1e6:,.0f} ms is allowed: remove some, or make them shorter",
+    )
 
 
 @lru_cache(maxsize=1024)

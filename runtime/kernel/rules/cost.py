@@ -122,50 +122,43 @@ def _chain(reading: Reading, node: Chain) -> Costs:
     so_far = _of(reading, node.first)
     for sign, part in node.rest:
         after = _of(reading, part)
-        work, shape = _operator(sign, so_far.shape, after.shape)
+        first, last, shape = so_far.shape, after.shape, shapes.SMALL
+        if sign == "+":
+            shape = Shape(
+                copy=first.copy + last.copy,
+                text=first.text + last.text,
+                count=first.count + last.count,
+                item=shapes.items_of(first, last),
+            )
+            work = 2 * shape.copy
+        elif sign == "in":
+            work = _COMPARING * last.copy + shapes.SCALAR * last.count
+        elif sign in _EQUALS:
+            work = _COMPARING * min(first.copy, last.copy)
+        else:
+            # Only numbers and texts have an order.
+            work = min(first.text, last.text)
         so_far = Costs(so_far.work + after.work + work + _STEP, shape)
     return so_far
-
-
-def _operator(sign: str, first: Shape, last: Shape) -> tuple[int, Shape]:
-    """What an operator between two values costs, and what it gives."""
-    if sign == "+":
-        both = Shape(
-            copy=first.copy + last.copy,
-            text=first.text + last.text,
-            count=first.count + last.count,
-            item=shapes.items_of(first, last),
-        )
-        return 2 * both.copy, both
-    if sign == "in":
-        return _COMPARING * last.copy + shapes.SCALAR * last.count, shapes.SMALL
-    if sign in _EQUALS:
-        return _COMPARING * min(first.copy, last.copy), shapes.SMALL
-    # Only numbers and texts have an order.
-    return min(first.text, last.text), shapes.SMALL
 
 
 def _call(reading: Reading, node: CallNode) -> Costs:
     parts = [_of(reading, part) for part in node.parts]
     # Values are copied once more on their way into a function; a text is looked through once.
     work = sum(part.work + 2 * part.shape.copy + part.shape.text // 4 for part in parts) + _CALL
-    if node.name == MATCH:
-        return Costs(work + _match(reading, node, parts[0].shape.text), shapes.SMALL)
     if node.name in ("string", "dyn"):
         return Costs(work, shapes.joined(shapes.SMALL, *(part.shape for part in parts)))
-    return Costs(work, shapes.SMALL)
-
-
-def _match(reading: Reading, node: CallNode, chars: int) -> int:
-    """A pattern is compiled at every call, and then matched against the text."""
+    if node.name != MATCH:
+        return Costs(work, shapes.SMALL)
+    # A pattern is compiled at every call, and then matched against the text.
     pattern = _text(node.parts[-1])
     found = None if pattern is None else patterns.cost(pattern)
     if found is None or found.compiling > patterns.MAX_COMPILE:
         reading.too_slow.append("" if pattern is None else pattern)
-        return TOO_MUCH
+        return Costs(work + TOO_MUCH, shapes.SMALL)
     if reading.bound:
         reading.repeated.append(str(pattern))
-    return found.compiling + found.matching(chars)
+    return Costs(work + found.compiling + found.matching(parts[0].shape.text), shapes.SMALL)
 
 
 def _macro(reading: Reading, node: Macro) -> Costs:

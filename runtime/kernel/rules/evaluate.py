@@ -5,6 +5,7 @@ of its own, which the gate turns into a Fail.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -139,7 +140,8 @@ def required_facts(kind: KindDocument, params: Any) -> tuple[str, ...]:
     if not schemas.fits(kind.params_schema, params):
         return ()
     found, names = set(), language.shared({"params": params})
-    for template in _fact_templates(kind):
+    paths = (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
+    for template in paths:
         try:
             found.add(templates.fact_path(template, names))
         except ExpressionError:
@@ -269,10 +271,6 @@ def amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
     return number, ""
 
 
-def _fact_templates(kind: KindDocument) -> tuple[str, ...]:
-    return (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
-
-
 def _freshness(
     dependency: Dependency, names: language.Names, seen: Mapping[str, Any], current: Mapping[str, Any]
 ) -> Freshness:
@@ -290,12 +288,7 @@ def _freshness(
     elif dependency.unless is not None:
         names.put("seen", was)
         names.put("current", now)
-        move = Move.WITHIN_BOUNDS if _holds(dependency.unless, names) else Move.MOVED
+        # Bounds that cannot be worked out hold nothing.
+        with suppress(ExpressionError):
+            move = Move.WITHIN_BOUNDS if language.require(dependency.unless, names) else Move.MOVED
     return Freshness(fact=path, move=move, seen=was, current=now)
-
-
-def _holds(source: str, names: Names) -> bool:
-    try:
-        return language.require(source, names)
-    except ExpressionError:
-        return False

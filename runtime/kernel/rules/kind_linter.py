@@ -1,16 +1,16 @@
 """A whole policy kind, checked before it is stored: its schemas, templates and every expression."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any
 
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import ExecutorKind, KindDocument, OnUnknown, RouteAction
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import cel_tokens, linter, list_bounds, sources, templates, unread
+from runtime.kernel.rules import cel_tokens, linter, list_bounds, sources, templates
+from runtime.kernel.rules.declared import BUILT_IN
 from runtime.kernel.rules.language import ExpressionError
 from runtime.kernel.rules.sources import Place, Standing
 
@@ -50,10 +50,15 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         # Every expression that reads a field would be reported too, which helps nobody.
         return broken
     lint: _Lint = cache(partial(_lint, kind))
+    advised = ("params_schema", "constraints_schema")
     return (
         *broken,
-        *_schema_advice(kind),
-        *_expression_problems(kind, lint),
+        *(KindProblem((name,), said) for name in advised for said in schemas.advise(getattr(kind, name))),
+        *(
+            problem
+            for standing in sources.list_expressions(kind)
+            for problem in _in_expression(lint, standing, standing.text)
+        ),
         *_template_problems(kind, lint),
         *_work_problems(kind, lint),
         *_unread_constraints(kind),
@@ -95,17 +100,6 @@ def _schema_problems(kind: KindDocument) -> Iterator[KindProblem]:
             yield KindProblem((name,), "the schema must have type object")
 
 
-def _schema_advice(kind: KindDocument) -> Iterator[KindProblem]:
-    for name in ("params_schema", "constraints_schema"):
-        for sentence in schemas.advise(getattr(kind, name)):
-            yield KindProblem((name,), sentence)
-
-
-def _expression_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
-    for standing in sources.list_expressions(kind):
-        yield from _in_expression(lint, standing, standing.text)
-
-
 def _in_expression(lint: _Lint, standing: Standing, source: str) -> Iterator[KindProblem]:
     linted = lint(source, standing.names)
     for sentence in linted.found:
@@ -132,54 +126,52 @@ def _work_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
 
 def _template_problems(kind: KindDocument, lint: _Lint) -> Iterator[KindProblem]:
     for standing in sources.list_fact_templates(kind):
-        yield from _fact_template(lint, standing)
+        problems = tuple(_in_template(lint, standing))
+        yield from problems
+        if problems:
+            continue
+        try:
+            templates.static_selector(standing.text)
+        except ExpressionError:
+            said = (
+                "a fact has two segments, namespace.name; only the second may contain ${...}, and "
+                "further dots are not allowed"
+            )
+            yield KindProblem(standing.place, said)
     for standing in sources.list_subjects(kind):
         yield from _in_template(lint, standing)
     for standing in sources.list_path_templates(kind):
-        yield from _request(lint, standing)
+        problems = tuple(_in_template(lint, standing))
+        yield from problems
+        if problems:
+            continue
+        sample = "".join("x" if part.is_expression else part.text for part in templates.parse(standing.text))
+        try:
+            templates.request_path(sample, {})
+        except ExpressionError:
+            said = "a path starts with /, has no empty or dotted segment and no spaces; use ${...} for values"
+            yield KindProblem(standing.place, said)
     for sentence in effects.lint(kind.effect, list_bounds.property_names(kind.params_schema)):
         yield KindProblem(("effect",), sentence)
 
 
 def _unread_constraints(kind: KindDocument) -> Iterator[KindProblem]:
-    for name in unread.constraints(kind):
+    """Bounds that the kind declares and that none of its expressions reads: nothing would enforce them."""
+    read = set[str | None]()
+    for source in sources.list_evaluated(kind):
+        words = cel_tokens.tokenize(source)
+        for at, word in enumerate(words):
+            if word.text == "constraints" and (at == 0 or words[at - 1].text != "."):
+                step = list_bounds.step_after(words, at + 1)
+                read.add(None if step is None else step.name)
+    # An expression that takes them whole, as a request's body may, takes each of them: it read None.
+    unread = () if None in read else list_bounds.property_names(kind.constraints_schema) - BUILT_IN - read
+    for name in sorted(unread):
         said = (
             f"no expression reads constraints.{name}: agents could set this constraint and "
             "nothing would enforce it"
         )
         yield KindProblem(("constraints_schema", "properties", name), said)
-
-
-def _fact_template(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
-    problems = tuple(_in_template(lint, standing))
-    yield from problems
-    if problems:
-        return
-    try:
-        templates.static_selector(standing.text)
-    except ExpressionError:
-        yield KindProblem(
-            standing.place,
-            (
-                "a fact has two segments, namespace.name; only the second may contain ${...}, and "
-                "further dots are not allowed"
-            ),
-        )
-
-
-def _request(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
-    problems = tuple(_in_template(lint, standing))
-    yield from problems
-    if problems:
-        return
-    sample = "".join("x" if part.is_expression else part.text for part in templates.parse(standing.text))
-    try:
-        templates.request_path(sample, {})
-    except ExpressionError:
-        yield KindProblem(
-            standing.place,
-            "a path starts with /, has no empty or dotted segment and no spaces; use ${...} for values",
-        )
 
 
 def _in_template(lint: _Lint, standing: Standing) -> Iterator[KindProblem]:
@@ -221,23 +213,20 @@ def _id_problems(kind: KindDocument) -> Iterator[KindProblem]:
 
 def _figure_problems(kind: KindDocument) -> Iterator[KindProblem]:
     """A figure is one of the kind's parameters, once, and a number: the greater of two is asked about."""
-    known, met = list_bounds.property_names(kind.params_schema), set[str]()
+    schema, met = kind.params_schema, set[str]()
+    known = list_bounds.property_names(schema)
     for at, figure in enumerate(kind.figures):
+        # What the schema says of the field, anywhere: a list of types is more than a number.
+        declared = list_bounds.members(schema, figure.param, schema)
+        types = [part.get("type") for one in declared for part in list_bounds.parts(one, schema)]
         if figure.param not in known:
             yield KindProblem(("figures", at, "param"), f"{figure.param} is not a parameter of the kind")
         elif figure.param in met:
             yield KindProblem(("figures", at, "param"), f"the figure {figure.param} is given twice")
-        elif not _is_number(kind.params_schema, figure.param):
+        elif "integer" not in types and "number" not in types:
             said = f"the schema must give {figure.param} the type integer or number, for it to be a figure"
             yield KindProblem(("figures", at, "param"), said)
         met.add(figure.param)
-
-
-def _is_number(schema: Mapping[str, Any], name: str) -> bool:
-    """Whether what fits `schema` has a number, and nothing else, in the field `name`."""
-    declared = list_bounds.members(schema, name, schema)
-    types = [part.get("type") for one in declared for part in list_bounds.parts(one, schema)]
-    return any(found in ("integer", "number") for found in types)
 
 
 def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:

@@ -135,15 +135,13 @@ class Expression:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in the extension is not an Exception
-            raise ExpressionError(self._code_of(error, names)) from error
+            known = (code for exception, code in _CODES_BY_EXCEPTION if isinstance(error, exception))
+            code = next(known, ErrorCode.INTERNAL)
+            # The library has one exception for an unknown function and an unknown name.
+            if code is ErrorCode.FUNCTION and self.names - self.bound_names - names.keys():
+                code = ErrorCode.UNKNOWN_NAME
+            raise ExpressionError(code) from error
         return as_json(value)
-
-    def _code_of(self, error: BaseException, names: Mapping[str, Any]) -> ErrorCode:
-        for exception, code in _CODES_BY_EXCEPTION:
-            if isinstance(error, exception):
-                unknown = code is ErrorCode.FUNCTION and self.names - self.bound_names - names.keys()
-                return ErrorCode.UNKNOWN_NAME if unknown else code
-        return ErrorCode.INTERNAL
 
 
 @lru_cache(maxsize=4096)
@@ -203,15 +201,14 @@ def as_json(value: Any) -> Any:
         case list():
             return [as_json(item) for item in value]
         case dict():
-            return {_key(key): as_json(item) for key, item in value.items()}
+            made = {}
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise ExpressionError(ErrorCode.NOT_JSON)
+                made[key] = as_json(item)
+            return made
         case _:
             raise ExpressionError(ErrorCode.NOT_JSON)
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise ExpressionError(ErrorCode.NOT_JSON)
-    return key
 
 
 def is_amount(value: object) -> bool:

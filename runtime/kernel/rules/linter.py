@@ -113,7 +113,8 @@ def lint(
     `most` nanoseconds is what it may take.
     """
     if len(source) > MAX_EXPRESSION_CHARS:
-        return _refused(f"the expression is longer than {MAX_EXPRESSION_CHARS} characters")
+        said = f"the expression is longer than {MAX_EXPRESSION_CHARS} characters"
+        return Linted(found=(said,), stops=(said,), work=cost.TOO_MUCH)
     try:
         Expression(source)
     except ExpressionError as error:
@@ -121,8 +122,11 @@ def lint(
         # It gives SYNTAX at once, whoever evaluates it: this stops nothing.
         said = "the expression cannot be read as CEL" + (f" at character {column[1]}" if column else "")
         return Linted(found=(said,))
-    worked_out = None if figures is None else _schema_of(figures)
-    given = {"params": params_schema, "constraints": constraints_schema, "figures": worked_out}
+    given: dict[str, Mapping[str, Any] | None] = {
+        "params": params_schema,
+        "constraints": constraints_schema,
+        "figures": None if figures is None else {"properties": {name: {} for name in figures}},
+    }
     walk = _Walk(
         tokens=tokenize(source),
         allowed=names,
@@ -138,14 +142,6 @@ def lint(
     )
 
 
-def _schema_of(names: frozenset[str]) -> Mapping[str, Any]:
-    return {"properties": {name: {} for name in names}}
-
-
-def _refused(sentence: str) -> Linted:
-    return Linted(found=(sentence,), stops=(sentence,), work=cost.TOO_MUCH)
-
-
 def _weighed(walk: _Walk, sizes: Mapping[str, Shape], most: int) -> Linted:
     """The same with what the expression costs, and why it costs too much."""
     try:
@@ -157,53 +153,40 @@ def _weighed(walk: _Walk, sizes: Mapping[str, Shape], most: int) -> Linted:
         walk.say(f"the pattern {pattern!r} of matches is inside a macro, where it is compiled for each item")
     for place, lacks in reading.unbounded.items():
         walk.say(f"{place} is read in a macro and has no size limit: {lacks.format(place)}")
-    heavy = [_slow_words(pattern) for pattern in reading.too_slow if pattern]
-    if work > most and not (heavy and work >= cost.TOO_MUCH):
-        heavy.append(_work_words(work, most, reading))
+    shown = [one if len(one) <= MAX_SHOWN else one[:MAX_SHOWN] + "..." for one in reading.too_slow if one]
+    heavy = [
+        f"the pattern {one!r} takes more than a millisecond to compile, or holds what is not known here; "
+        r"write [A-Za-z0-9_] in place of \w, [0-9] in place of \d, and smaller counts"
+        for one in shown
+    ]
+    if work >= cost.TOO_MUCH and not heavy:
+        heavy.append("the pattern of matches must be written out: otherwise nobody can say what it costs")
+    elif most < work < cost.TOO_MUCH:
+        said = f"the expression may take {work / 1e6:,.0f} ms, and {most / 1e6:,.0f} ms is the most"
+        advice = [lacks.format(place) for place, lacks in reading.large()]
+        heavy.append(f"{said}: {'; '.join(advice) or 'shorten its lists, or nest fewer macros'}")
     for sentence in heavy:
         walk.say(sentence)
     is_stopping = work > max(most, STOPPING_WORK)
     return Linted(found=tuple(walk.found), stops=tuple(heavy) if is_stopping else (), work=work)
 
 
-def _slow_words(pattern: str) -> str:
-    shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "..."
-    return (
-        f"the pattern {shown!r} takes more than a millisecond to compile, or holds what is not known here; "
-        r"write [A-Za-z0-9_] in place of \w, [0-9] in place of \d, and smaller counts"
-    )
-
-
-def _work_words(work: int, most: int, reading: cost.Reading) -> str:
-    """How long, and what to do about it, the largest value first."""
-    if work >= cost.TOO_MUCH:
-        return "the pattern of matches must be written out: otherwise nobody can say what it costs"
-    said = f"the expression may take {work / 1e6:,.0f} ms, and {most / 1e6:,.0f} ms is the most"
-    advice = [lacks.format(place) for place, lacks in reading.large()]
-    return f"{said}: {'; '.join(advice) or 'shorten its lists, or nest fewer macros'}"
-
-
 def _read(walk: _Walk, at: int, token: CelToken) -> None:
+    before = walk.tokens[at - 1] if at else None
+    is_type_name = before is not None and before.kind is TokenKind.NAME and before.text not in _CONSTANTS
+    ends_a_value = before is not None and (before.kind is not TokenKind.PUNCT or before.text in ")]}")
     if token.kind is TokenKind.OTHER:
         walk.say(f"the character {token.text!r} is not allowed in an expression")
     elif token.kind is TokenKind.NAME:
         _read_name(walk, at, token.text)
     elif token.text in "([{":
-        if token.text == "{" and _is_type_name(walk, at - 1):
+        if token.text == "{" and is_type_name:
             walk.say("objects of a named type are not supported; use a map")
         walk.open.append(_frame(walk, at))
     elif token.text in ")]}" and walk.open:
         walk.open.pop()
-    elif token.text == "." and not _ends_a_value(walk, at - 1):
+    elif token.text == "." and not ends_a_value:
         walk.say("a name may not start with a dot")
-
-
-def _is_type_name(walk: _Walk, at: int) -> bool:
-    return at >= 0 and walk.tokens[at].kind is TokenKind.NAME and walk.text(at) not in _CONSTANTS
-
-
-def _ends_a_value(walk: _Walk, at: int) -> bool:
-    return at >= 0 and (walk.tokens[at].kind is not TokenKind.PUNCT or walk.text(at) in ")]}")
 
 
 def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
@@ -228,31 +211,23 @@ def _frame(walk: _Walk, at: int) -> tuple[str, list_bounds.Range] | None:
 
 def _read_name(walk: _Walk, at: int, name: str) -> None:
     is_member, is_call = walk.text(at - 1) == ".", walk.text(at + 1) == "("
+    is_binding = walk.text(at - 1) == "(" and is_macro_call(walk.tokens, at - 2)
+    if is_call and is_macro_call(walk.tokens, at):
+        return
     if is_call:
-        if not is_macro_call(walk.tokens, at):
-            _read_call(walk, at, name, METHODS if is_member else FUNCTIONS)
-    elif not is_member and name not in _CONSTANTS and not _is_binding(walk, at):
+        known = METHODS if is_member else FUNCTIONS
+        is_written_out = walk.text(at + 3) == ")" and walk.tokens[at + 2].kind is TokenKind.STRING
+        if name not in known:
+            walk.say(f"the function {name} is not known; known functions: {', '.join(sorted(known))}")
+        elif name == "matches" and not is_written_out:
+            walk.say("the pattern of matches must be written out, not computed")
+    elif not is_member and name not in _CONSTANTS and not is_binding:
         if name in walk.bound() or (name in _TYPES and name not in walk.allowed):
             return
         if name not in walk.allowed:
             walk.say(f"the name {name} is not known here; known names: {', '.join(sorted(walk.allowed))}")
             return
         _read_fields(walk, at, name)
-
-
-def _read_call(walk: _Walk, at: int, name: str, known: frozenset[str]) -> None:
-    if name not in known:
-        walk.say(f"the function {name} is not known; known functions: {', '.join(sorted(known))}")
-    elif name == "matches" and not (
-        at + 2 < len(walk.tokens)
-        and walk.tokens[at + 2].kind is TokenKind.STRING
-        and walk.text(at + 3) == ")"
-    ):
-        walk.say("the pattern of matches must be written out, not computed")
-
-
-def _is_binding(walk: _Walk, at: int) -> bool:
-    return walk.text(at - 1) == "(" and is_macro_call(walk.tokens, at - 2)
 
 
 def _read_fields(walk: _Walk, at: int, root: str) -> None:

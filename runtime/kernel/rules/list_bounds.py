@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.kernel import schema_work
 from runtime.kernel.rules.cel_tokens import CelToken, TokenKind, is_macro_call
 from runtime.kernel.rules.language import Expression
 
@@ -54,11 +55,11 @@ def parts(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Ma
         part = waiting.pop(0)
         seen += 1
         yield part
-        target = _referred(part.get("$ref"), document)
-        all_of = part.get("allOf")
-        waiting.extend(
-            one for one in (target, *(all_of if isinstance(all_of, list) else ())) if _mapping(one)
-        )
+        reference, all_of = part.get("$ref"), part.get("allOf")
+        others = list(all_of) if isinstance(all_of, list) else []
+        if isinstance(reference, str) and reference.startswith("#/"):
+            others.insert(0, schema_work.target(reference, document))
+        waiting.extend(one for one in others if _mapping(one))
 
 
 def members(schema: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -85,7 +86,9 @@ def find(
             text = "".join(part.text for part in tokens[position:end])
             return _resolve(text, token.text, path, schemas, bound)
         elif token.text == "]" and _is_index(tokens, opening := _matching(tokens, position)):
-            path.insert(0, _index(tokens, opening, position))
+            inner = tokens[opening + 1]
+            is_name = position == opening + 2 and inner.kind is TokenKind.STRING
+            path.insert(0, _literal(inner) if is_name else 0)
             position = opening - 1
         else:
             return _of_literal_or_chain(tokens, position, end, path, schemas=schemas, bound=bound)
@@ -151,15 +154,6 @@ def below(
     return None
 
 
-def _referred(reference: Any, document: Mapping[str, Any]) -> Any:
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    found: Any = document
-    for part in reference[2:].split("/"):
-        found = _mapping(found).get(part.replace("~1", "/").replace("~0", "~"))
-    return found
-
-
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -184,13 +178,6 @@ def _is_index(tokens: tuple[CelToken, ...], opening: int) -> bool:
         and (before.kind is TokenKind.NAME or before.text in (")", "]"))
         and before.text != "in"
     )
-
-
-def _index(tokens: tuple[CelToken, ...], opening: int, closing: int) -> str | int:
-    inner = tokens[opening + 1]
-    if closing == opening + 2 and inner.kind is TokenKind.STRING:
-        return _literal(inner)
-    return 0
 
 
 def _literal(token: CelToken) -> str:

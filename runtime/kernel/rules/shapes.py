@@ -181,40 +181,38 @@ def _of_type(name: Any, part: Mapping[str, Any], root: Mapping[str, Any], depth:
             longest = part.get("maxLength")
             return text(longest) if isinstance(longest, int) else text(MAX_TEXT, lacks="add maxLength to {}")
         case "array":
-            return _list(part, root, depth)
+            most = part.get("maxItems")
+            item = ANYTHING if "prefixItems" in part else _of_schema(part.get("items", True), root, depth + 1)
+            if not isinstance(most, int):
+                return replace(ANYTHING, lacks="add maxItems to {}", item=item, schema=part, root=root)
+            return Shape(
+                copy=min(_LIST + most * item.copy, ANYTHING.copy),
+                text=item.text,
+                count=most,
+                lacks=_inside(item.lacks),
+                item=item,
+                schema=part,
+                root=root,
+            )
         case "object":
-            return _object(part, root, depth)
+            # `unevaluatedProperties: false` closes it only to what no form of it (`anyOf`, `if`) names.
+            if part.get("additionalProperties", True) is not False or "patternProperties" in part:
+                return replace(
+                    ANYTHING, lacks="add additionalProperties: false to {}", schema=part, root=root
+                )
+            # It is as large as its fields, since it has no others.
+            named = _mapping(part.get("properties")).values()
+            fields = [_of_schema(field, root, depth + 1) for field in named]
+            return Shape(
+                copy=min(_MAP + sum(shape.copy + _ENTRY for shape in fields), ANYTHING.copy),
+                text=max((shape.text for shape in fields), default=0),
+                count=len(fields),
+                lacks=_inside(next((shape.lacks for shape in fields if shape.lacks), "")),
+                schema=part,
+                root=root,
+            )
         case _:
             return SMALL
-
-
-def _list(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape:
-    most = part.get("maxItems")
-    item = ANYTHING if "prefixItems" in part else _of_schema(part.get("items", True), root, depth + 1)
-    if not isinstance(most, int):
-        return replace(ANYTHING, lacks="add maxItems to {}", item=item, schema=part, root=root)
-    copy = min(_LIST + most * item.copy, ANYTHING.copy)
-    return Shape(
-        copy=copy, text=item.text, count=most, lacks=_inside(item.lacks), item=item, schema=part, root=root
-    )
-
-
-def _object(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Shape:
-    """An object is as large as its fields, where it has no others.
-
-    `unevaluatedProperties: false` closes it only to what no form of it (`anyOf`, `if`) names.
-    """
-    if part.get("additionalProperties", True) is not False or "patternProperties" in part:
-        return replace(ANYTHING, lacks="add additionalProperties: false to {}", schema=part, root=root)
-    shapes = [_of_schema(field, root, depth + 1) for field in _mapping(part.get("properties")).values()]
-    return Shape(
-        copy=min(_MAP + sum(shape.copy + _ENTRY for shape in shapes), ANYTHING.copy),
-        text=max((shape.text for shape in shapes), default=0),
-        count=len(shapes),
-        lacks=_inside(next((shape.lacks for shape in shapes if shape.lacks), "")),
-        schema=part,
-        root=root,
-    )
 
 
 def _inside(lacks: str) -> str:

@@ -88,9 +88,12 @@ def list_evaluated(kind: KindDocument) -> Iterator[str]:
 def list_every_source(kind: KindDocument) -> Iterator[tuple[Standing, str]]:
     """The same with its place."""
     yield from ((standing, standing.text) for standing in list_expressions(kind))
-    for listed in (list_fact_templates, list_path_templates):
-        for standing in listed(kind):
-            yield from ((standing, source) for source in _inside(standing.text))
+    for standing in (*list_fact_templates(kind), *list_path_templates(kind)):
+        try:
+            found = templates.expressions(standing.text)
+        except ExpressionError:
+            continue  # the linter reports it, and the gate reports that the request cannot be rendered
+        yield from ((standing, source) for source in found)
 
 
 def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
@@ -100,10 +103,3 @@ def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:
         yield Standing((*place, "compensate", "body"), step.compensate.body, scope.BY_KEY)
     for at, write in enumerate(step.writes):
         yield Standing((*place, "writes", at, "value"), write.value, scope.RECEIPT)
-
-
-def _inside(template: str) -> tuple[str, ...]:
-    try:
-        return templates.expressions(template)
-    except ExpressionError:
-        return ()  # the linter reports it, and the gate reports that the request cannot be rendered

@@ -11,7 +11,6 @@ from typing import Any
 
 from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel.rules import cel_tokens, cost, scope, shapes, sources, tree
-from runtime.kernel.rules.shapes import Shape
 
 # Far larger than anything that is compared with it, so that what grows with the facts shows whole.
 _LARGE = 10**12
@@ -30,20 +29,18 @@ def of_conditions(conditions: Iterable[str], kind: KindDocument) -> int:
 
 
 def _reads(texts: Iterable[str], kind: KindDocument) -> int:
+    """Of each text once more than it is at worst, so never too few; none where no tree can be made of it."""
     sizes = scope.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
-    return sum(_of(source, sizes) for source in texts)
-
-
-def _of(source: str, sizes: Mapping[str, Shape]) -> int:
-    """Once more than it is at worst, so never too few; nothing where no tree can be made of it."""
-    try:
-        node = tree.parse(cel_tokens.tokenize(source))
-    except tree.UnreadableError:
-        return 0
-    least, most = (
-        cost.of(node, {**sizes, "context": replace(sizes["context"], copy=copy)})[0] for copy in (0, _LARGE)
-    )
-    return -(-(most - least) // _LARGE)
+    without, with_many = ({**sizes, "context": replace(sizes["context"], copy=copy)} for copy in (0, _LARGE))
+    reads = 0
+    for text in texts:
+        try:
+            node = tree.parse(cel_tokens.tokenize(text))
+        except tree.UnreadableError:
+            continue
+        least, most = cost.of(node, without)[0], cost.of(node, with_many)[0]
+        reads += -(-(most - least) // _LARGE)
+    return reads
 
 
 def work(reads: int, world: Mapping[str, Any]) -> int:

@@ -1,7 +1,6 @@
 """May this agent propose this kind now? The registry decides, never the body (DIR paper, 6.2)."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from audit import canonical
 from runtime.contracts.reasons import Reason
@@ -43,14 +42,11 @@ def check(case: Case) -> Iterable[Finding]:
     if kind not in manifest.policy_kinds:
         yield findings.fail(NAME, Reason.UNAUTHORIZED, f"The active manifest does not grant {kind}.")
     known = {*case.proposal.params, *list_bounds.property_names(case.kind.params_schema)}
-    for name, allowed in sorted(manifest.scope.items()):
+    for name in sorted(known & manifest.scope.keys()):
+        # Bytes, not ==: Python holds True equal to 1.
+        allowed = {canonical.encode(value) for value in manifest.scope[name]}
         # Leaving a narrowed parameter out must not widen what the agent may do.
-        if name in known and not _is_one_of(case.proposal.params.get(name), allowed):
+        if canonical.encode(case.proposal.params.get(name)) not in allowed:
             yield findings.fail(
                 NAME, Reason.UNAUTHORIZED, f"The active manifest's scope does not hold this {name}."
             )
-
-
-def _is_one_of(value: Any, allowed: Iterable[Any]) -> bool:
-    # Bytes, not ==: Python holds True equal to 1.
-    return canonical.encode(value) in {canonical.encode(item) for item in allowed}

@@ -9,7 +9,7 @@ from runtime.contracts.verdict import Finding
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.gate_input import Case
 from runtime.kernel.rules import evaluate
-from runtime.kernel.rules.evaluate import Freshness, Move
+from runtime.kernel.rules.evaluate import Move
 
 NAME = "context_freshness"
 
@@ -40,29 +40,24 @@ def stale(case: Case, *, seen: Mapping[str, Any]) -> Iterable[Finding]:
         seen=seen,
         current=case.facts.world,
     ):
-        message = _words(fact)
-        if message:
-            yield findings.fail(
-                NAME,
-                Reason.STALE_CONTEXT,
-                f"{message} Ask for a fresh context.",
-                proposed_value=_shown(fact.seen),
-                limit=_shown(fact.current),
-            )
-
-
-def _words(fact: Freshness) -> str:
-    match fact.move:
-        case Move.SAME | Move.WITHIN_BOUNDS:
-            return ""
-        case Move.MOVED:
-            return f"{fact.fact} has moved since the context was made."
-        case Move.MISSING:
-            return f"{fact.fact} is missing from the context or from the world."
-        case Move.UNREADABLE:
-            return f"The fact {fact.fact} cannot be named with these parameters."
-        case _:
-            assert_never(fact.move)
+        match fact.move:
+            case Move.SAME | Move.WITHIN_BOUNDS:
+                continue
+            case Move.MOVED:
+                message = f"{fact.fact} has moved since the context was made."
+            case Move.MISSING:
+                message = f"{fact.fact} is missing from the context or from the world."
+            case Move.UNREADABLE:
+                message = f"The fact {fact.fact} cannot be named with these parameters."
+            case _:
+                assert_never(fact.move)
+        yield findings.fail(
+            NAME,
+            Reason.STALE_CONTEXT,
+            f"{message} Ask for a fresh context.",
+            proposed_value=_shown(fact.seen),
+            limit=_shown(fact.current),
+        )
 
 
 def _shown(value: Any) -> str | None:

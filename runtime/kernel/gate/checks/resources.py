@@ -22,16 +22,34 @@ def check(case: Case) -> Iterable[Finding]:
     """INSUFFICIENT_LIQUIDITY, RESOURCE_CONTENTION, or CLAIM_FAILED; one finding per resource."""
     known = reservation_rules.by_name(case.facts.resources or ())
     for item in reservation_rules.wanted(case.kind, case.names):
-        match item:
-            case Unreadable(resource=name, message=message):
-                yield findings.fail(NAME, Reason.CLAIM_FAILED, f"{name}: {message}", subject=name)
-            case ResourceClaim(resource=name) if name not in known:
-                message = f"{name}: there is no such resource"
-                yield findings.fail(NAME, Reason.CLAIM_FAILED, message, subject=name)
-            case ResourceClaim():
-                yield from _fits(case, item)
-            case _:
-                assert_never(item)
+        name = item.resource
+        if isinstance(item, Unreadable) or name not in known:
+            said = item.message if isinstance(item, Unreadable) else "there is no such resource"
+            yield findings.fail(NAME, Reason.CLAIM_FAILED, f"{name}: {said}", subject=name)
+            continue
+        match reservation_rules.shortage(item, known[name]):
+            case Shortage.LIQUIDITY:
+                yield findings.fail(
+                    NAME,
+                    Reason.INSUFFICIENT_LIQUIDITY,
+                    f"{name} does not have this much left. Propose less.",
+                    subject=name,
+                    proposed_value=item.amount,
+                    limit=reservation_rules.available(known[name], even_reserved=True),
+                )
+            case Shortage.CONTENTION:
+                yield findings.fail(
+                    NAME,
+                    Reason.RESOURCE_CONTENTION,
+                    f"{name} is held by other flows just now. Try again later, or propose less.",
+                    subject=name,
+                    proposed_value=item.amount,
+                    limit=reservation_rules.available(known[name]),
+                )
+            case None:
+                continue
+            case _ as never:
+                assert_never(never)
 
 
 def claims(case: Case) -> tuple[ResourceClaim, ...]:
@@ -41,30 +59,3 @@ def claims(case: Case) -> tuple[ResourceClaim, ...]:
     return tuple(
         item for item in reservation_rules.wanted(case.kind, case.names) if isinstance(item, ResourceClaim)
     )
-
-
-def _fits(case: Case, claim: ResourceClaim) -> Iterable[Finding]:
-    resource = reservation_rules.by_name(case.facts.resources or ())[claim.resource]
-    match reservation_rules.shortage(claim, resource):
-        case Shortage.LIQUIDITY:
-            yield findings.fail(
-                NAME,
-                Reason.INSUFFICIENT_LIQUIDITY,
-                f"{resource.name} does not have this much left. Propose less.",
-                subject=resource.name,
-                proposed_value=claim.amount,
-                limit=reservation_rules.available(resource, even_reserved=True),
-            )
-        case Shortage.CONTENTION:
-            yield findings.fail(
-                NAME,
-                Reason.RESOURCE_CONTENTION,
-                f"{resource.name} is held by other flows just now. Try again later, or propose less.",
-                subject=resource.name,
-                proposed_value=claim.amount,
-                limit=reservation_rules.available(resource),
-            )
-        case None:
-            return
-        case _ as never:
-            assert_never(never)

@@ -68,11 +68,6 @@ EFFECT_BADGES: Mapping[str, Badge] = {
     states.Effect.NOT_HAPPENED: Badge("idle", "cross", "Did not take effect"),
     states.Effect.HAPPENED: Badge("ok", "check", "Took effect"),
 }
-FAMILIES: Mapping[str, str] = {
-    contracts.Family.DECISION: "Decision",
-    contracts.Family.OPERATIONAL: "Operational",
-    contracts.Family.AGENT: "Agent",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,8 @@ class BoundView:
 class QueueRow:
     """One line of the queue, from the current evidence.
 
-    `untrusted`: that evidence does not match the ledger, so the effect is not shown.
+    `family` is a value of `contracts.Family`. `untrusted`: that evidence does not match the ledger, so the
+    effect is not shown.
     """
 
     id: str
@@ -189,7 +185,7 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
         resolved_at=item.resolved_at,
         deadline_at=item.deadline_at,
         waiting_until=item.waiting_until if is_open and is_waiting(item, now) else None,
-        family=FAMILIES.get(item.family, item.family),
+        family=item.family,
         open=is_open,
         ended=None if is_open else labels.badge(RESOLUTIONS, item.resolution or item.state),
         ended_by=decision.approver.get_username() if decision else "",

@@ -15,16 +15,16 @@ from audit.sentences import says
 
 
 class Lane(StrEnum):
-    """The lanes of the timeline, in the order of a decision."""
+    """The lanes of the timeline, in the order of a decision. SYSTEM has no column of its own there."""
 
-    CONTEXT = "Context"
-    REASONING = "Reasoning"
-    PROPOSAL = "Proposal"
-    VALIDATION = "Validation"
-    ESCALATION = "Escalation"
-    DECISION = "Decision"
-    EXECUTION = "Execution"
-    SYSTEM = "System"
+    CONTEXT = "CONTEXT"
+    REASONING = "REASONING"
+    PROPOSAL = "PROPOSAL"
+    VALIDATION = "VALIDATION"
+    ESCALATION = "ESCALATION"
+    DECISION = "DECISION"
+    EXECUTION = "EXECUTION"
+    SYSTEM = "SYSTEM"
 
 
 @dataclass(frozen=True, slots=True)

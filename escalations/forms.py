@@ -37,25 +37,38 @@ def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> DecisionR
 def _read_fields(
     post: QueryDict, action: Action, version: int, params_schema: Mapping[str, Any]
 ) -> DecisionRequest | Problem:
-    params, receipt, effect = _params(post, params_schema), _receipt(post), read_effect(post)
+    params = _params(post, params_schema)
     if isinstance(params, Problem):
         return params
+    # The receipt found at the target: a JSON object, or plain text that becomes its `reference`.
+    found = post.get("receipt", "")[:LONGEST_TEXT].strip()
+    receipt: dict[str, Any] | Problem | None = None
+    if found:
+        receipt = _json_object(found, "receipt") if found.startswith("{") else {"reference": found}
     if isinstance(receipt, Problem):
         return receipt
+    effect = read_effect(post)
     if isinstance(effect, Problem):
         return effect
-    justification, conditions = _reason(post, action), _conditions(post)
-    if isinstance(justification, Problem):
-        return justification
-    if isinstance(conditions, Problem):
-        return conditions
+    if action is Action.REQUEST_INFO:
+        # From its own field: agents never see a reason. A question is sent exactly as written, or not at all.
+        question = post.get("question", "").strip() or post.get("justification", "").strip()
+        justification = question.replace("\r\n", "\n")
+        if len(justification) > LONGEST_TEXT:
+            return _bad("TEXT_TOO_LONG", f"The question exceeds {LONGEST_TEXT} characters. Shorten it.")
+    else:
+        justification = post.get("justification", "")[:LONGEST_TEXT].strip()
+    # One condition per line; the text is never cut: a truncated condition would be a different one.
+    conditions = post.get("conditions", "")
+    if len(conditions) > LONGEST_TEXT:
+        return _bad("TEXT_TOO_LONG", f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.")
     return DecisionRequest(
         action=action,
         evidence_hash=post.get("evidence_hash", ""),
         version=version,
         impact=post.get("impact", ""),
         justification=justification,
-        conditions=conditions,
+        conditions=tuple(line.strip() for line in conditions.splitlines() if line.strip()),
         params=params,
         receipt=receipt,
         typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
@@ -105,29 +118,6 @@ def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> StatementRequ
     return StatementRequest(intent_id=intent_id, number=number, effect=effect, reason=reason)
 
 
-def _conditions(post: QueryDict) -> tuple[str, ...] | Problem:
-    """Read one condition per line; never cut the text: a truncated condition would be a different one."""
-    text = post.get("conditions", "")
-    if len(text) > LONGEST_TEXT:
-        return _bad("TEXT_TOO_LONG", f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.")
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _reason(post: QueryDict, action: Action) -> str | Problem:
-    """Read the reason; for REQUEST_INFO the question, from its own field: agents never see a reason.
-
-    A question is sent exactly as written, or not at all.
-    """
-    if action is not Action.REQUEST_INFO:
-        return post.get("justification", "")[:LONGEST_TEXT].strip()
-    question = (post.get("question", "").strip() or post.get("justification", "").strip()).replace(
-        "\r\n", "\n"
-    )
-    if len(question) > LONGEST_TEXT:
-        return _bad("TEXT_TOO_LONG", f"The question exceeds {LONGEST_TEXT} characters. Shorten it.")
-    return question
-
-
 def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
     """Read the JSON text if there is any, else the typed fields; None if neither was sent."""
     text = post.get("params", "").strip()
@@ -158,7 +148,10 @@ def _typed(text: str, schema: Any) -> Any:
         except ProblemError:
             return text
     if wanted is None and isinstance(schema, Mapping):
-        options = {_shown(option): option for option in schema.get("enum") or ()}
+        options = {
+            option if isinstance(option, str) else canonical.encode(option).decode(): option
+            for option in schema.get("enum") or ()
+        }
         return options.get(text, text)
     return text
 
@@ -168,18 +161,6 @@ def _type_of(schema: Any) -> str | None:
     named = schema.get("type") if isinstance(schema, Mapping) else None
     types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
     return types[0] if len(types) == 1 else None
-
-
-def _shown(option: Any) -> str:
-    return option if isinstance(option, str) else canonical.encode(option).decode()
-
-
-def _receipt(post: QueryDict) -> dict[str, Any] | Problem | None:
-    """Read the receipt found at the target: a JSON object, or plain text that becomes its `reference`."""
-    text = post.get("receipt", "")[:LONGEST_TEXT].strip()
-    if not text:
-        return None
-    return _json_object(text, "receipt") if text.startswith("{") else {"reference": text}
 
 
 def _json_object(text: str, name: str) -> dict[str, Any] | Problem:

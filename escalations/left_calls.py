@@ -68,21 +68,15 @@ def list_calls(*, tenant: str) -> Sequence[Left]:
         if row.intent_id is not None:
             about[row.intent_id] = row
     against = _contradictions(tenant, [call for call in calls if call.contradicts])
-    return [
-        Left(
-            call=call,
-            escalation=about[call.intent_id],
-            left_by=_who(about[call.intent_id]),
-            contradiction=against.get(call.pk),
-        )
-        for call in calls
-        if call.intent_id in about
-    ]
-
-
-def _who(row: Escalation) -> str:
-    decision = getattr(row, "decision", None)
-    return "" if decision is None else decision.approver.get_username()
+    found = []
+    for call in calls:
+        escalation = about.get(call.intent_id)
+        if escalation is not None:
+            decision = getattr(escalation, "decision", None)
+            left_by = "" if decision is None else decision.approver.get_username()
+            contradiction = against.get(call.pk)
+            found.append(Left(call=call, escalation=escalation, left_by=left_by, contradiction=contradiction))
+    return found
 
 
 def _contradictions(tenant: str, calls: Sequence[Attempt]) -> dict[int, Contradiction]:

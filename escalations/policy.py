@@ -4,7 +4,6 @@ Separation of duty, friction that grows with impact, and the family's own
 actions. Roles are the names of groups.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from escalations.contracts import ACTIONS, Action, Family, State
@@ -114,19 +113,23 @@ def may(
     `effect` is what `effect_of` says: stating the effect of a call weighs more than stopping.
     """
     denied = (
-        _closed(situation, now_ms)
-        or _foreign(action, situation)
+        _not_offered(action, situation, now_ms)
         or role_missing(person)
-        or _not_liftable(action, situation)
-        or _not_replaceable(action, situation)
-        or _contradicted(action, situation)
-        or _not_askable(action, situation, now_ms)
-        or _duty(action, person, situation, now_ms, effect)
-        or _step_up(action, person, situation, now_ms, effect)
+        or _not_possible(action, situation, now_ms)
     )
     if denied is not None:
         return denied
-    return Allowed(solo=person.is_solo and _conflict(person, situation, now_ms) is not None)
+    found = ties(person, situation, now_ms=now_ms)
+    # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
+    if found and not (person.is_solo or is_stopping(action, effect)):
+        return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403)
+    confirmed_at_ms = person.confirmed_at_ms
+    is_fresh = confirmed_at_ms is not None and now_ms - confirmed_at_ms <= STEP_UP_S * 1000
+    if is_weighty(action, situation.impact, effect) and not is_fresh:
+        return Denied(
+            "STEP_UP", "Confirm your password first: it was last confirmed more than 5 minutes ago.", 401
+        )
+    return Allowed(solo=person.is_solo and bool(found))
 
 
 def effect_of(action: Action, situation: EscalationContext, *, stated: Effect | None) -> Effect | None:
@@ -193,19 +196,16 @@ def wait_ms(*, term_ms: int, longest_ms: int) -> int:
     return max(0, min(longest_ms, term_ms // MAX_QUESTIONS))
 
 
-def _closed(situation: EscalationContext, now_ms: int) -> Denied | None:
+def _not_offered(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
     if situation.state is not State.OPEN:
         return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
         return Denied("DEADLINE_PASSED", "The deadline has passed; the proposal was aborted.", 409)
+    offered = ACTIONS[situation.family]
+    if action not in offered:
+        why = f"{action} is not available here. Choose one of {', '.join(offered)}."
+        return Denied("ACTION_UNKNOWN", why, 400)
     return None
-
-
-def _foreign(action: Action, situation: EscalationContext) -> Denied | None:
-    if action in ACTIONS[situation.family]:
-        return None
-    offered = ", ".join(ACTIONS[situation.family])
-    return Denied("ACTION_UNKNOWN", f"{action} is not available here. Choose one of {offered}.", 400)
 
 
 def role_missing(person: Person) -> Denied | None:
@@ -215,96 +215,53 @@ def role_missing(person: Person) -> Denied | None:
     return Denied("ROLE_MISSING", "Deciding needs the role operator or senior.", 403)
 
 
-def _not_liftable(action: Action, situation: EscalationContext) -> Denied | None:
-    if action is not Action.OVERRIDE or not situation.failing:
-        return None
-    why = situation.failing[0].rstrip(".")
-    return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
-
-
-def _not_replaceable(action: Action, situation: EscalationContext) -> Denied | None:
-    if action is not Action.MODIFY or not situation.steps_done:
-        return None
-    why = "A step has already taken effect, so nothing else can run in its place. Resume, mark done or abort."
-    return Denied("STEPS_DONE", why, 409)
-
-
-def _contradicted(action: Action, situation: EscalationContext) -> Denied | None:
-    if action not in FORWARD or not situation.is_contradicted:
-        return None
-    why = (
-        "A receipt shows that the earlier call took effect, although a person stated that it did not. "
-        "Correct the statement in the list of calls in doubt, or abort."
-    )
-    return Denied("EFFECT_CONTRADICTED", why, 409)
-
-
-def _not_askable(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
+def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
+    """What the case itself does not allow, whoever asks for it."""
+    if action is Action.OVERRIDE and situation.failing:
+        why = situation.failing[0].rstrip(".")
+        return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
+    if action is Action.MODIFY and situation.steps_done:
+        why = (
+            "A step has already taken effect, so nothing else can run in its place. Resume, mark done or "
+            "abort."
+        )
+        return Denied("STEPS_DONE", why, 409)
+    if action in FORWARD and situation.is_contradicted:
+        why = (
+            "A receipt shows that the earlier call took effect, although a person stated that it did not. "
+            "Correct the statement in the list of calls in doubt, or abort."
+        )
+        return Denied("EFFECT_CONTRADICTED", why, 409)
     if action is not Action.REQUEST_INFO:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
         return Denied("QUESTION_OPEN", "A question is already open. Wait for the answer, or decide.", 409)
     if situation.questions_asked >= MAX_QUESTIONS:
-        return Denied(
-            "QUESTIONS_SPENT", f"All {MAX_QUESTIONS} questions have been asked. Decide, or abort.", 409
-        )
+        why = f"All {MAX_QUESTIONS} questions have been asked. Decide, or abort."
+        return Denied("QUESTIONS_SPENT", why, 409)
     if situation.agent_status in SILENCED:
         status = situation.agent_status.lower()
         return Denied("AGENT_SILENCED", f"The agent is {status} and cannot answer. Decide, or abort.", 409)
     return None
 
 
-def _duty(
-    action: Action, person: Person, situation: EscalationContext, now_ms: int, effect: Effect | None
-) -> Denied | None:
-    # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
-    if is_stopping(action, effect) or person.is_solo:
-        return None
-    return _conflict(person, situation, now_ms)
-
-
-def _conflict(person: Person, situation: EscalationContext, now_ms: int) -> Denied | None:
-    found = ties(person, situation, now_ms=now_ms)
-    return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403) if found else None
-
-
 def ties(person: Person, situation: EscalationContext, *, now_ms: int) -> tuple[Tie, ...]:
     """Everything that keeps a person from deciding on this agent, what lasts longest first."""
-    found = (*_ownership(person, situation), *_authorship(person, situation), *_leaving(person, situation))
-    lasting = [tie for tie in found if tie.until_ms is None or now_ms < tie.until_ms]
-    return tuple(sorted(lasting, key=lambda tie: (tie.until_ms is not None, -(tie.until_ms or 0))))
-
-
-def _ownership(person: Person, situation: EscalationContext) -> Iterator[Tie]:
-    if situation.agent_owner in {person.username, *person.groups}:
-        yield Tie("You own this agent", None)
-
-
-def _authorship(person: Person, situation: EscalationContext) -> Iterator[Tie]:
-    me, at_ms = f"user:{person.user_id}", situation.manifest_activated_at_ms
-    if at_ms is None or me not in {situation.manifest_activated_by, situation.manifest_written_by}:
-        return
-    did = "activated" if me == situation.manifest_activated_by else "wrote"
-    why = f"You {did} this agent's manifest, active for less than {separation.DAYS} days"
-    yield Tie(why, separation.ends_ms(at_ms))
-
-
-def _leaving(person: Person, situation: EscalationContext) -> Iterator[Tie]:
+    me, names = f"user:{person.user_id}", {person.username, *person.groups}
+    found: list[Tie] = []
+    if situation.agent_owner in names:
+        found.append(Tie("You own this agent", None))
+    at_ms = situation.manifest_activated_at_ms
+    if at_ms is not None and me in {situation.manifest_activated_by, situation.manifest_written_by}:
+        did = "activated" if me == situation.manifest_activated_by else "wrote"
+        why = f"You {did} this agent's manifest, active for less than {separation.DAYS} days"
+        found.append(Tie(why, separation.ends_ms(at_ms)))
     for left in situation.owners_left:
         until_ms = separation.ends_ms(left.at_ms)
-        if left.owner in {person.username, *person.groups}:
-            yield Tie(f"You owned this agent less than {separation.DAYS} days ago", until_ms)
-        if f"user:{person.user_id}" in left.changed_by:
-            yield Tie(f"You changed who owns this agent less than {separation.DAYS} days ago", until_ms)
-
-
-def _step_up(
-    action: Action, person: Person, situation: EscalationContext, now_ms: int, effect: Effect | None
-) -> Denied | None:
-    if not is_weighty(action, situation.impact, effect):
-        return None
-    if person.confirmed_at_ms is not None and now_ms - person.confirmed_at_ms <= STEP_UP_S * 1000:
-        return None
-    return Denied(
-        "STEP_UP", "Confirm your password first: it was last confirmed more than 5 minutes ago.", 401
-    )
+        if left.owner in names:
+            found.append(Tie(f"You owned this agent less than {separation.DAYS} days ago", until_ms))
+        if me in left.changed_by:
+            why = f"You changed who owns this agent less than {separation.DAYS} days ago"
+            found.append(Tie(why, until_ms))
+    lasting = [tie for tie in found if tie.until_ms is None or now_ms < tie.until_ms]
+    return tuple(sorted(lasting, key=lambda tie: (tie.until_ms is not None, -(tie.until_ms or 0))))

@@ -68,11 +68,6 @@ EFFECT_BADGES: Mapping[str, Badge] = {
     states.Effect.NOT_HAPPENED: Badge("idle", "cross", "Did not take effect"),
     states.Effect.HAPPENED: Badge("ok", "check", "Took effect"),
 }
-FAMILIES: Mapping[str, str] = {
-    contracts.Family.DECISION: "Decision",
-    contracts.Family.OPERATIONAL: "Operational",
-    contracts.Family.AGENT: "Agent",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,8 @@ class BoundView:
 class QueueRow:
     """One line of the queue, from the current evidence.
 
-    `untrusted`: that evidence does not match the ledger, so the effect is not shown.
+    `family` is a value of `contracts.Family`. `untrusted`: that evidence does not match the ledger, so the
+    effect is not shown.
     """
 
     id: str
@@ -145,7 +141,11 @@ def rows(
         if len(members) < LEAST_ALIKE or first.family == contracts.Family.AGENT or shown.untrusted:
             grouped += [line for _, line in members]
             continue
-        words = _differing([evidence[item.pk] for item, _ in members])
+        # The parameters in which the members of a run differ.
+        params = [evidence[item.pk]["proposal"]["params"] for item, _ in members]
+        names = sorted({name for given in params for name in given})
+        differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
+        words = f"differing in {', '.join(differing)}" if differing else "with the same parameters"
         head, *rest = [replace(line, alike=True) for _, line in members]
         grouped += [replace(head, group=f"{len(members)} similar, {words}"), *rest]
     return grouped
@@ -163,19 +163,12 @@ def _likeness(item: Escalation, line: QueueRow) -> tuple[object, ...]:
     )
 
 
-def _differing(evidence: Sequence[Mapping[str, Any]]) -> str:
-    """Name the parameters in which the members of a run differ."""
-    params = [bundle["proposal"]["params"] for bundle in evidence]
-    names = sorted({name for given in params for name in given})
-    differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
-    return f"differing in {', '.join(differing)}" if differing else "with the same parameters"
-
-
 def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> QueueRow:
     """Build one line; its description comes from the stored evidence, if that can be trusted."""
     bundle = evidence or {}
     impact, reason = bundle.get("impact", item.impact), bundle.get("reason", item.reason)
     is_open = item.state == contracts.State.OPEN
+    decision = None if is_open else getattr(item, "decision", None)
     held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
     return QueueRow(
         id=str(item.pk),
@@ -192,10 +185,10 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
         resolved_at=item.resolved_at,
         deadline_at=item.deadline_at,
         waiting_until=item.waiting_until if is_open and is_waiting(item, now) else None,
-        family=FAMILIES.get(item.family, item.family),
+        family=item.family,
         open=is_open,
         ended=None if is_open else labels.badge(RESOLUTIONS, item.resolution or item.state),
-        ended_by=_decided_by(item) if not is_open else "",
+        ended_by=decision.approver.get_username() if decision else "",
         holder=item.claimed_by.get_username() if held and item.claimed_by else "",
         mine=held and item.claimed_by_id == user_pk,
         untrusted=evidence is None,
@@ -205,11 +198,6 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
 def is_waiting(item: Escalation, now: datetime) -> bool:
     """Return whether a question is open, so that the deadline is paused."""
     return item.waiting_until is not None and now <= item.waiting_until
-
-
-def _decided_by(item: Escalation) -> str:
-    decision = getattr(item, "decision", None)
-    return decision.approver.get_username() if decision else ""
 
 
 def segments(bundle: Mapping[str, Any]) -> list[Piece]:

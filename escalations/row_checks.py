@@ -28,6 +28,8 @@ _ENDS = {
 _REVISIONS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED)
 _ASKED = (Kind.INFORMATION_REQUESTED, Kind.INFORMATION_ANSWERED)
 _CLOSED = (Kind.INFORMATION_ANSWERED, Kind.INFORMATION_CLOSED)
+# Columns of an escalation that its evidence in force has, too.
+_ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id")
 
 
 class EscalationRowCheck(row_checks.FlowRows):
@@ -106,36 +108,13 @@ def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) ->
         found.same(last, "escalation.evidence_hash", last.payload["evidence_hash"], evidence_hash)
         found.same(entry, "escalation.tenant", entry.tenant, tenant)
         found.same(last, "escalation.deadline_at", deadlines[name].at, deadline_at)
-        found.same(end or entry, "escalation.resolution", _resolution_of(end), resolution)
+        resolved = "" if end is None else _ENDS[Kind(end.kind)].value
+        if end is not None and end.kind == Kind.ESCALATION_DECIDED:
+            resolved = str(end.payload["action"])
+        found.same(end or entry, "escalation.resolution", resolved, resolution)
     for name in rows.keys() - opened.keys():
         found.without_entry(rows[name][2], str(rows[name][1]), f"the escalation {name}")
     return rows
-
-
-def _resolution_of(end: Entry | None) -> str:
-    if end is None:
-        return ""
-    return str(end.payload["action"]) if end.kind == Kind.ESCALATION_DECIDED else _ENDS[Kind(end.kind)].value
-
-
-_ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id")
-
-
-def _compare_about(found: Found, entry: Entry, row: Mapping[str, Any], body: bytes) -> None:
-    """What an escalation is about, and how much it weighs, with its evidence in force."""
-    shown = canonical.decode(body)
-    operational = shown.get("operational") or {}
-    said = {
-        "impact": shown["impact"],
-        "impact_rank": list(Impact.values()).index(shown["impact"]),
-        "agent_id": shown["agent"]["agent_id"],
-        "policy_kind": shown.get("kind", {}).get("kind", ""),
-        "proposal_id": shown.get("proposal", {}).get("proposal_id"),
-        "intent_id": operational.get("intent_id"),
-    }
-    for name, value in said.items():
-        stored = row[f"escalation__{name}"]
-        found.same(entry, f"escalation.{name}", value, str(stored) if isinstance(stored, UUID) else stored)
 
 
 def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
@@ -155,7 +134,20 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         found.then(entry, entry, "evidence.created_at", row["created_at"])
         is_whole = row_checks.digest_of(row["body"]) == said["evidence_hash"]
         if is_whole and newest[said["escalation_id"]] is entry:
-            _compare_about(found, entry, row, bytes(row["body"]))
+            # What an escalation is about, and how much it weighs, with its evidence in force.
+            shown = canonical.decode(bytes(row["body"]))
+            operational = shown.get("operational") or {}
+            in_force = {
+                "impact": shown["impact"],
+                "impact_rank": list(Impact.values()).index(shown["impact"]),
+                "agent_id": shown["agent"]["agent_id"],
+                "policy_kind": shown.get("kind", {}).get("kind", ""),
+                "proposal_id": shown.get("proposal", {}).get("proposal_id"),
+                "intent_id": operational.get("intent_id"),
+            }
+            for name, value in in_force.items():
+                cell = row[f"escalation__{name}"]
+                found.same(entry, f"escalation.{name}", value, str(cell) if isinstance(cell, UUID) else cell)
     for name, revision in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"revision {revision} of the evidence of {name}")
@@ -178,24 +170,20 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
     rows = {str(row["escalation_id"]): row for row in decisions}
     entries = _of_kind(flows, Kind.ESCALATION_DECIDED)
     for entry, row in found.rows_of(entries, rows, itemgetter("escalation_id"), "the decision"):
-        _compare_decision(found, entry, row)
+        said = entry.payload
+        found.bytes(entry, "decision.statement", said["statement_digest"], row["statement"])
+        _compare_signature(found, entry, row)
+        for name in ("action", "revision", "evidence_hash", "key_id"):
+            found.same(entry, f"decision.{name}", said[name], row[name])
+        found.same(entry, "decision.approver", entry.actor, f"user:{row['approver_id']}")
+        if row_checks.digest_of(row["statement"]) == said["statement_digest"]:
+            stated = canonical.decode(bytes(row["statement"]))
+            found.same(entry, "decision.justification", stated["justification"], row["justification"])
+            found.same(entry, "decision.solo", stated["solo"], row["solo"])
+            found.same(entry, "decision.decided_at", stated["decided_at"], _iso(row["decided_at"]))
     for name in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the decision on {name}")
-
-
-def _compare_decision(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
-    said = entry.payload
-    found.bytes(entry, "decision.statement", said["statement_digest"], row["statement"])
-    _compare_signature(found, entry, row)
-    for name in ("action", "revision", "evidence_hash", "key_id"):
-        found.same(entry, f"decision.{name}", said[name], row[name])
-    found.same(entry, "decision.approver", entry.actor, f"user:{row['approver_id']}")
-    if row_checks.digest_of(row["statement"]) == said["statement_digest"]:
-        stated = canonical.decode(bytes(row["statement"]))
-        found.same(entry, "decision.justification", stated["justification"], row["justification"])
-        found.same(entry, "decision.solo", stated["solo"], row["solo"])
-        found.same(entry, "decision.decided_at", stated["decided_at"], _iso(row["decided_at"]))
 
 
 def _iso(at: datetime) -> str:
@@ -220,7 +208,11 @@ def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
     }
     asked = set()
     ends = {(e.payload["escalation_id"], e.payload["number"]): e for e in _of_kind(flows, *_CLOSED)}
-    salts = _salts(flows)
+    commitments = {
+        entry.payload.get("text_commitment") or entry.payload.get("answer_commitment")
+        for entry in _of_kind(flows, *_ASKED)
+    }
+    salts = dict(Payload.objects.filter(commitment__in=commitments).values_list("commitment", "salt"))
     for entry in _of_kind(flows, *_ASKED):
         said = entry.payload
         key = (said["escalation_id"], said["number"])
@@ -279,14 +271,6 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
     for name, _ in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the statement of the effect on {name}")
-
-
-def _salts(flows: Mapping[UUID, Sequence[Entry]]) -> dict[str, Any]:
-    wanted = {
-        entry.payload.get("text_commitment") or entry.payload.get("answer_commitment")
-        for entry in _of_kind(flows, *_ASKED)
-    }
-    return dict(Payload.objects.filter(commitment__in=wanted).values_list("commitment", "salt"))
 
 
 def _compare_text(

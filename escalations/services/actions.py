@@ -12,7 +12,7 @@ from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Decision, FeedbackType, FlowState, Impact
+from runtime.contracts.states import Decision, FeedbackType, FlowState
 from runtime.contracts.verdict import FindingOutcome
 from runtime.epochs.services import epochs
 from runtime.execution.services import recovery
@@ -29,25 +29,56 @@ from runtime.stops.services import stops
 
 def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
     """Take the action that policy allowed, in the caller's transaction; a Problem leaves nothing behind."""
+    intent = order.escalation.intent
     match order.wish.action:
         case Action.OVERRIDE | Action.MODIFY:
             return _propose(order, flow, agent, journal)
         case Action.REQUEST_INFO:
             questions.ask(order=order, journal=journal)
             return ActionResult(resolves=False)
+        case Action.ABORT if intent is not None:
+            recovery.give_up(
+                journal=journal,
+                intent=intent,
+                reason=Reason.ABORTED_BY_PERSON,
+                actor=journal.actor,
+                at=journal.at,
+                effect=order.effect,
+            )
         case Action.ABORT:
-            return _abort(order, journal)
+            journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
+            journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
         case Action.RESUME:
-            return _resume(order, journal)
+            if intent is None:
+                return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
+            recovery.resume(
+                journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown)
+            )
+            return ActionResult(valid_until=intent.valid_until)
         case Action.MARK_DONE:
-            return _mark_done(order, journal)
+            if intent is None:
+                return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
+            if not order.wish.receipt:
+                return _bad(
+                    order, "RECEIPT_MISSING", "MARK_DONE needs the receipt you found, as a JSON object."
+                )
+            recovery.mark_done(
+                journal=journal,
+                intent=intent,
+                receipt=order.wish.receipt,
+                actor=journal.actor,
+                at=journal.at,
+            )
         case Action.ACKNOWLEDGE:
             watchdog.watch_again(agent=agent, journal=journal)
-            return ActionResult()
         case Action.STOP_AGENT:
-            return _stop_agent(order, agent, journal)
+            # The stop button of the agent's page, from here: what it has under way is left to its outcome.
+            reason = order.wish.justification or "The agent stopped calling."
+            stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
+            watchdog.watch_again(agent=agent, journal=journal)
         case _:
             assert_never(order.wish.action)
+    return ActionResult()
 
 
 def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
@@ -129,11 +160,13 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
                 for finding in judged.verdict.reasons
             ),
         )
-    if _weighs_more(judged.verdict.impact, order):
+    # What the person was asked to give (password, amount, reason) fits the impact that was shown.
+    impact = judged.verdict.impact
+    if policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact:
         return Problem(
             status=409,
             code="IMPACT_RAISED",
-            detail=f"The impact would be {judged.verdict.impact}, but you were shown "
+            detail=f"The impact would be {impact}, but you were shown "
             f"{order.escalation.impact}. Change less, or abort.",
             dfid=str(flow.dfid),
         )
@@ -154,56 +187,6 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
         intent_id=follow.intent_id,
         superseded_intent_id=None if intent is None else str(intent.pk),
     )
-
-
-def _weighs_more(impact: Impact, order: AuthorizedDecision) -> bool:
-    # What the person was asked to give (password, amount, reason) fits the impact that was shown.
-    return policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact
-
-
-def _abort(order: AuthorizedDecision, journal: Journal) -> ActionResult:
-    intent = order.escalation.intent
-    if intent is not None:
-        recovery.give_up(
-            journal=journal,
-            intent=intent,
-            reason=Reason.ABORTED_BY_PERSON,
-            actor=journal.actor,
-            at=journal.at,
-            effect=order.effect,
-        )
-        return ActionResult()
-    journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
-    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
-    return ActionResult()
-
-
-def _resume(order: AuthorizedDecision, journal: Journal) -> ActionResult | Problem:
-    intent = order.escalation.intent
-    if intent is None:
-        return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
-    recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown))
-    return ActionResult(valid_until=intent.valid_until)
-
-
-def _mark_done(order: AuthorizedDecision, journal: Journal) -> ActionResult | Problem:
-    intent = order.escalation.intent
-    if intent is None:
-        return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
-    if not order.wish.receipt:
-        return _bad(order, "RECEIPT_MISSING", "MARK_DONE needs the receipt you found, as a JSON object.")
-    recovery.mark_done(
-        journal=journal, intent=intent, receipt=order.wish.receipt, actor=journal.actor, at=journal.at
-    )
-    return ActionResult()
-
-
-def _stop_agent(order: AuthorizedDecision, agent: Agent, journal: Journal) -> ActionResult:
-    """The stop button of the agent's page, from here: what it has under way is left to its outcome."""
-    reason = order.wish.justification or "The agent stopped calling."
-    stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
-    watchdog.watch_again(agent=agent, journal=journal)
-    return ActionResult()
 
 
 def _bad(order: AuthorizedDecision, code: str, detail: str) -> Problem:

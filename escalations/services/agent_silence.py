@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from audit import canonical, events
 from escalations.contracts import Family
 from escalations.models import Escalation, Evidence
@@ -82,7 +80,24 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
     unended = [state.value for state in FlowState if state.value not in ENDED]
     open_flows = Flow.objects.of(agent.tenant).filter(agent=agent, state__in=unended).exclude(pk=flow.pk)
     live = Intent.objects.filter(flow__agent=agent, state__in=LIVE_INTENTS)
-    intents = _intents(live)
+    intents = [
+        {
+            "intent_id": str(row.pk),
+            "dfid": str(row.flow_id),
+            "state": row.state,
+            "target": row.target,
+            "valid_until": _iso(row.valid_until),
+        }
+        for row in live.order_by("-intent_id")[:SHOWN]
+    ]
+    # People's own proposals on its flows are left out.
+    proposals = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}")
+    verdicts = proposals.order_by("-received_at").values_list(
+        "verdict__decision", "policy_kind", "flow_id", "received_at"
+    )
+    manifest = agent.active_manifest
+    where = " of its hours" if silence.hours is not None else ""
+    heard = "has not called" if silence.last_seen_at is not None else "has never called, and is missed"
     return {
         "escalation_id": str(escalation_id),
         "revision": 1,
@@ -90,10 +105,26 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
         "reason": Reason.AGENT_SILENT.value,
         "dfid": str(flow.dfid),
         "frozen_at": silent_agents.iso(silence.at),
-        "effect": _effect(agent, silence),
+        "effect": [
+            # What a person has to know, in one sentence; the name is isolated like every given value.
+            {"text": effects.visible(agent.agent_id), "value": True},
+            {
+                "text": f" {heard} for {spoken(silence.awake_s)}{where}; "
+                f"it may be silent for {spoken(silence.silent_after_s)}",
+                "value": False,
+            },
+        ],
         "impact": (Impact.HIGH_IMPACT if intents else Impact.LOW_IMPACT).value,
         "type_again": "",
-        "agent": _agent(agent),
+        "agent": {
+            "agent_id": agent.agent_id,
+            "role": agent.role,
+            "owner": agent.owner,
+            "mission": agent.mission,
+            "status": agent.status,
+            "manifest_version": None if manifest is None else manifest.version,
+            "manifest_digest": None if manifest is None else manifest.digest,
+        },
         "silence": {
             "since": silent_agents.iso(silence.since),
             "last_seen_at": silent_agents.iso(silence.last_seen_at),
@@ -101,9 +132,23 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
             "silent_after_s": silence.silent_after_s,
             "hours": silence.hours,
         },
-        "open_flows": {"total": open_flows.count(), "newest": _flows(open_flows)},
+        "open_flows": {
+            "total": open_flows.count(),
+            "newest": [
+                {
+                    "dfid": str(row.dfid),
+                    "state": row.state,
+                    "policy_kind": row.policy_kind,
+                    "opened_at": _iso(row.opened_at),
+                }
+                for row in open_flows.order_by("-dfid")[:SHOWN]
+            ],
+        },
         "live_intents": {"total": live.count(), "newest": intents},
-        "last_verdicts": _verdicts(agent),
+        "last_verdicts": [
+            {"decision": decision, "policy_kind": kind, "dfid": str(dfid), "received_at": _iso(at)}
+            for decision, kind, dfid, at in verdicts[:SHOWN]
+        ],
     }
 
 
@@ -118,68 +163,6 @@ def spoken(seconds: int) -> str:
             ]
             return " ".join([words, *left])
     return "0 s"
-
-
-def _effect(agent: Agent, silence: Silence) -> list[dict[str, Any]]:
-    """What a person has to know, in one sentence; the name is isolated like every given value."""
-    where = " of its hours" if silence.hours is not None else ""
-    heard = "has not called" if silence.last_seen_at is not None else "has never called, and is missed"
-    return [
-        {"text": effects.visible(agent.agent_id), "value": True},
-        {
-            "text": f" {heard} for {spoken(silence.awake_s)}{where}; "
-            f"it may be silent for {spoken(silence.silent_after_s)}",
-            "value": False,
-        },
-    ]
-
-
-def _agent(agent: Agent) -> dict[str, Any]:
-    manifest = agent.active_manifest
-    return {
-        "agent_id": agent.agent_id,
-        "role": agent.role,
-        "owner": agent.owner,
-        "mission": agent.mission,
-        "status": agent.status,
-        "manifest_version": None if manifest is None else manifest.version,
-        "manifest_digest": None if manifest is None else manifest.digest,
-    }
-
-
-def _flows(rows: QuerySet[Flow]) -> list[dict[str, Any]]:
-    return [
-        {
-            "dfid": str(row.dfid),
-            "state": row.state,
-            "policy_kind": row.policy_kind,
-            "opened_at": _iso(row.opened_at),
-        }
-        for row in rows.order_by("-dfid")[:SHOWN]
-    ]
-
-
-def _intents(rows: QuerySet[Intent]) -> list[dict[str, Any]]:
-    return [
-        {
-            "intent_id": str(row.pk),
-            "dfid": str(row.flow_id),
-            "state": row.state,
-            "target": row.target,
-            "valid_until": _iso(row.valid_until),
-        }
-        for row in rows.order_by("-intent_id")[:SHOWN]
-    ]
-
-
-def _verdicts(agent: Agent) -> list[dict[str, Any]]:
-    """Its latest verdicts, newest first; people's own proposals on its flows are left out."""
-    rows = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}").order_by("-received_at")
-    named = rows.values_list("verdict__decision", "policy_kind", "flow_id", "received_at")
-    return [
-        {"decision": decision, "policy_kind": kind, "dfid": str(dfid), "received_at": _iso(at)}
-        for decision, kind, dfid, at in named[:SHOWN]
-    ]
 
 
 def _iso(moment: datetime) -> str:

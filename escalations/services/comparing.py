@@ -3,7 +3,7 @@
 Digests come from the entries of the flow, not from a column beside the bytes (`recorded_flow`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -100,7 +100,15 @@ def compare_basis(escalation: Escalation, known: RecordedEscalation | None = Non
     hash_in_force = known.evidence.get(newest, "")
     rows = list(Evidence.objects.filter(escalation=escalation, revision=newest))
     found = compare_evidence(known, rows)
-    found += _compare_stored(newest, hash_in_force, rows)
+    # The current revision exists under its own hash: one that was deleted matches nothing.
+    where = f"revision {newest}"
+    if not rows:
+        found.append(Mismatch(row="evidence.body", row_id=where, recorded=hash_in_force, found=""))
+    found += [
+        Mismatch(row="evidence.hash", row_id=where, recorded=hash_in_force, found=row.hash)
+        for row in rows
+        if row.hash != hash_in_force
+    ]
     if (escalation.revision, escalation.evidence_hash) != (newest, hash_in_force):
         found.append(
             Mismatch(
@@ -111,8 +119,28 @@ def compare_basis(escalation: Escalation, known: RecordedEscalation | None = Non
             )
         )
     for row in () if found else rows:
-        found += _compare_impact(escalation, row)
-    found += _compare_deadline(escalation, known)
+        # How much is asked of a person follows from the impact, so it is that of the current evidence.
+        shown = str(canonical.decode(bytes(row.body))["impact"])
+        if escalation.impact != shown:
+            found.append(
+                Mismatch(
+                    row="escalation.impact",
+                    row_id=str(escalation.pk),
+                    recorded=shown,
+                    found=escalation.impact,
+                )
+            )
+    # A deadline that was put off, or taken away, decides nothing; an earlier one only ends it sooner.
+    stored = escalation.deadline_at
+    if known.deadline is not None and (stored is None or stored > known.deadline):
+        found.append(
+            Mismatch(
+                row="escalation.deadline_at",
+                row_id=str(escalation.pk),
+                recorded=time_text(known.deadline),
+                found="" if stored is None else time_text(stored),
+            )
+        )
     if escalation.proposal is not None:
         wrong = mismatches.compare(
             "proposal.body", str(escalation.proposal_id), known.proposal, escalation.proposal.body
@@ -127,18 +155,6 @@ def compare_basis(escalation: Escalation, known: RecordedEscalation | None = Non
     return found
 
 
-def _compare_stored(newest: int, hash_in_force: str, rows: Sequence[Evidence]) -> list[Mismatch]:
-    """Whether the current revision exists under its own hash: one that was deleted matches nothing."""
-    where = f"revision {newest}"
-    if not rows:
-        return [Mismatch(row="evidence.body", row_id=where, recorded=hash_in_force, found="")]
-    return [
-        Mismatch(row="evidence.hash", row_id=where, recorded=hash_in_force, found=row.hash)
-        for row in rows
-        if row.hash != hash_in_force
-    ]
-
-
 def get_revision(known: RecordedEscalation, evidence_hash: str) -> int | None:
     """The newest revision that was recorded with this hash; None where the escalation never had it."""
     return max((number for number, digest in known.evidence.items() if digest == evidence_hash), default=None)
@@ -151,33 +167,6 @@ def impact_shown(escalation: Escalation, known: RecordedEscalation, revision: in
         return None
     shown = canonical.decode(bytes(row.body))["impact"]
     return str(shown)
-
-
-def _compare_impact(escalation: Escalation, row: Evidence) -> list[Mismatch]:
-    """How much is asked of a person follows from the impact, so it is that of the current evidence."""
-    shown = canonical.decode(bytes(row.body))["impact"]
-    if escalation.impact == shown:
-        return []
-    return [
-        Mismatch(
-            row="escalation.impact", row_id=str(escalation.pk), recorded=str(shown), found=escalation.impact
-        )
-    ]
-
-
-def _compare_deadline(escalation: Escalation, known: RecordedEscalation) -> list[Mismatch]:
-    """A deadline that was put off, or taken away, decides nothing; an earlier one only ends it sooner."""
-    stored = escalation.deadline_at
-    if known.deadline is None or (stored is not None and stored <= known.deadline):
-        return []
-    return [
-        Mismatch(
-            row="escalation.deadline_at",
-            row_id=str(escalation.pk),
-            recorded=time_text(known.deadline),
-            found="" if stored is None else time_text(stored),
-        )
-    ]
 
 
 def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch | None:

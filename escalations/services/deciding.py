@@ -169,7 +169,10 @@ def _outcome(
     if isinstance(taken, Problem):
         return taken
     if taken.resolves:
-        _resolve(row, wish.action, journal)
+        journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
+        row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, wish.action.value
+        row.version += 1
+        row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         sign_and_store(order=order, taken=taken, journal=journal)
     return DecisionResult(action=wish.action, dfid=held.flow.dfid)
 
@@ -238,13 +241,6 @@ def _incomplete(
     if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
     return None
-
-
-def _resolve(row: Escalation, action: Action, journal: Journal) -> None:
-    journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
-    row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, action.value
-    row.version += 1
-    row.save(update_fields=["state", "resolved_at", "resolution", "version"])
 
 
 def _ended(row: Escalation) -> str:

@@ -45,7 +45,17 @@ def _suspects() -> Sequence[Escalation]:
         .select_related("proposal", "flow__agent__active_manifest")
         .order_by("deadline_at")[:BATCH]
     )
-    stands = _list_stands(rows)
+    # What the current evidence depends on, by escalation: the digests of its rules and of its facts by path.
+    # Left out is what cannot be read, and evidence that is not what the ledger recorded: that is for those
+    # who decide, and no row may keep the others from their revisions.
+    stands: dict[UUID, tuple[str, dict[str, str]]] = {}
+    for tenant in {row.tenant for row in rows}:
+        of_tenant = [row for row in rows if row.tenant == tenant]
+        for pk, body in queries.get_evidence(tenant=tenant, escalations=of_tenant).items():
+            try:
+                stands[pk] = (body["policy_bundle_hash"], evidence.digests(body))
+            except Exception:
+                log.exception("the evidence of escalation %s could not be read", pk)
     facts = {pk: watched for pk, (_, watched) in stands.items()}
     paths = {path for watched in facts.values() for path in watched}
     live = {
@@ -63,24 +73,6 @@ def _suspects() -> Sequence[Escalation]:
             or any(live.get((row.tenant, path), "") != digest for path, digest in facts[row.pk].items())
         )
     ]
-
-
-def _list_stands(rows: Sequence[Escalation]) -> dict[UUID, tuple[str, dict[str, str]]]:
-    """What the current evidence depends on, by escalation: the digests of its rules and of its facts by path.
-
-    Left out is what cannot be read, and evidence that is not what the ledger recorded: that is for those
-    who decide, and no row may keep the others from their revisions.
-    """
-    found: dict[UUID, tuple[str, dict[str, str]]] = {}
-    for tenant in {row.tenant for row in rows}:
-        of_tenant = [row for row in rows if row.tenant == tenant]
-        shown = queries.get_evidence(tenant=tenant, escalations=of_tenant)
-        for pk, body in shown.items():
-            try:
-                found[pk] = (body["policy_bundle_hash"], evidence.digests(body))
-            except Exception:
-                log.exception("the evidence of escalation %s could not be read", pk)
-    return found
 
 
 def _revise_one(escalation_id: UUID, tenant: str) -> int:

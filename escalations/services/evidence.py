@@ -9,7 +9,6 @@ from audit import canonical
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import Decision, Purpose
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
@@ -54,14 +53,36 @@ def build(
         "difference": [item.model_dump(mode="json") for item in verdict.predicted],
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
         "decision": verdict.decision.value,
-        "proposal": _proposal(proposal, asked),
+        "proposal": {
+            "proposal_id": str(proposal.proposal_id),
+            "author": proposal.author,
+            "params": asked.params,
+            "execution_constraints": asked.execution_constraints,
+            "context_ref": asked.context_ref,
+            "confidence": asked.confidence,
+            "human_review_required": asked.human_review_required,
+            "received_at": timestamps.iso(asked.received_at_ms),
+            "digest": proposal.digest,
+        },
         "facts": _facts(kind, judgement),
         "agent": {
             **judgement.facts.agent.model_dump(mode="json"),
             "manifest_version": rules.manifest.version,
         },
         "manifest_limits": dict(rules.manifest.limits),
-        "kind": _kind(kind),
+        "kind": {
+            "kind": kind.kind,
+            "version": kind.version,
+            "digest": kind.digest,
+            "title": kind.title,
+            "reversible": kind.reversible,
+            "undo": [step.id for step in kind.steps if step.compensate is not None],
+            "calls": [
+                {"step": step.id, "target": step.target or "", "executor": step.executor.value}
+                for step in kind.steps
+            ],
+            "params_schema": kind.params_schema,
+        },
         "policy_bundle_hash": judgement.rules_digest,
         "input_digest": canonical.digest(judgement.to_bytes()),
         "operational": None if intent is None else _operational(intent),
@@ -183,36 +204,6 @@ def digests(bundle: Mapping[str, Any]) -> dict[str, str]:
     return dict.fromkeys(predicted, "") | known
 
 
-def _proposal(proposal: Proposal, asked: JudgedProposal) -> dict[str, Any]:
-    return {
-        "proposal_id": str(proposal.proposal_id),
-        "author": proposal.author,
-        "params": asked.params,
-        "execution_constraints": asked.execution_constraints,
-        "context_ref": asked.context_ref,
-        "confidence": asked.confidence,
-        "human_review_required": asked.human_review_required,
-        "received_at": timestamps.iso(asked.received_at_ms),
-        "digest": proposal.digest,
-    }
-
-
-def _kind(kind: KindDocument) -> dict[str, Any]:
-    return {
-        "kind": kind.kind,
-        "version": kind.version,
-        "digest": kind.digest,
-        "title": kind.title,
-        "reversible": kind.reversible,
-        "undo": [step.id for step in kind.steps if step.compensate is not None],
-        "calls": [
-            {"step": step.id, "target": step.target or "", "executor": step.executor.value}
-            for step in kind.steps
-        ],
-        "params_schema": kind.params_schema,
-    }
-
-
 def _facts(kind: KindDocument, judgement: Judgement) -> list[dict[str, Any]]:
     """The facts with their source, so that the page can show age and hash without reading live facts.
 
@@ -248,11 +239,33 @@ def _facts(kind: KindDocument, judgement: Judgement) -> list[dict[str, Any]]:
 
 def _operational(intent: Intent) -> dict[str, Any]:
     """What was tried: every attempt with its result and the key that the target saw."""
+    steps = saga_progress.list_steps(intent)
+    # Of several steps: which are done, undone, and not. A single step has no such members.
+    walk: dict[str, Any] = {}
+    if steps:
+        walk = {
+            "direction": str(intent.direction),
+            "cause": intent.cause,
+            "steps": [
+                {
+                    "step": step.step,
+                    "target": step.target,
+                    "state": step.state.value,
+                    "is_current": step.is_current,
+                    "has_undo": step.has_undo,
+                    "recorded_at": ""
+                    if step.recorded_at is None
+                    else timestamps.iso(timestamps.to_ms(step.recorded_at)),
+                    "recorded_by": step.recorded_by,
+                }
+                for step in steps
+            ],
+        }
     return {
         "intent_id": str(intent.pk),
         "target": intent.target,
         "failures": intent.failures,
-        **_walk(intent),
+        **walk,
         "attempts": [
             {
                 "number": attempt.number,
@@ -263,40 +276,13 @@ def _operational(intent: Intent) -> dict[str, Any]:
                 "status_code": attempt.status_code,
                 "detail": attempt.detail,
                 "started_at": timestamps.iso(timestamps.to_ms(attempt.started_at)),
-                **_aim(intent, attempt),
+                # What it was for, where that is not plain: the one call of the only step.
+                **(
+                    {}
+                    if intent.steps == 1 and attempt.purpose == Purpose.CALL
+                    else {"direction": str(attempt.direction), "purpose": str(attempt.purpose)}
+                ),
             }
             for attempt in Attempt.objects.filter(intent=intent).order_by("number")
         ],
     }
-
-
-def _walk(intent: Intent) -> dict[str, Any]:
-    """Of several steps: which are done, undone, and not. A single step has no such members."""
-    steps = saga_progress.list_steps(intent)
-    if not steps:
-        return {}
-    return {
-        "direction": str(intent.direction),
-        "cause": intent.cause,
-        "steps": [
-            {
-                "step": step.step,
-                "target": step.target,
-                "state": step.state.value,
-                "is_current": step.is_current,
-                "has_undo": step.has_undo,
-                "recorded_at": ""
-                if step.recorded_at is None
-                else timestamps.iso(timestamps.to_ms(step.recorded_at)),
-                "recorded_by": step.recorded_by,
-            }
-            for step in steps
-        ],
-    }
-
-
-def _aim(intent: Intent, attempt: Attempt) -> dict[str, str]:
-    """What an attempt was for, where that is not plain: the one call of the only step."""
-    if intent.steps == 1 and attempt.purpose == Purpose.CALL:
-        return {}
-    return {"direction": str(attempt.direction), "purpose": str(attempt.purpose)}

@@ -124,7 +124,17 @@ def _look(
 
 def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Rejudgement) -> str:
     """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
-    reasons = [f"{fact} changed" for fact in _moved(shown, fresh)]
+    reasons = []
+    if fresh.rules.kind is not None:
+        asked = fresh.judgement.proposal
+        moved = evaluate.list_moved(
+            fresh.rules.kind,
+            params=asked.params,
+            constraints=asked.execution_constraints,
+            seen=evidence.seen_facts(shown),
+            current=fresh.judgement.facts.world,
+        )
+        reasons += [f"{fact} changed" for fact in moved]
     if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
         reasons.append("the active rules changed")
     is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
@@ -133,19 +143,6 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Rejud
     if shown["impact"] != body["impact"]:
         reasons.append("the impact changed")
     return ", ".join(reasons)
-
-
-def _moved(shown: Mapping[str, Any], fresh: judging.Rejudgement) -> tuple[str, ...]:
-    if fresh.rules.kind is None:
-        return ()
-    asked = fresh.judgement.proposal
-    return evaluate.list_moved(
-        fresh.rules.kind,
-        params=asked.params,
-        constraints=asked.execution_constraints,
-        seen=evidence.seen_facts(shown),
-        current=fresh.judgement.facts.world,
-    )
 
 
 def _store(

@@ -69,6 +69,11 @@ def open_escalation(
             at=at,
         )
     )
+    # Time resolves nothing of an operational escalation; the others end by the kind's SLA.
+    deadline_at = None
+    if kind_of is not Family.OPERATIONAL:
+        sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
+        deadline_at = at + timedelta(seconds=sla_s)
     row = Escalation.objects.create(
         escalation_id=escalation_id,
         tenant=flow.tenant,
@@ -84,12 +89,21 @@ def open_escalation(
         **figures(answer, reason),
         evidence_hash=canonical.digest(body),
         opened_at=at,
-        deadline_at=_deadline(kind_of, rules, at),
+        deadline_at=deadline_at,
     )
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
     )
-    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=_entry(row))
+    entry = events.EscalationOpened(
+        escalation_id=str(row.pk),
+        family=row.family,
+        reason=row.reason,
+        impact=row.impact,
+        revision=row.revision,
+        evidence_hash=row.evidence_hash,
+        deadline_at=row.deadline_at,
+    )
+    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
 
 
 def _basis(
@@ -127,26 +141,6 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         added.append(events.EscalationWithdrawn(escalation_id=str(row.pk)))
     return added
-
-
-def _entry(row: Escalation) -> events.EscalationOpened:
-    return events.EscalationOpened(
-        escalation_id=str(row.pk),
-        family=row.family,
-        reason=row.reason,
-        impact=row.impact,
-        revision=row.revision,
-        evidence_hash=row.evidence_hash,
-        deadline_at=row.deadline_at,
-    )
-
-
-def _deadline(family: Family, rules: PolicyBundle, at: datetime) -> datetime | None:
-    """By the kind's SLA; an operational escalation has none, since time resolves nothing there."""
-    if family is Family.OPERATIONAL:
-        return None
-    sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
-    return at + timedelta(seconds=sla_s)
 
 
 def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:

@@ -26,7 +26,16 @@ def start(*, escalation: Escalation, at: datetime) -> datetime:
     """Stop the clock for one question; returns until when. The caller holds the escalation's lock."""
     if escalation.deadline_at is None:
         raise ValueError("an escalation without a deadline has no clock to stop")
-    term = escalation.deadline_at - escalation.opened_at - _waited(escalation)
+    closed = Question.objects.filter(escalation=escalation, closed_at__isnull=False)
+    waited = sum(  # for how long earlier questions stopped the clock
+        (
+            closed_at - asked_at
+            for asked_at, closed_at in closed.values_list("asked_at", "closed_at")
+            if closed_at
+        ),
+        timedelta(),
+    )
+    term = escalation.deadline_at - escalation.opened_at - waited
     wait = _MS * policy.wait_ms(term_ms=term // _MS, longest_ms=settings.DIR_QUESTION_S * 1000)
     escalation.deadline_at += wait
     escalation.waiting_until = at + wait
@@ -89,16 +98,3 @@ def _stop_one(escalation_id: UUID, tenant: str) -> int:
     journal.add(*closed)
     journal.write()
     return 1
-
-
-def _waited(escalation: Escalation) -> timedelta:
-    """For how long earlier questions stopped the clock."""
-    rows = Question.objects.filter(escalation=escalation, closed_at__isnull=False)
-    return sum(
-        (
-            closed_at - asked_at
-            for asked_at, closed_at in rows.values_list("asked_at", "closed_at")
-            if closed_at
-        ),
-        timedelta(),
-    )

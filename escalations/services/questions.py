@@ -4,8 +4,6 @@ The answer is a claim: it is shown as one, and the evidence gets a new revision 
 """
 
 import secrets
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from audit import canonical, events, ledger, signing
@@ -13,7 +11,6 @@ from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Question
 from escalations.services import comparing, escalation_locks, evidence_revision, question_clock
-from escalations.services.escalation_locks import LockedEscalation
 from escalations.services.statements import AuthorizedDecision
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
@@ -55,25 +52,15 @@ def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_s
     if overdue:
         journal.add(*overdue)
         journal.write()
-    question = _named(held.escalation, asked.number)
+    # Without a number the newest is meant, since only that can be open.
+    questions = Question.objects.filter(escalation=held.escalation)
+    if asked.number is not None:
+        questions = questions.filter(number=asked.number)
+    question = questions.order_by("-number").first()
     if question is None:
         return _nothing_asked(dfid)
     if question.closed_why or held.escalation.state != State.OPEN:
         return _repeated(question, asked, dfid)
-    _take(held, journal, question, asked)
-    journal.write()
-    return _view(question)
-
-
-def _named(escalation: Escalation, number: int | None) -> Question | None:
-    """The question of that number; without one the newest, since only that can be open."""
-    rows = Question.objects.filter(escalation=escalation)
-    return (rows if number is None else rows.filter(number=number)).order_by("-number").first()
-
-
-def _take(
-    held: LockedEscalation, journal: Journal, question: Question, asked: api_schemas.AnswerRequest
-) -> None:
     row = held.escalation
     untrusted = comparing.compare_basis(row)
     question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
@@ -91,10 +78,12 @@ def _take(
     if untrusted:
         # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
         journal.add(*(mismatch.event() for mismatch in untrusted))
-        return
-    evidence_revision.revise_with_answer(
-        escalation=row, flow=held.flow, agent=held.agent, journal=journal, number=question.number
-    )
+    else:
+        evidence_revision.revise_with_answer(
+            escalation=row, flow=held.flow, agent=held.agent, journal=journal, number=question.number
+        )
+    journal.write()
+    return _view(question)
 
 
 def _repeated(
@@ -142,7 +131,24 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
     row, text = order.escalation, order.wish.justification
     number = Question.objects.filter(escalation=row).count() + 1
     until = question_clock.start(escalation=row, at=order.at)
-    statement = canonical.encode(_statement(order, number=number, until=until))
+    statement = canonical.encode(
+        {
+            "type": "dir-console/question/1",
+            "tenant": row.tenant,
+            "escalation_id": str(row.pk),
+            "dfid": str(row.flow_id),
+            "number": number,
+            "revision": row.revision,
+            "evidence_hash": row.evidence_hash,
+            "impact": row.impact,
+            "question": text,
+            "asked_by": f"user:{order.person.user_id}",
+            "solo": order.solo,
+            "asked_at": timestamps.iso(timestamps.to_ms(order.at)),
+            "until": timestamps.iso(timestamps.to_ms(until)),
+            "nonce": secrets.token_hex(16),
+        }
+    )
     signer = signing.signer()
     question = Question.objects.create(
         escalation=row,
@@ -178,23 +184,3 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
     }
     journal.tell(FeedbackType.INFORMATION_REQUESTED, told)
     return question
-
-
-def _statement(order: AuthorizedDecision, *, number: int, until: datetime) -> dict[str, Any]:
-    row = order.escalation
-    return {
-        "type": "dir-console/question/1",
-        "tenant": row.tenant,
-        "escalation_id": str(row.pk),
-        "dfid": str(row.flow_id),
-        "number": number,
-        "revision": row.revision,
-        "evidence_hash": row.evidence_hash,
-        "impact": row.impact,
-        "question": order.wish.justification,
-        "asked_by": f"user:{order.person.user_id}",
-        "solo": order.solo,
-        "asked_at": timestamps.iso(timestamps.to_ms(order.at)),
-        "until": timestamps.iso(timestamps.to_ms(until)),
-        "nonce": secrets.token_hex(16),
-    }

@@ -61,7 +61,34 @@ class ActionResult:
 def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: Journal) -> Decision:
     """Sign the statement, store the one decision row, record it and tell the agent."""
     row, wish, seen = order.escalation, order.wish, order.seen
-    statement = canonical.encode(_statement(order, taken))
+    stated: dict[str, Any] = {
+        "type": "dir-console/decision/1",
+        "tenant": row.tenant,
+        "escalation_id": str(row.pk),
+        "dfid": str(row.flow_id),
+        "revision": seen.revision,
+        "evidence_hash": seen.evidence_hash,
+        "impact": seen.impact,
+        "action": wish.action.value,
+        "params": None if taken.params is None else dict(taken.params),
+        "conditions": list(wish.conditions),
+        "justification": wish.justification,
+        "approver": f"user:{order.person.user_id}",
+        "solo": order.solo,
+        "proposal_id": taken.proposal_id,
+        "decided_at": timestamps.iso(timestamps.to_ms(order.at)),
+        "valid_until": None
+        if taken.valid_until is None
+        else timestamps.iso(timestamps.to_ms(taken.valid_until)),
+        "nonce": secrets.token_hex(16),
+    }
+    if seen.revision != row.revision:
+        stated["revision_in_force"] = row.revision
+    if order.effect is not None:
+        stated["effect"] = order.effect.value
+    if taken.superseded_intent_id is not None:
+        stated["superseded_intent_id"] = taken.superseded_intent_id
+    statement = canonical.encode(stated)
     signer = signing.signer()
     signature = signer.sign(statement)
     decision = Decision.objects.create(
@@ -100,35 +127,3 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         resolved |= {"superseded_intent_id": taken.superseded_intent_id, "intent_id": taken.intent_id}
     journal.tell(FeedbackType.ESCALATION_RESOLVED, resolved)
     return decision
-
-
-def _statement(order: AuthorizedDecision, taken: ActionResult) -> dict[str, Any]:
-    row, wish, seen = order.escalation, order.wish, order.seen
-    stated: dict[str, Any] = {
-        "type": "dir-console/decision/1",
-        "tenant": row.tenant,
-        "escalation_id": str(row.pk),
-        "dfid": str(row.flow_id),
-        "revision": seen.revision,
-        "evidence_hash": seen.evidence_hash,
-        "impact": seen.impact,
-        "action": wish.action.value,
-        "params": None if taken.params is None else dict(taken.params),
-        "conditions": list(wish.conditions),
-        "justification": wish.justification,
-        "approver": f"user:{order.person.user_id}",
-        "solo": order.solo,
-        "proposal_id": taken.proposal_id,
-        "decided_at": timestamps.iso(timestamps.to_ms(order.at)),
-        "valid_until": None
-        if taken.valid_until is None
-        else timestamps.iso(timestamps.to_ms(taken.valid_until)),
-        "nonce": secrets.token_hex(16),
-    }
-    if seen.revision != row.revision:
-        stated["revision_in_force"] = row.revision
-    if order.effect is not None:
-        stated["effect"] = order.effect.value
-    if taken.superseded_intent_id is not None:
-        stated["superseded_intent_id"] = taken.superseded_intent_id
-    return stated

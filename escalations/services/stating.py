@@ -114,7 +114,19 @@ def _outcome(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )
     journal.add(
-        _entry(stated, call), *reservations.give_back(intent=intent, reason=stated.effect, at=journal.at)
+        events.EffectStated(
+            escalation_id=str(stated.escalation_id),
+            intent_id=str(stated.intent_id),
+            number=call.number,
+            step=call.step,
+            direction=call.direction,
+            effect=stated.effect,
+            statement_digest=canonical.digest(bytes(stated.statement)),
+            signature=bytes(stated.signature).hex(),
+            key_id=stated.key_id,
+            contradicts=call.contradicts or None,
+        ),
+        *reservations.give_back(intent=intent, reason=stated.effect, at=journal.at),
     )
     journal.tell(
         FeedbackType.ESCALATION_RESOLVED,
@@ -162,21 +174,6 @@ def _sign_and_store(
         signature=signer.sign(statement),
         key_id=signer.key_id,
         stated_at=held.at,
-    )
-
-
-def _entry(stated: EffectStatement, call: Attempt) -> events.EffectStated:
-    return events.EffectStated(
-        escalation_id=str(stated.escalation_id),
-        intent_id=str(stated.intent_id),
-        number=call.number,
-        step=call.step,
-        direction=call.direction,
-        effect=stated.effect,
-        statement_digest=canonical.digest(bytes(stated.statement)),
-        signature=bytes(stated.signature).hex(),
-        key_id=stated.key_id,
-        contradicts=call.contradicts or None,
     )
 
 

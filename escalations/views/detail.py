@@ -26,7 +26,6 @@ from runtime.core import clock
 from runtime.core.views import labels
 from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
-from runtime.flows.models import Intent, Proposal
 from runtime.flows.queries import recorded_flow
 from runtime.kernel import timestamps
 from runtime.kernel.gate.gate_input import PolicyBundle
@@ -167,21 +166,20 @@ def _about(
     if escalation.proposal is None:
         return {"quiet": silence_evidence.read(bundle)}
     wrong = comparing.compare_verdict(known, escalation.proposal)
+    recorded: list[str] = []
+    if wrong is None:
+        # What the rules of the verdict record but do not enforce: no decision may rely on it.
+        rules = PolicyBundle.from_bytes(bytes(escalation.proposal.verdict.bundle.body))
+        of_kind = () if rules.kind is None else recorded_only.names(rules.kind)
+        of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
+        recorded = [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
     return {
         "case": _case(escalation, bundle),
         "changes": evidence_page.compare(before, bundle) if before is not None else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
-        "recorded": _recorded(escalation.proposal) if wrong is None else [],
+        "recorded": recorded,
         "expected": proposal_presenters.expected(escalation.proposal),
     }
-
-
-def _recorded(proposal: Proposal) -> list[str]:
-    """List what the rules of the verdict record but do not enforce: no decision may rely on it."""
-    rules = PolicyBundle.from_bytes(bytes(proposal.verdict.bundle.body))
-    of_kind = () if rules.kind is None else recorded_only.names(rules.kind)
-    of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
-    return [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
 
 
 def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
@@ -267,7 +265,10 @@ def _history(escalation: Escalation) -> dict[str, Any]:
 
 
 def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> dict[str, Any]:
-    """Return the decision from its signed statement; if its row does not match the ledger, only that."""
+    """Return the decision from its signed statement, and what ran after it.
+
+    Of each, if its rows do not match the ledger, only the mismatches.
+    """
     decision = getattr(escalation, "decision", None)
     if decision is None:
         return {"decision": None, "untrusted_decision": ["decision"] if known.decided else []}
@@ -276,8 +277,15 @@ def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> di
         return {"decision": None, "untrusted_decision": wrong}
     statement = canonical.decode(bytes(decision.statement))
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
+    ran: dict[str, Any] = {"ran": None}
     with verify.snapshot():
-        ran = _ran(queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id")))
+        intent = queries.get_intent(escalation=escalation, proposal_id=statement.get("proposal_id"))
+        if intent is not None:
+            unlike = recorded_flow.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
+            if unlike:
+                ran["untrusted_ran"] = unlike
+            else:
+                ran["ran"] = proposal_presenters.intent_shown(intent)
     return {
         "decision": decision,
         "decision_badge": labels.badge(presenters.RESOLUTIONS, decision.action),
@@ -287,16 +295,6 @@ def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> di
         "statement_digest": canonical.digest(bytes(decision.statement)),
         "signature": bytes(decision.signature).hex(),
     }
-
-
-def _ran(intent: Intent | None) -> dict[str, Any]:
-    """Return what ran after a decision; if it does not match the ledger, only that."""
-    if intent is None:
-        return {"ran": None}
-    wrong = recorded_flow.of_flow(tenant=intent.tenant, dfid=intent.flow_id).list_unlike(intent)
-    return (
-        {"ran": None, "untrusted_ran": wrong} if wrong else {"ran": proposal_presenters.intent_shown(intent)}
-    )
 
 
 def _form(
@@ -327,6 +325,7 @@ def _form(
         isinstance(answer, policy.Denied) and answer.code == "SEPARATION_OF_DUTY"
         for answer in answers.values()
     )
+    effect, about = kept.get("effect", ""), bundle.get("operational") or {}
     return {
         "others": others(person, situation, at=at) if is_bound else None,
         "choices": [_choice(action, answer, kept, situation.family) for action, answer in answers.items()],
@@ -338,10 +337,20 @@ def _form(
             f"for-{action}" for action in answers if policy.is_typed_again(action, situation)
         ),
         "in_doubt": situation.in_doubt,
-        "effects": _effects(bundle, kept) if situation.in_doubt else [],
+        "effects": presenters.effect_options(
+            target=about.get("target", ""),
+            undoes=about.get("direction") == Direction.COMPENSATE,
+            chosen=effect if effect in Effect.values() else Effect.UNKNOWN.value,
+        )
+        if situation.in_doubt
+        else [],
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
         "figures": {f"param:{item['param']}" for item in bundle.get("figures", ())},
-        "fields": _fields(bundle, kept) if escalation.proposal is not None and bundle else [],
+        "fields": schema_form.fields(
+            bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None
+        )
+        if escalation.proposal is not None and bundle
+        else [],
     }
 
 
@@ -360,20 +369,6 @@ def _after_restore(
         action: refused if action in PROPOSING and isinstance(answer, policy.Allowed) else answer
         for action, answer in answers.items()
     }
-
-
-def _fields(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[schema_form.Field]:
-    return schema_form.fields(bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None)
-
-
-def _effects(bundle: Mapping[str, Any], kept: Mapping[str, str]) -> list[presenters.EffectOption]:
-    """Return the possible statements about the call in doubt; the default is that it is not known."""
-    chosen, about = kept.get("effect", ""), bundle.get("operational", {})
-    return presenters.effect_options(
-        target=about.get("target", ""),
-        undoes=about.get("direction") == Direction.COMPENSATE,
-        chosen=chosen if chosen in Effect.values() else Effect.UNKNOWN.value,
-    )
 
 
 def _choice(

@@ -134,10 +134,6 @@ def _draft_of(intent_id: UUID, number: int) -> str:
     return f"{intent_id}/{number}"
 
 
-def _receipt(body: bytes) -> str:
-    return labels.pretty(canonical.decode(body)) if body else ""
-
-
 def _row(
     left: left_calls.Left,
     evidence: Mapping[UUID, Mapping[str, Any]],
@@ -147,6 +143,7 @@ def _row(
 ) -> DoubtRow:
     call, about, kept = left.call, left.escalation, entered or {}
     weighty = about.impact == Impact.HIGH_IMPACT
+    receipt = b"" if left.contradiction is None else left.contradiction.receipt
     return DoubtRow(
         intent_id=call.intent_id,
         number=call.number,
@@ -172,5 +169,5 @@ def _row(
         problem=problem,
         contradiction=left.contradiction,
         stated_reason="" if left.contradiction is None else effects.visible(left.contradiction.reason),
-        receipt="" if left.contradiction is None else _receipt(left.contradiction.receipt),
+        receipt=labels.pretty(canonical.decode(receipt)) if receipt else "",
     )

@@ -26,7 +26,9 @@ def keep(request: HttpRequest, about: object) -> None:
     typed = [
         (name, value)
         for name, value in request.POST.items()
-        if isinstance(value, str) and _is_kept(name, value)
+        if isinstance(value, str)
+        and len(value) <= forms.LONGEST_TEXT
+        and (name in TEXTS or (name.startswith(forms.TYPED) and len(name) <= LONGEST_NAME))
     ]
     texts = dict(typed[:MOST_FIELDS])
     if any(texts.values()):
@@ -34,11 +36,6 @@ def keep(request: HttpRequest, about: object) -> None:
         kept.pop(str(about), None)
         kept[str(about)] = texts
         request.session[KEY] = dict(list(kept.items())[-MOST:])
-
-
-def _is_kept(name: str, value: str) -> bool:
-    is_text = name in TEXTS or (name.startswith(forms.TYPED) and len(name) <= LONGEST_NAME)
-    return is_text and len(value) <= forms.LONGEST_TEXT
 
 
 def get(request: HttpRequest, about: object) -> Mapping[str, str]:

@@ -123,18 +123,42 @@ class EvidenceView:
 def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> EvidenceView:
     """Read a bundle. `live` holds the current facts, `material` the paths that changed materially."""
     facts = [_fact(item, live, material) for item in bundle["facts"]]
+    fact_of = {fact.path: fact for fact in facts}
+    passed = [
+        f"{item['check'].replace('_', ' ')}{': ' + item['subject'] if item['subject'] else ''}"
+        for item in bundle["findings"]
+        if item["outcome"] == FindingOutcome.PASS
+    ]
     asked, kind = bundle["proposal"], bundle["kind"]
     confidence = asked["confidence"]
     operational = bundle["operational"] or {}
     return EvidenceView(
         effect=segments(bundle),
         stated=[] if "figures" not in bundle else stated(bundle["figures"], kind["params_schema"]),
-        difference=_expected(bundle, facts),
+        difference=[
+            Expected(
+                path=item["fact"],
+                current=_value(item["current"]),
+                proposed=_value(item["proposed"]),
+                fact=fact_of.get(item["fact"]),
+            )
+            for item in bundle["difference"]
+        ],
         calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
         reversible=bool(kind["reversible"]),
         undo=[str(step) for step in kind["undo"]],
-        crossed=[_crossed(item) for item in _by_weight(bundle)],
-        passed=_passed(bundle),
+        crossed=[
+            FindingView(
+                code=item["code"],
+                check=item["check"].replace("_", " "),
+                subject=item["subject"],
+                words=effects.visible(item["message"]) or labels.meaning(item["code"]),
+                liftable=item["outcome"] != FindingOutcome.FAIL,
+                bound=bound(item["proposed_value"] or "", item["limit"] or ""),
+            )
+            for item in _by_weight(bundle)
+        ],
+        passed=list(dict.fromkeys(passed)),
         facts=[fact for fact in facts if fact.depended_on],
         other_facts=[fact for fact in facts if not fact.depended_on],
         params=proposal_presenters.pairs(asked["params"]),
@@ -148,7 +172,16 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         turning_back=operational.get("direction") == Direction.COMPENSATE,
         target=operational.get("target", ""),
         explain=labels.visible_lines(bundle["explain"]),
-        answers=[_answer(item) for item in bundle.get("questions", ())],
+        answers=[
+            AnswerShown(
+                number=item["number"],
+                question=labels.visible_lines(item["question"]),
+                answer=labels.visible_lines(item["answer"]),
+                payload_ref=item["payload_ref"],
+                answered_at=parse_datetime(item["answered_at"]),
+            )
+            for item in bundle.get("questions", ())
+        ],
         type_again=bundle["type_again"],
         frozen_at=parse_datetime(bundle["frozen_at"]),
         kind=kind["kind"],
@@ -182,53 +215,10 @@ def _text(value: Any) -> str:
     return canonical.encode(value).decode()
 
 
-def _expected(bundle: Bundle, facts: Sequence[FactRow]) -> list[Expected]:
-    known = {fact.path: fact for fact in facts}
-    return [
-        Expected(
-            path=item["fact"],
-            current=_value(item["current"]),
-            proposed=_value(item["proposed"]),
-            fact=known.get(item["fact"]),
-        )
-        for item in bundle["difference"]
-    ]
-
-
-def _answer(item: Mapping[str, Any]) -> AnswerShown:
-    return AnswerShown(
-        number=item["number"],
-        question=labels.visible_lines(item["question"]),
-        answer=labels.visible_lines(item["answer"]),
-        payload_ref=item["payload_ref"],
-        answered_at=parse_datetime(item["answered_at"]),
-    )
-
-
 def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:
     """Return the findings against the proposal, those that cannot be overridden first."""
     against = [item for item in bundle["findings"] if item["outcome"] != FindingOutcome.PASS]
     return sorted(against, key=lambda item: item["outcome"] != FindingOutcome.FAIL)
-
-
-def _crossed(item: Mapping[str, Any]) -> FindingView:
-    return FindingView(
-        code=item["code"],
-        check=item["check"].replace("_", " "),
-        subject=item["subject"],
-        words=effects.visible(item["message"]) or labels.meaning(item["code"]),
-        liftable=item["outcome"] != FindingOutcome.FAIL,
-        bound=bound(item["proposed_value"] or "", item["limit"] or ""),
-    )
-
-
-def _passed(bundle: Bundle) -> list[str]:
-    names = [
-        f"{item['check'].replace('_', ' ')}{': ' + item['subject'] if item['subject'] else ''}"
-        for item in bundle["findings"]
-        if item["outcome"] == FindingOutcome.PASS
-    ]
-    return list(dict.fromkeys(names))
 
 
 def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactRow:
@@ -263,11 +253,12 @@ class RevisionDiff:
 
 def compare(before: Bundle, after: Bundle) -> list[RevisionDiff]:
     """List what a person must review again: facts, findings, predicted changes, rules and impact."""
-    lines = []
-    for path, was, now in _pairs(_told(before), _told(after)):
-        if was != now:
-            lines.append(RevisionDiff(path=path, was=was, now=now))
-    return lines
+    was, now = _told(before), _told(after)
+    return [
+        RevisionDiff(path=path, was=was.get(path), now=now.get(path))
+        for path in dict.fromkeys([*was, *now])
+        if was.get(path) != now.get(path)
+    ]
 
 
 def _told(bundle: Bundle) -> dict[str, str]:
@@ -280,19 +271,12 @@ def _told(bundle: Bundle) -> dict[str, str]:
             numbers = f" ({labels.compared(item['code'], item['proposed_value'], item['limit'])})"
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
     for item in bundle.get("questions", ()):
-        words = " ".join(item["answer"].split())
-        told[f"answer to question {item['number']}, unverified"] = _cut(_value(words))
+        words = _value(" ".join(item["answer"].split()))
+        if len(words) > LONGEST_COMPARED:
+            words = f"{words[:LONGEST_COMPARED]}…"
+        told[f"answer to question {item['number']}, unverified"] = words
     for item in bundle.get("figures", ()):
         told[f"calculated {item['param']}"] = item["live_text"]
     told["impact"] = bundle["impact"]
     told["rules"] = bundle["policy_bundle_hash"][:16]
     return told
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_COMPARED else f"{text[:LONGEST_COMPARED]}…"
-
-
-def _pairs(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str | None, str | None]]:
-    paths = list(dict.fromkeys([*before, *after]))
-    return [(path, before.get(path), after.get(path)) for path in paths]

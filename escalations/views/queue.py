@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -44,8 +43,19 @@ def queue(request: HttpRequest) -> HttpResponse:
             {"views": _views(request, counts, left=left_calls.count(tenant=tenant))},
         )
     shown_closed = request.GET.get("show") == "closed"
-    shown = _closed(tenant, wanted) if shown_closed else _open(request, tenant, wanted)
-    context: dict[str, object] = _rows(request, shown, tenant=tenant) | {
+    if shown_closed:
+        newest = queries.list_closed(tenant=tenant, wanted=wanted)
+        shown = QueueView(operational=[], decisions=newest, gone=[], pager=None)
+    else:
+        shown = _open(request, tenant, wanted)
+    parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
+    shown_rows = [row for part in parts.values() for row in part]
+    evidence = queries.get_evidence(tenant=tenant, escalations=shown_rows)
+    now, user_pk = clock.now(), request.user.pk or 0
+    context: dict[str, object] = {
+        name: presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk)
+        for name, part in parts.items()
+    } | {
         "pager": shown.pager,
         "wanted": wanted,
         "shown_closed": shown_closed,
@@ -64,17 +74,6 @@ def queue(request: HttpRequest) -> HttpResponse:
     return render(request, "escalations/queue.html", context)
 
 
-def _rows(request: HttpRequest, shown: QueueView, *, tenant: str) -> dict[str, object]:
-    parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
-    shown_rows = [row for part in parts.values() for row in part]
-    evidence = queries.get_evidence(tenant=tenant, escalations=shown_rows)
-    now, user_pk = clock.now(), request.user.pk or 0
-    return {
-        name: presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk)
-        for name, part in parts.items()
-    }
-
-
 @require_safe
 @signed_in
 def count(request: HttpRequest) -> HttpResponse:
@@ -87,20 +86,16 @@ def _open(request: HttpRequest, tenant: str, wanted: queries.QueueFilter) -> Que
     after = _cursor_of(request.GET.get("after", ""))
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=after)
     last = page.rows[-1] if page.rows else None
+    have = (query_params.uuid(part) for part in request.GET.get("have", "").split(",")[: queries.MAX_KEPT])
     cursor = f"{last.deadline_at:%Y-%m-%dT%H:%M:%S.%fZ}_{last.impact_rank}_{last.pk}" if last else ""
     return QueueView(
         operational=[] if after else queries.list_operational(tenant=tenant, wanted=wanted),
         decisions=page.rows,
-        gone=queries.list_by_id(tenant=tenant, ids=_ids(request.GET.get("have", ""))),
+        gone=queries.list_by_id(tenant=tenant, ids=[found for found in have if found is not None]),
         pager=paging.pager(
             page=page, query=request.GET, key="after", last=cursor, order="nearest deadline first"
         ),
     )
-
-
-def _closed(tenant: str, wanted: queries.QueueFilter) -> QueueView:
-    newest = queries.list_closed(tenant=tenant, wanted=wanted)
-    return QueueView(operational=[], decisions=newest, gone=[], pager=None)
 
 
 def _filter_of(request: HttpRequest) -> queries.QueueFilter:
@@ -130,11 +125,6 @@ def _cursor_of(text: str) -> queries.Cursor | None:
     if moment is None or weight is None or last is None:
         return None
     return queries.Cursor(deadline_at=moment, impact_rank=min(weight, MOST_RANK), escalation_id=last)
-
-
-def _ids(text: str) -> list[UUID]:
-    read = (query_params.uuid(part) for part in text.split(",")[: queries.MAX_KEPT])
-    return [found for found in read if found is not None]
 
 
 def _views(request: HttpRequest, counts: queries.Counts, *, left: int) -> list[dict[str, object]]:

@@ -63,11 +63,35 @@ def read(bundle: Mapping[str, Any]) -> SilenceView:
         mission=labels.visible_lines(agent["mission"]),
         status=labels.badge(labels.AGENT_STATUSES, agent["status"]),
         manifest_version=agent["manifest_version"] or "",
-        intents=[_intent(item) for item in intents["newest"]],
+        intents=[
+            Open(
+                dfid=item["dfid"],
+                badge=Badge("accent", "bolt", item["state"].replace("_", " ").capitalize()),
+                words=item["target"],
+                at=parse_datetime(item["valid_until"]),
+            )
+            for item in intents["newest"]
+        ],
         intents_total=intents["total"],
-        flows=[_flow(item) for item in flows["newest"]],
+        flows=[
+            Open(
+                dfid=item["dfid"],
+                badge=labels.badge(labels.FLOW_STATES, item["state"]),
+                words=item["policy_kind"],
+                at=parse_datetime(item["opened_at"]),
+            )
+            for item in flows["newest"]
+        ],
         flows_total=flows["total"],
-        verdicts=[_verdict(item) for item in bundle["last_verdicts"]],
+        verdicts=[
+            Open(
+                dfid=item["dfid"],
+                badge=labels.badge(labels.VERDICTS, item["decision"]),
+                words=item["policy_kind"],
+                at=parse_datetime(item["received_at"]),
+            )
+            for item in bundle["last_verdicts"]
+        ],
         raw=labels.pretty(bundle),
     )
 
@@ -80,30 +104,3 @@ def _hours(hours: Mapping[str, Any] | None) -> str:
     on = "every day" if len(days) == len(Weekday) else ", ".join(day.capitalize() for day in days)
     is_whole = opens == "00:00" and closes in {"00:00", "23:59"}
     return f"{on}, all day, {hours['zone']}" if is_whole else f"{on}, {opens} to {closes}, {hours['zone']}"
-
-
-def _intent(item: Mapping[str, Any]) -> Open:
-    return Open(
-        dfid=item["dfid"],
-        badge=Badge("accent", "bolt", item["state"].replace("_", " ").capitalize()),
-        words=item["target"],
-        at=parse_datetime(item["valid_until"]),
-    )
-
-
-def _flow(item: Mapping[str, Any]) -> Open:
-    return Open(
-        dfid=item["dfid"],
-        badge=labels.badge(labels.FLOW_STATES, item["state"]),
-        words=item["policy_kind"],
-        at=parse_datetime(item["opened_at"]),
-    )
-
-
-def _verdict(item: Mapping[str, Any]) -> Open:
-    return Open(
-        dfid=item["dfid"],
-        badge=labels.badge(labels.VERDICTS, item["decision"]),
-        words=item["policy_kind"],
-        at=parse_datetime(item["received_at"]),
-    )

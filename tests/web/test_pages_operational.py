@@ -27,6 +27,8 @@ def test_the_page_shows_what_was_tried_and_its_own_actions(in_doubt: Escalation)
         assert f'name="action" value="{action}"' in page
     for action in ("OVERRIDE", "REQUEST_INFO"):
         assert f'name="action" value="{action}"' not in page
+    assert "Operational</span>" in page
+    assert "The earlier intent ends, its reservations are released" in page
     assert 'name="receipt"' in page
     assert 'name="typed_again"' not in page
     assert "aborted unless decided" not in page

@@ -67,18 +67,18 @@ def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPa
 
 def test_every_kind_has_a_lane() -> None:
     for kind in Kind:
-        assert timeline.lane_of(kind, {}).name in {words.name for words in timeline.LANES.values()}
-    assert timeline.lane_of("thing:of_tomorrow", {}).lane is timeline.TimelineLane.CONTEXT
+        assert timeline.lane_of(kind, {}) in timeline.LANES.values()
+    assert timeline.lane_of("thing:of_tomorrow", {}).lane is presenters.Lane.CONTEXT
     assert presenters.present("thing:of_tomorrow").title
 
 
 def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
-    def lane(from_state: str) -> timeline.TimelineLane:
+    def lane(from_state: str) -> presenters.Lane:
         return timeline.lane_of(Kind.FLOW_MOVED, {"from_state": from_state, "to_state": "ABORTED"}).lane
 
-    assert lane("ESCALATED") is timeline.TimelineLane.DECISION
-    assert lane("COMPENSATING") is timeline.TimelineLane.EXECUTION
-    assert lane("VALIDATING") is timeline.TimelineLane.VALIDATION
+    assert lane("ESCALATED") is presenters.Lane.DECISION
+    assert lane("COMPENSATING") is presenters.Lane.EXECUTION
+    assert lane("VALIDATING") is presenters.Lane.VALIDATION
 
 
 def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:

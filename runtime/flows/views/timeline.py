@@ -4,14 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import IntEnum
 from typing import Any
 
 from django.urls import reverse
 
 from audit.events import Kind
 from audit.models import LedgerEntry
-from audit.presenters import present
+from audit.presenters import Lane, present
 from runtime.contracts import states
 from runtime.core.views import labels, query_params
 from runtime.kernel import effects
@@ -21,48 +20,40 @@ WAIT_OF_PERSON = timedelta(seconds=1)
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 
 
-class TimelineLane(IntEnum):
-    """Who acts: one column each, in the order a decision takes."""
-
-    CONTEXT = 1
-    REASONING = 2
-    PROPOSAL = 3
-    VALIDATION = 4
-    ESCALATION = 5
-    DECISION = 6
-    EXECUTION = 7
-
-
 @dataclass(frozen=True, slots=True)
 class LaneWords:
-    """A lane's name, icon and tone."""
+    """A lane, its column in the timeline, its name, icon and tone."""
 
-    lane: TimelineLane
+    lane: Lane
+    column: int
     name: str
     icon: str
     tone: str
 
 
-LANES: Mapping[TimelineLane, LaneWords] = {
-    TimelineLane.CONTEXT: LaneWords(TimelineLane.CONTEXT, "Context", "layers", "info"),
-    TimelineLane.REASONING: LaneWords(TimelineLane.REASONING, "Reasoning", "thought", "violet"),
-    TimelineLane.PROPOSAL: LaneWords(TimelineLane.PROPOSAL, "Proposal", "send", "accent"),
-    TimelineLane.VALIDATION: LaneWords(TimelineLane.VALIDATION, "Validation", "shield", "ok"),
-    TimelineLane.ESCALATION: LaneWords(TimelineLane.ESCALATION, "Escalation", "refer", "warn"),
-    TimelineLane.DECISION: LaneWords(TimelineLane.DECISION, "Decision", "user", "rose"),
-    TimelineLane.EXECUTION: LaneWords(TimelineLane.EXECUTION, "Execution", "bolt", "idle"),
+# Who acts: one column each, in the order that a decision takes. What no lane has is shown in the first.
+LANES: Mapping[Lane, LaneWords] = {
+    words.lane: words
+    for words in (
+        LaneWords(Lane.CONTEXT, 1, "Context", "layers", "info"),
+        LaneWords(Lane.REASONING, 2, "Reasoning", "thought", "violet"),
+        LaneWords(Lane.PROPOSAL, 3, "Proposal", "send", "accent"),
+        LaneWords(Lane.VALIDATION, 4, "Validation", "shield", "ok"),
+        LaneWords(Lane.ESCALATION, 5, "Escalation", "refer", "warn"),
+        LaneWords(Lane.DECISION, 6, "Decision", "user", "rose"),
+        LaneWords(Lane.EXECUTION, 7, "Execution", "bolt", "idle"),
+    )
 }
-_BY_NAME: Mapping[str, LaneWords] = {words.name: words for words in LANES.values()}
-_LANE_OF_STATE: Mapping[str, TimelineLane] = {
-    states.FlowState.VALIDATING: TimelineLane.VALIDATION,
-    states.FlowState.ACTIVE: TimelineLane.VALIDATION,
-    states.FlowState.ACCEPTED: TimelineLane.VALIDATION,
-    states.FlowState.ESCALATED: TimelineLane.ESCALATION,
-    states.FlowState.EXECUTING: TimelineLane.EXECUTION,
-    states.FlowState.PARTIAL_SUCCESS_DIRTY: TimelineLane.EXECUTION,
-    states.FlowState.COMPENSATING: TimelineLane.EXECUTION,
-    states.FlowState.CLOSED: TimelineLane.EXECUTION,
-    states.FlowState.ABORTED: TimelineLane.DECISION,
+_LANE_OF_STATE: Mapping[str, Lane] = {
+    states.FlowState.VALIDATING: Lane.VALIDATION,
+    states.FlowState.ACTIVE: Lane.VALIDATION,
+    states.FlowState.ACCEPTED: Lane.VALIDATION,
+    states.FlowState.ESCALATED: Lane.ESCALATION,
+    states.FlowState.EXECUTING: Lane.EXECUTION,
+    states.FlowState.PARTIAL_SUCCESS_DIRTY: Lane.EXECUTION,
+    states.FlowState.COMPENSATING: Lane.EXECUTION,
+    states.FlowState.CLOSED: Lane.EXECUTION,
+    states.FlowState.ABORTED: Lane.DECISION,
 }
 _TONES: Mapping[str, str] = {
     "REJECT": "danger",
@@ -130,10 +121,10 @@ def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
         # An abort not made by a person belongs to the earlier state.
         before, after = str(payload.get("from_state")), str(payload.get("to_state"))
         earlier = after == states.FlowState.ABORTED and before != states.FlowState.ESCALATED
-        return LANES[_LANE_OF_STATE.get(before if earlier else after, TimelineLane.CONTEXT)]
+        return LANES[_LANE_OF_STATE.get(before if earlier else after, Lane.CONTEXT)]
     if kind == Kind.BUDGET_SPENT:
-        return LANES[TimelineLane.ESCALATION]
-    return _BY_NAME.get(present(kind).lane, LANES[TimelineLane.CONTEXT])
+        return LANES[Lane.ESCALATION]
+    return LANES.get(present(kind).lane, LANES[Lane.CONTEXT])
 
 
 def tone_of(kind: str, payload: Mapping[str, Any]) -> str:

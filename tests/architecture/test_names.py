@@ -58,7 +58,7 @@ def test_no_signal_carries_business_flow() -> None:
 
 
 def test_no_docstring_cites_a_document_by_its_number() -> None:
-    """A reader of the repository has no such document; ADRs are named by four digits, papers by their name."""
+    """A reader of the repository has no such document; an ADR has four digits, a paper its name."""
     cited = re.compile(r"\((?:0\d|1\d)[,;) ]|\border of \d\d\b")
     found = [
         f"{path}: {text.splitlines()[0]}"

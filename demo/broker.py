@@ -31,18 +31,14 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 256
 
 
-def _arguments(argv: list[str]) -> argparse.Namespace:
+def main(argv: list[str]) -> int:
+    """Serve until SIGTERM, SIGINT or the parent's end."""
     parser = argparse.ArgumentParser(prog="demo.broker", description="A paper broker for trials.")
     parser.add_argument("--port", type=int, default=9410)
     parser.add_argument("--db", type=Path, required=True, metavar="FILE")
     parser.add_argument("--market", type=Schedule, choices=list(Schedule), default=Schedule.CYCLE)
     parser.add_argument("--seed", type=int, default=7)
-    return parser.parse_args(argv)
-
-
-def main(argv: list[str]) -> int:
-    """Serve until SIGTERM, SIGINT or the parent's end."""
-    chosen = _arguments(argv)
+    chosen = parser.parse_args(argv)
     parent_death.bind()
     exchange = Exchange(
         book=Book(path=chosen.db),

@@ -34,70 +34,68 @@ class BrokerRequest(BaseHTTPRequestHandler):
         """Reads: prices, market, orders, counts, effects."""
         url = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        book = self.exchange.book
         if not self._local():
             return
         if url.path.startswith("/effects/"):
-            effect = self.exchange.book.effect(key=unquote(url.path.removeprefix("/effects/")))
+            effect = book.effect(key=unquote(url.path.removeprefix("/effects/")))
             self._answer(200, effect) if effect else self._refuse(404, "nothing was done under this key")
             return
-        answer = self._read(url.path, query)
-        self._refuse(404, "no such path") if answer is None else self._answer(200, answer)
+        match url.path:
+            case "/prices":
+                self._answer(200, self.exchange.prices())
+            case "/market":
+                self._answer(200, {"state": self.exchange.market()})
+            case "/count":
+                self._answer(200, book.counts())
+            case "/orders":
+                rows = book.latest(path="/orders", limit=_whole(query, "limit", 50))
+                self._answer(200, {"orders": rows})
+            case "/effects":
+                rows = book.effects(after=_whole(query, "after", 0), limit=_whole(query, "limit", 500))
+                self._answer(200, {"effects": rows})
+            case _:
+                self._refuse(404, "no such path")
 
     def do_POST(self) -> None:
         """Work, signed and keyed; or ``/control``, which sets the fault in force."""
         url = urlsplit(self.path)
-        raw = self._body()
-        if raw is None or not self._local():
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY:
+            self.close_connection = True
+            self._refuse(
+                413 if length.isdigit() else 411, f"a body of known length up to {MAX_BODY} is needed"
+            )
+            return
+        raw = self.rfile.read(int(length))
+        if not self._local():
             return
         try:
             body = json.loads(raw or b"{}")
         except ValueError:
             self._refuse(400, "the body must be JSON")
             return
+        key = self.headers.get("Idempotency-Key", "")
         if not isinstance(body, dict):
             self._refuse(400, "the body must be a JSON object")
         elif url.path == "/control":
-            self._control(body)
-        elif url.path in WORK_PATHS:
-            self._work(url.path, raw, body)
-        else:
+            fault = faults.parse(body)
+            if isinstance(fault, str):
+                self._refuse(400, fault)
+                return
+            self.exchange.switch.set(fault=fault)
+            self._answer(200, {"mode": fault.mode, "delay_ms": fault.delay_ms, "times": fault.times})
+        elif url.path not in WORK_PATHS:
             self._refuse(404, "no such path")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing per request: a burst would fill the log."""
-
-    def _read(self, path: str, query: Mapping[str, str]) -> Any:
-        book = self.exchange.book
-        match path:
-            case "/prices":
-                return self.exchange.prices()
-            case "/market":
-                return {"state": self.exchange.market()}
-            case "/count":
-                return book.counts()
-            case "/orders":
-                return {"orders": book.latest(path="/orders", limit=_whole(query, "limit", 50))}
-            case "/effects":
-                rows = book.effects(after=_whole(query, "after", 0), limit=_whole(query, "limit", 500))
-                return {"effects": rows}
-        return None
-
-    def _control(self, body: Mapping[str, Any]) -> None:
-        fault = faults.parse(body)
-        if isinstance(fault, str):
-            self._refuse(400, fault)
-            return
-        self.exchange.switch.set(fault=fault)
-        self._answer(200, {"mode": fault.mode, "delay_ms": fault.delay_ms, "times": fault.times})
-
-    def _work(self, path: str, raw: bytes, body: Mapping[str, Any]) -> None:
-        key = self.headers.get("Idempotency-Key", "")
-        if not self.exchange.signed(body=raw, headers=dict(self.headers.items())):
+        elif not self.exchange.signed(body=raw, headers=dict(self.headers.items())):
             self._refuse(401, "the signature is missing or wrong")
         elif not 1 <= len(key) <= MAX_KEY:
             self._refuse(400, f"an Idempotency-Key of 1 to {MAX_KEY} characters is needed")
         else:
-            self._strike(self.exchange.switch.next(), path, key, body)
+            self._strike(self.exchange.switch.next(), url.path, key, body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing per request: a burst would fill the log."""
 
     def _strike(self, fault: Fault, path: str, key: str, body: Mapping[str, Any]) -> None:
         out_of_order = fault.mode is Mode.FAIL or self.exchange.is_in_care(path=path)
@@ -134,16 +132,6 @@ class BrokerRequest(BaseHTTPRequestHandler):
             return True
         self._refuse(403, "this broker answers to 127.0.0.1 and localhost only")
         return False
-
-    def _body(self) -> bytes | None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_BODY:
-            self.close_connection = True
-            self._refuse(
-                413 if length.isdigit() else 411, f"a body of known length up to {MAX_BODY} is needed"
-            )
-            return None
-        return self.rfile.read(int(length))
 
     def _refuse(self, status: int, detail: str) -> None:
         self._answer(status, {"error": detail})

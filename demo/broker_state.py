@@ -71,14 +71,26 @@ class Exchange:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         shown = {name: value for name, value in params.items() if name not in {"dfid", "intent_id"}}
         if path == "/transfers":
-            moved = self._transfer(params)
-            return {**shown, **moved, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
+            accounts, cents = (
+                [params.get("from_account"), params.get("to_account")],
+                params.get("amount_cents"),
+            )
+            # The accounts after this transfer, where it names two known ones and an amount.
+            if isinstance(cents, int) and all(name in CASH for name in accounts):
+                shown |= self._cash({str(accounts[0]): -cents, str(accounts[1]): cents})
+            return {**shown, "transfer_id": f"trf_{key[:16]}", "status": "SENT", "sent_at": at}
         if path == "/watchlist":
             return {**shown, "update_id": f"wl_{key[:16]}", "status": "UPDATED", "updated_at": at}
-        if path == "/baskets/buy":
-            self._take(str(params.get("symbol")))
-        price = self.prices().get(str(params.get("symbol")))
-        shown |= self._position(params, price)
+        symbol = str(params.get("symbol"))
+        shut = shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s())
+        if path == "/baskets/buy" and symbol == shut:
+            raise DeclinedError(f"the basket desk takes no purchases of {symbol} now")
+        price, quantity = self.prices().get(symbol), params.get("quantity")
+        # Position and cash after this order, where it names a known symbol and a quantity.
+        if symbol in HELD and price is not None and isinstance(quantity, int | float):
+            change = quantity if params.get("action") == "BUY" else -quantity
+            position = HELD[symbol] + self.book.net(symbol=symbol) + change
+            shown |= {"position": position, **self._cash({TRADING_ACCOUNT: -round(change * price)})}
         if path == "/baskets/undo":
             return {**shown, "undo_id": f"undo_{key[:16]}", "status": "UNDONE", "undone_at": at}
         return {
@@ -89,27 +101,7 @@ class Exchange:
             "filled_at": at,
         }
 
-    def _position(self, params: Mapping[str, Any], price: int | None) -> dict[str, Any]:
-        """Position and cash after this order; nothing for one that names no known symbol or no quantity."""
-        symbol, quantity = str(params.get("symbol")), params.get("quantity")
-        if symbol not in HELD or price is None or not isinstance(quantity, int | float):
-            return {}
-        change = quantity if params.get("action") == "BUY" else -quantity
-        position = HELD[symbol] + self.book.net(symbol=symbol) + change
-        return {"position": position, **self._cash({TRADING_ACCOUNT: -round(change * price)})}
-
-    def _transfer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The accounts after this transfer; nothing for one without two known accounts and an amount."""
-        accounts, cents = [params.get("from_account"), params.get("to_account")], params.get("amount_cents")
-        if not isinstance(cents, int) or any(name not in CASH for name in accounts):
-            return {}
-        return self._cash({str(accounts[0]): -cents, str(accounts[1]): cents})
-
     def _cash(self, moves: Mapping[str, int]) -> dict[str, Any]:
         """What this call moves, and what each account holds after it, in cents."""
         after = {name: CASH[name] + self.book.moved(account=name) + cents for name, cents in moves.items()}
         return {"moves": dict(moves), "cash": after}
-
-    def _take(self, symbol: str) -> None:
-        if symbol == shut_symbol(schedule=self.schedule, elapsed_s=self.elapsed_s()):
-            raise DeclinedError(f"the basket desk takes no purchases of {symbol} now")

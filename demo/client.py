@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,7 +117,25 @@ class Client:
     def propose(self, dfid: str, proposal: Mapping[str, Any], *, idempotency_key: str = "") -> GivenVerdict:
         """Submit a claim; whatever happens on the way, it is judged once under its key."""
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        return _verdict(self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body)
+        body = self._call("POST", f"/flows/{dfid}/proposals", proposal, headers).body
+        reasons = tuple(
+            VerdictReason(
+                code=str(row["code"]),
+                message=str(row.get("message", "")),
+                proposed_value=row.get("proposed_value"),
+                limit=row.get("limit"),
+            )
+            for row in body["reasons"]
+        )
+        return GivenVerdict(
+            dfid=str(body["dfid"]),
+            verdict=str(body["verdict"]),
+            state=str(body["state"]),
+            attempts_left=int(body["attempts_left"]),
+            reasons=reasons,
+            intent_id=body.get("intent_id"),
+            escalation_id=body.get("escalation_id"),
+        )
 
     def report_usage(
         self, dfid: str, *, tokens: int, cost_usd: str, tool_calls: int = 0
@@ -201,25 +219,3 @@ class Client:
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
-
-
-def _verdict(body: Mapping[str, Any]) -> GivenVerdict:
-    rows: Sequence[Mapping[str, Any]] = body["reasons"]
-    reasons = tuple(
-        VerdictReason(
-            code=str(row["code"]),
-            message=str(row.get("message", "")),
-            proposed_value=row.get("proposed_value"),
-            limit=row.get("limit"),
-        )
-        for row in rows
-    )
-    return GivenVerdict(
-        dfid=str(body["dfid"]),
-        verdict=str(body["verdict"]),
-        state=str(body["state"]),
-        attempts_left=int(body["attempts_left"]),
-        reasons=reasons,
-        intent_id=body.get("intent_id"),
-        escalation_id=body.get("escalation_id"),
-    )

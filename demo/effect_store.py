@@ -60,7 +60,23 @@ class Book:
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                filed = self._file(path=path, key=key, body=body, digest=digest, fill=fill)
+                known = self._db.execute(
+                    "SELECT digest, receipt FROM effects WHERE key = ?", (key,)
+                ).fetchone()
+                if known is None:
+                    filed = Filed(Filing.DONE, json.dumps(fill()))
+                    self._count(key)
+                    self._db.execute(
+                        "INSERT INTO effects (key, path, digest, dfid, intent_id, receipt)"
+                        " VALUES (?, ?, ?, ?, ?, ?)",
+                        (key, path, digest, body.get("dfid"), body.get("intent_id"), filed.receipt),
+                    )
+                elif known["digest"] == digest:
+                    filed = Filed(Filing.REPEATED, known["receipt"])
+                    self._count(key, repeats=1)
+                else:
+                    filed = Filed(Filing.CONFLICT, "")
+                    self._count(key, conflicts=1)
                 self._db.execute("COMMIT")
             except BaseException:
                 self._db.execute("ROLLBACK")
@@ -142,25 +158,3 @@ class Book:
             " conflicts = conflicts + excluded.conflicts",
             (key, repeats, conflicts),
         )
-
-    def _file(
-        self,
-        *,
-        path: str,
-        key: str,
-        body: Mapping[str, Any],
-        digest: str,
-        fill: Callable[[], Mapping[str, Any]],
-    ) -> Filed:
-        known = self._db.execute("SELECT digest, receipt FROM effects WHERE key = ?", (key,)).fetchone()
-        if known is not None:
-            same = known["digest"] == digest
-            self._count(key, repeats=int(same), conflicts=int(not same))
-            return Filed(Filing.REPEATED, known["receipt"]) if same else Filed(Filing.CONFLICT, "")
-        receipt = json.dumps(fill())
-        self._count(key)
-        self._db.execute(
-            "INSERT INTO effects (key, path, digest, dfid, intent_id, receipt) VALUES (?, ?, ?, ?, ?, ?)",
-            (key, path, digest, body.get("dfid"), body.get("intent_id"), receipt),
-        )
-        return Filed(Filing.DONE, receipt)

@@ -43,22 +43,17 @@ class Feed:
 
     def turn(self) -> int:
         """Read the broker once and write what changed; returns how many facts were written."""
+        prices = self.broker.fetch("GET", "/prices").body
+        market = self.broker.fetch("GET", "/market").body
+        read = {"market.state": market["state"], **{f"price.{name}": cents for name, cents in prices.items()}}
         changed = [
             (path, value)
-            for path, value in self._read().items()
+            for path, value in read.items()
             if path.partition(".")[0] in self.keys
             and path not in self.refused
             and self.written.get(path) != value
         ]
         return sum(self._write(path, value) for path, value in changed)
-
-    def _read(self) -> Mapping[str, Any]:
-        prices = self.broker.fetch("GET", "/prices").body
-        market = self.broker.fetch("GET", "/market").body
-        return {
-            "market.state": market["state"],
-            **{f"price.{symbol}": cents for symbol, cents in prices.items()},
-        }
 
     def _write(self, path: str, value: Any) -> bool:
         if path not in self.etags and self._learn(path) == value:

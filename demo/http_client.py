@@ -91,7 +91,8 @@ class Wire:
             else:
                 if not answer.retriable() or time.monotonic() + wait_s > deadline:
                     return answer
-                wait_s = max(wait_s, _retry_after_s(answer))
+                said = answer.headers.get("retry-after", "")
+                wait_s = max(wait_s, min(float(said), _LONGEST_WAIT_S) if said.isdigit() else 0.0)
             self.retries += 1
             if self.stop.wait(wait_s * random.uniform(0.7, 1.3)):
                 raise Stopped
@@ -121,7 +122,15 @@ class Wire:
     def _once(
         self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], timeout_s: float
     ) -> HttpAnswer:
-        connection = self._connect(timeout_s)
+        if self._connection is None:
+            url = urlsplit(self.base_url)
+            secure = url.scheme == "https"
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            self._connection = kind(url.hostname or "127.0.0.1", url.port, timeout=timeout_s)
+            self._connection.connect()
+        connection = self._connection
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
         sent = {"Accept": "application/json", **headers}
         if raw is not None:
             sent["Content-Type"] = "application/json"
@@ -129,28 +138,8 @@ class Wire:
         response = connection.getresponse()
         text = response.read()
         got = {name.lower(): value for name, value in response.getheaders()}
-        return HttpAnswer(status=response.status, headers=got, body=_json_object(text))
-
-    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
-        if self._connection is None:
-            url = urlsplit(self.base_url)
-            secure = url.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            self._connection = kind(url.hostname or "127.0.0.1", url.port, timeout=timeout_s)
-            self._connection.connect()
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(timeout_s)
-        return self._connection
-
-
-def _json_object(text: bytes) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text or b"{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _retry_after_s(answer: HttpAnswer) -> float:
-    text = answer.headers.get("retry-after", "")
-    return min(float(text), _LONGEST_WAIT_S) if text.isdigit() else 0.0
+        try:
+            value = json.loads(text or b"{}")
+        except ValueError:
+            value = {}
+        return HttpAnswer(status=response.status, headers=got, body=value if isinstance(value, dict) else {})

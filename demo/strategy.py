@@ -30,24 +30,19 @@ class Strategist(Persona):
         self.client.report_step(dfid, step_type="instruction", words="Two orders, one for each desk.")
         for number in range(_ORDERS if self.desks else 0):
             self.desks[number % len(self.desks)].orders.put(dfid)
-        ends = self._ends(dfid)
-        self.client.remember(
-            scope=SCOPE, key="last-plan", value={"dfid": dfid, "ends": ends}, source=f"flow:{dfid}"
-        )
-        done = len(ends) == _ORDERS
-        self.client.close_flow(dfid, reason="All orders have ended." if done else "The plan's time is over.")
-
-    def _ends(self, dfid: str) -> list[str]:
-        """The states in which the children ended, as far as they did in time."""
+        # The states in which the children ended, as far as they did in time.
         ends: list[str] = []
         deadline = time.monotonic() + self.plan_s
         while len(ends) < _ORDERS and (left_s := deadline - time.monotonic()) > 0 and not self.stop.is_set():
-            events, self.heard = self.client.events(
-                after=self.heard, wait_s=max(1, min(int(left_s), _LISTEN_S))
-            )
+            wait_s = max(1, min(int(left_s), _LISTEN_S))
+            events, self.heard = self.client.events(after=self.heard, wait_s=wait_s)
             ends += [
                 str(event.data["state"])
                 for event in events
                 if event.event_type == "CHILD_ENDED" and event.data["parent_dfid"] == dfid
             ]
-        return ends
+        self.client.remember(
+            scope=SCOPE, key="last-plan", value={"dfid": dfid, "ends": ends}, source=f"flow:{dfid}"
+        )
+        done = len(ends) == _ORDERS
+        self.client.close_flow(dfid, reason="All orders have ended." if done else "The plan's time is over.")

@@ -93,7 +93,8 @@ class Children:
                 process.kill()
                 process.wait()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Spawn every child, in a thread that keeps them alive from then on."""
         self._thread = threading.Thread(target=self._supervise, name="demo-children", daemon=True)
         self._thread.start()
 
@@ -116,7 +117,9 @@ def start(
     """
     demo_dir.mkdir(parents=True, exist_ok=True)
     keys_file = demo_dir / "agent_keys.json"
-    _write_private(keys_file, json.dumps(dict(keys)))
+    keys_file.unlink(missing_ok=True)
+    with os.fdopen(os.open(keys_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(dict(keys), file)
     broker_url = f"http://127.0.0.1:{broker_port}"
     feed_keys = {"DIR_FEED_KEY": feed_key, "DIR_MARKET_KEY": market_key}
     broker_args = ["--port", str(broker_port), "--db", str(demo_dir / "broker.sqlite3")]
@@ -126,7 +129,7 @@ def start(
         _command("agents", ["--base", base_url, "--keys", str(keys_file)], {}),
     ]
     children = Children([_Child(command, demo_dir / f"{command.name}.log") for command in commands])
-    children._begin()
+    children.begin()
     return children
 
 
@@ -138,9 +141,3 @@ def _command(name: str, args: Sequence[str], secrets: Mapping[str, str]) -> _Com
     path = os.pathsep.join(filter(None, [root, inherited.get("PYTHONPATH", "")]))
     env = {**inherited, **secrets, "PYTHONPATH": path, parent_death.PARENT_ENV: str(os.getpid())}
     return _Command(name, [sys.executable, "-m", f"demo.{name}", *args], env)
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)

@@ -78,7 +78,12 @@ def _is_plain(value: Any, depth: int) -> bool:
     if depth == 0:
         raise CanonicalError(f"nested deeper than {MAX_DEPTH}")
     if kind is dict:
-        return _all_plain_members(value, depth - 1)
+        plain = _all_plain(value.values(), depth - 1)
+        for key in value:
+            # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
+            if type(key) is not str or not key.isascii():
+                return False
+        return plain
     if kind is list or kind is tuple:
         return _all_plain(value, depth - 1)
     if kind is float and not math.isfinite(value):
@@ -92,15 +97,6 @@ def _all_plain(members: Iterable[Any], depth: int) -> bool:
     for member in members:
         if not _is_plain(member, depth):
             plain = False
-    return plain
-
-
-def _all_plain_members(value: dict[Any, Any], depth: int) -> bool:
-    plain = _all_plain(value.values(), depth)
-    for key in value:
-        # UTF-16 order (RFC 8785) and UTF-8 order (orjson) part beyond the BMP; ASCII is the cheap test.
-        if type(key) is not str or not key.isascii():
-            return False
     return plain
 
 

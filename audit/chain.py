@@ -113,8 +113,16 @@ class ChainVerifier:
         key = (row.tenant, row.stream)
         seq, prev_hash = self.heads.get(key, (0, GENESIS_HASH))
         self.body = None
-        found = _position_fault(row, seq) or _link_fault(row, prev_hash)
-        if found is None:
+        found: tuple[BreakKind, str] | None
+        if row.seq > seq + 1:
+            found = BreakKind.GAP, f"expected entry {seq + 1}"
+        elif row.seq <= seq:
+            found = BreakKind.OUT_OF_ORDER, f"came after entry {seq}"
+        elif row.prev_hash != prev_hash:
+            found = BreakKind.PREV_MISMATCH, "does not name the hash of the entry before it"
+        elif row.hash != entry_hash(prev_hash, row.body):
+            found = BreakKind.HASH_MISMATCH, "the stored hash is not the hash of the stored bytes"
+        else:
             found, self.body = _read_body(row)
         if found is not None:
             return ChainBreak(row.tenant, row.stream, row.seq, *found)
@@ -154,22 +162,6 @@ def compare_head(
         return ChainBreak(
             tenant, stream, seq, BreakKind.HEAD_MISMATCH, "the head holds another hash than the last entry"
         )
-    return None
-
-
-def _position_fault(row: LedgerRow, last_seq: int) -> tuple[BreakKind, str] | None:
-    if row.seq == last_seq + 1:
-        return None
-    if row.seq > last_seq:
-        return BreakKind.GAP, f"expected entry {last_seq + 1}"
-    return BreakKind.OUT_OF_ORDER, f"came after entry {last_seq}"
-
-
-def _link_fault(row: LedgerRow, prev_hash: bytes) -> tuple[BreakKind, str] | None:
-    if row.prev_hash != prev_hash:
-        return BreakKind.PREV_MISMATCH, "does not name the hash of the entry before it"
-    if row.hash != entry_hash(prev_hash, row.body):
-        return BreakKind.HASH_MISMATCH, "the stored hash is not the hash of the stored bytes"
     return None
 
 

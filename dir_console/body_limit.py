@@ -52,13 +52,15 @@ class BodyLimit:
         try:
             await self.application(scope, counted, noted)
         except _TooLargeError:
-            if not started:
-                await _refuse(send)
-
-
-async def _refuse(send: Send) -> None:
-    response = problems.respond(problems.plain(_TOO_LARGE))
-    headers = {**middleware.HEADERS, **response.headers, "Cache-Control": "no-store", "Connection": "close"}
-    named = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": named})
-    await send({"type": "http.response.body", "body": response.content})
+            if started:
+                return
+            response = problems.respond(problems.plain(_TOO_LARGE))
+            headers = {
+                **middleware.HEADERS,
+                **response.headers,
+                "Cache-Control": "no-store",
+                "Connection": "close",
+            }
+            named = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            await send({"type": "http.response.start", "status": response.status_code, "headers": named})
+            await send({"type": "http.response.body", "body": response.content})

@@ -64,7 +64,10 @@ def prepare(folder: Path) -> Demo:
     """
     demo_folder = folder / "demo"
     demo_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _load_pack()
+    text = PACK.read_text(encoding="utf-8")
+    result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
+    if isinstance(result, packs.PackRefused):
+        raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
     keys = _keys(demo_folder / "issued_keys.json")
     port = single_process.free_port(BROKER_PORT)
     settings.DIR_TARGET_URLS.update(dict.fromkeys(TARGETS, f"http://127.0.0.1:{port}"))
@@ -80,13 +83,6 @@ def prepare(folder: Path) -> Demo:
         broker_port=port,
         secret=secret,
     )
-
-
-def _load_pack() -> None:
-    text = PACK.read_text(encoding="utf-8")
-    result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
-    if isinstance(result, packs.PackRefused):
-        raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
 
 
 def _keys(file: Path) -> dict[str, str]:
@@ -105,7 +101,11 @@ def _keys(file: Path) -> dict[str, str]:
             )
         )
     if keys != known:
-        _write_private(file, json.dumps(keys, indent=1))
+        # Readable by its owner only, and put in place when it is whole.
+        draft = file.with_suffix(f".{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            out.write(json.dumps(keys, indent=1))
+        draft.replace(file)
     return keys
 
 
@@ -113,10 +113,3 @@ def _text(issued: credentials.IssuedKey | Problem) -> str:
     if isinstance(issued, Problem):
         raise CommandError(f"The demo cannot start: {issued.detail}")
     return issued.text
-
-
-def _write_private(file: Path, text: str) -> None:
-    draft = file.with_suffix(f".{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(text)
-    draft.replace(file)

@@ -122,10 +122,7 @@ def database(folder: Path) -> dict[str, Any]:
             f"DATABASE_URL starts with {parts.scheme!r}: use postgres://user@host/name, or none for SQLite."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _sqlite(Path(unquote(parts.path)) if url else folder / "console.sqlite3")
-
-
-def _sqlite(path: Path) -> dict[str, Any]:
+    path = Path(unquote(parts.path)) if url else folder / "console.sqlite3"
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),

@@ -6,7 +6,6 @@ gone, a beat that has died and a worker that is stuck all show in its age, where
 
 import os
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -45,7 +44,7 @@ def examine() -> dict[str, str]:
         return {"database": "the database does not answer", **_without_database()}
     return {
         "database": "another server has taken the database" if superseded else "",
-        "sweeper": _why_late(beaten_at, now=now) or _why_failing(failing_since, now=now),
+        "sweeper": _fault_of_sweeper(beaten_at, failing_since, now=now),
         "recovery": "a backup was restored: see manage.py leave_recovery" if recovering else "",
         **_without_database(),
     }
@@ -60,49 +59,34 @@ def free_bytes() -> int | None:
 
 
 def _without_database() -> dict[str, str]:
-    checks: dict[str, Callable[[], str]] = {"disk": _why_full, "threads": _why_dead}
+    free, dead = free_bytes(), embedded.list_dead_threads()
+    found = {
+        "disk": ""
+        if free is None or free >= LEAST_FREE_BYTES
+        else f"{free // 1_000_000} MB are free on the disk of the data folder",
+        "threads": f"a thread has stopped: {', '.join(dead)}" if dead else "",
+    }
     if settings.REDIS_URL:
-        checks["redis"] = _why_unreachable
-    return {name: check() for name, check in checks.items()}
+        found["redis"] = ""
+        try:
+            with redis.Redis.from_url(
+                settings.REDIS_URL, socket_connect_timeout=REDIS_WAIT_S, socket_timeout=REDIS_WAIT_S
+            ) as client:
+                client.ping()
+        except redis.RedisError:
+            found["redis"] = "Redis does not answer: nothing is executed until it does"
+    return found
 
 
-def _why_late(beaten_at: datetime | None, *, now: datetime) -> str:
-    if time.monotonic() - _began_s < STARTING_S:
-        return ""
-    if beaten_at is None:
-        return "the sweeper has never run"
-    # A clock that was set back leaves the last heartbeat in the future; the next one puts that right.
-    late = abs(now - beaten_at)
-    if late <= timedelta(seconds=LATE_S):
-        return ""
-    return f"the sweeper has sent no heartbeat for {late.total_seconds():.0f} s"
-
-
-def _why_failing(since: datetime | None, *, now: datetime) -> str:
-    """One failure may pass; what fails in each round needs a person."""
-    if since is None or abs(now - since) <= timedelta(seconds=LATE_S):
-        return ""
-    return "the sweeper fails in every round: see its log"
-
-
-def _why_full() -> str:
-    free = free_bytes()
-    if free is None or free >= LEAST_FREE_BYTES:
-        return ""
-    return f"{free // 1_000_000} MB are free on the disk of the data folder"
-
-
-def _why_dead() -> str:
-    dead = embedded.list_dead_threads()
-    return f"a thread has stopped: {', '.join(dead)}" if dead else ""
-
-
-def _why_unreachable() -> str:
-    try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL, socket_connect_timeout=REDIS_WAIT_S, socket_timeout=REDIS_WAIT_S
-        ) as client:
-            client.ping()
-    except redis.RedisError:
-        return "Redis does not answer: nothing is executed until it does"
+def _fault_of_sweeper(beaten_at: datetime | None, failing_since: datetime | None, *, now: datetime) -> str:
+    if time.monotonic() - _began_s >= STARTING_S:
+        if beaten_at is None:
+            return "the sweeper has never run"
+        # A clock that was set back leaves the last heartbeat in the future; the next one puts that right.
+        late = abs(now - beaten_at)
+        if late > timedelta(seconds=LATE_S):
+            return f"the sweeper has sent no heartbeat for {late.total_seconds():.0f} s"
+    # One failure may pass; what fails in each round needs a person.
+    if failing_since is not None and abs(now - failing_since) > timedelta(seconds=LATE_S):
+        return "the sweeper fails in every round: see its log"
     return ""

@@ -46,7 +46,16 @@ class Rows:
         yield _by("dir_escalations_open", "Escalations that wait for a person, by family", "family", dict(
             Escalation.objects.filter(state=contracts.State.OPEN).values_list("family").annotate(Count("pk"))
         ))  # fmt: skip
-        yield from _calls_for_people()
+        yield GaugeMetricFamily(
+            "dir_calls_in_doubt",
+            "Calls of which nobody knows whether they took effect, and that nothing has settled",
+            value=Attempt.objects.filter(calls_in_doubt.IN_DOUBT).count(),
+        )
+        yield GaugeMetricFamily(
+            "dir_calls_contradicted",
+            "Calls whose receipt came after a person had stated that they did not take effect",
+            value=Attempt.objects.filter(calls_in_doubt.CONTRADICTED).count(),
+        )
         yield _by("dir_verdicts_last_hour", "Verdicts of the last hour, by decision", "decision", dict(
             Verdict.objects.filter(judged_at__gt=now - timedelta(hours=1))
             .values_list("decision").annotate(Count("pk"))
@@ -94,19 +103,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     registry = CollectorRegistry()
     registry.register(Rows())
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
-
-
-def _calls_for_people() -> Iterator[Metric]:
-    yield GaugeMetricFamily(
-        "dir_calls_in_doubt",
-        "Calls of which nobody knows whether they took effect, and that nothing has settled",
-        value=Attempt.objects.filter(calls_in_doubt.IN_DOUBT).count(),
-    )
-    yield GaugeMetricFamily(
-        "dir_calls_contradicted",
-        "Calls whose receipt came after a person had stated that they did not take effect",
-        value=Attempt.objects.filter(calls_in_doubt.CONTRADICTED).count(),
-    )
 
 
 def _by(name: str, words: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:

@@ -96,7 +96,12 @@ def for_exception(error: BaseException) -> Problem:
         case transactions.BusyError():
             return BUSY
         case NinjaValidationError(errors=errors):
-            return _invalid(errors)
+            violations = tuple(
+                Violation(pointer="/" + "/".join(map(str, item["loc"])), message=body_parsing.words_of(item))
+                for item in errors
+            )
+            detail = "The parameters are invalid. See `violations`."
+            return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=violations)
         case OperationalError() | InterfaceError():
             log.warning("the database did not respond: %s", error)
             return plain(503)
@@ -123,31 +128,20 @@ def _framework_status(error: BaseException) -> int | None:
     return None
 
 
-def _invalid(errors: list[dict[str, Any]]) -> Problem:
-    violations = tuple(
-        Violation(pointer="/" + "/".join(map(str, item["loc"])), message=body_parsing.words_of(item))
-        for item in errors
-    )
-    detail = "The parameters are invalid. See `violations`."
-    return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=violations)
-
-
 def register(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem document, and record refusals of known callers."""
 
     def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-        problem = _placed(request, for_exception(error if isinstance(error, Exception) else error()))
+        problem = for_exception(error if isinstance(error, Exception) else error())
+        # The flow that the call was about, where its address names one.
+        dfid = request.resolver_match.kwargs.get("dfid") if request.resolver_match else None
+        if dfid is not None and problem.dfid is None:
+            problem = replace(problem, dfid=str(dfid))
         refusal_audit.note(request, problem)
         return respond(problem)
 
     for kind in (ProblemError, AuthenticationError, HttpError, NinjaValidationError, Exception):
         api.add_exception_handler(kind, answer)
-
-
-def _placed(request: HttpRequest, problem: Problem) -> Problem:
-    """The problem with the flow that the call was about, where its address names one."""
-    dfid = request.resolver_match.kwargs.get("dfid") if request.resolver_match else None
-    return problem if dfid is None or problem.dfid is not None else replace(problem, dfid=str(dfid))
 
 
 class ProblemMiddleware:

@@ -3,7 +3,6 @@
 As Django middleware the same library is async only, which costs every other request two changes of thread.
 """
 
-from collections.abc import Iterator
 from typing import Any
 from wsgiref.headers import Headers
 
@@ -21,18 +20,13 @@ def served(application: Any) -> Any:
     server = ServeStaticASGI(
         application, max_age=MAX_AGE_S, allow_all_origins=False, add_headers_function=_secure
     )
-    for folder in _folders():
+    # Where static files lie; the first of a name wins in Django, and the last one added does here.
+    folders = dict.fromkeys(
+        storage.location for finder in finders.get_finders() for _, storage in finder.list([])
+    )
+    for folder in reversed(folders):
         server.add_files(folder, prefix=settings.STATIC_URL)
     return server
-
-
-def _folders() -> Iterator[str]:
-    """Where static files lie; the first of a name wins in Django, and the last one added does here."""
-    found: dict[str, None] = {}
-    for finder in finders.get_finders():
-        for _, storage in finder.list([]):
-            found[storage.location] = None
-    yield from reversed(found)
 
 
 def _secure(headers: Headers, path: str, url: str) -> None:

@@ -76,8 +76,7 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
 
 
 def _chrome(request: HttpRequest) -> dict[str, Any]:
-    roles = roles_of(request.user)
-    tenant = tenant_of(request.user)
+    roles, tenant, path = roles_of(request.user), tenant_of(request.user), request.path
     stop = stop_list.get_stop(tenant=tenant)
     counts = queries.count_open(tenant=tenant)
     shown = None
@@ -86,7 +85,24 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
         by = labels.actor_words(stop.stopped_by, names)
         shown = StopShown(reason=stop.reason, by=by, at=stop.stopped_at)
     return {
-        "groups": [{"title": title, "items": _items(items, request.path)} for title, items in SECTIONS],
+        "groups": [
+            {
+                "title": title,
+                "items": [
+                    {
+                        "word": word,
+                        "url": url,
+                        "icon": icon,
+                        "counts": name == "escalations",
+                        "counts_reviews": name == "reviews",
+                        "current": path == url or (name != "overview" and path.startswith(url)),
+                    }
+                    for word, name, icon in items
+                    for url in [reverse(name)]
+                ],
+            }
+            for title, items in SECTIONS
+        ],
         "stop": shown,
         "is_recovering": current_epoch.is_recovering(),
         "to_review": review_list.count_open(tenant=tenant),
@@ -100,40 +116,21 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _items(items: tuple[tuple[str, str, str], ...], path: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "word": word,
-            "url": url,
-            "icon": icon,
-            "counts": name == "escalations",
-            "counts_reviews": name == "reviews",
-            "current": path == url or (name != "overview" and path.startswith(url)),
-        }
-        for word, name, icon in items
-        for url in [reverse(name)]
-    ]
-
-
 @require_safe
 @signed_in
 def overview(request: HttpRequest) -> HttpResponse:
     """Show open escalations, open flows, rejections and the newest ledger entries."""
     tenant, now = tenant_of(request.user), clock.now()
     if not agent_list.any_agent(tenant=tenant):
-        return render(request, "console/first_run.html", {"command": _command()})
+        # How to run this server's `manage.py`: its Python, and its data folder if that is not ./var.
+        root, python = settings.BASE_DIR, Path(sys.executable)
+        program = shlex.quote(str(python.relative_to(root) if python.is_relative_to(root) else python))
+        data = settings.DATA_DIR
+        folder = "" if root / "var" == data else f"DIR_DATA={shlex.quote(str(data))} "
+        return render(request, "console/first_run.html", {"command": f"{folder}{program} manage.py"})
     context = _overview(tenant=tenant, now=now, user_pk=request.user.pk or 0)
     swapped = "HX-Request" in request.headers
     return render(request, "console/_overview.html" if swapped else "console/overview.html", context)
-
-
-def _command() -> str:
-    """Return how to run this server's `manage.py`: its Python, and its data folder if that is not ./var."""
-    root = settings.BASE_DIR
-    python = Path(sys.executable)
-    shown = python.relative_to(root) if python.is_relative_to(root) else python
-    folder = "" if root / "var" == settings.DATA_DIR else f"DIR_DATA={shlex.quote(str(settings.DATA_DIR))} "
-    return f"{folder}{shlex.quote(str(shown))} manage.py"
 
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:

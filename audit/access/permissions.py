@@ -96,19 +96,17 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     swapped = "HX-Request" in request.headers
     if swapped:
         back = _page_around(request.headers.get("HX-Current-URL", "/"))
+    elif request.method in ("GET", "HEAD"):
+        back = request.get_full_path()
     else:
-        back = request.get_full_path() if request.method in ("GET", "HEAD") else _page_of_form(request)
+        # The page of this site whose form was sent; the overview where the browser does not say.
+        sent_from = request.headers.get("Referer", "")
+        is_ours = sent_from.startswith(f"{request.scheme}://{request.get_host()}/")
+        back = _page_around(sent_from) if is_ours else "/"
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back}, safe='/')}"
     if swapped:
         return HttpResponse(status=401, headers={"HX-Redirect": target})
     return HttpResponseRedirect(target)
-
-
-def _page_of_form(request: HttpRequest) -> str:
-    """The page of this site whose form was sent; the overview where the browser does not say."""
-    sent_from = request.headers.get("Referer", "")
-    is_ours = sent_from.startswith(f"{request.scheme}://{request.get_host()}/")
-    return _page_around(sent_from) if is_ours else "/"
 
 
 def _page_around(address: str) -> str:

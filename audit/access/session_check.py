@@ -35,7 +35,8 @@ class Valid:
 
 def check_sessions(session_keys: Collection[str]) -> Mapping[str, Valid | CloseCode]:
     """The answer for each session, as the database stands now: three queries for any number of them."""
-    documents = _session_documents(session_keys)
+    sessions = Session.objects.filter(session_key__in=list(session_keys), expire_date__gt=timezone.now())
+    documents = {session.session_key: session.get_decoded() for session in sessions}
     claimed = {key: str(document.get(SESSION_KEY, "")) for key, document in documents.items()}
     users = {
         str(user.pk): user
@@ -59,11 +60,6 @@ def check_sessions(session_keys: Collection[str]) -> Mapping[str, Valid | CloseC
         else:
             answers[key] = Valid(permissions.tenant_of(user), person=user.pk)
     return answers
-
-
-def _session_documents(session_keys: Collection[str]) -> dict[str, dict[str, Any]]:
-    sessions = Session.objects.filter(session_key__in=list(session_keys), expire_date__gt=timezone.now())
-    return {session.session_key: session.get_decoded() for session in sessions}
 
 
 def _is_current(user: AbstractBaseUser, document: Mapping[str, Any]) -> bool:

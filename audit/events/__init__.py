@@ -29,6 +29,8 @@ from audit.events.execution import (
     AttemptReportedLate,
     AttemptSettled,
     AttemptStarted,
+    CircuitClosed,
+    CircuitOpened,
     IntentBlocked,
     IntentCancelled,
     IntentCreated,
@@ -46,6 +48,7 @@ from audit.events.execution import (
     SagaAdvanced,
     SagaCompensated,
     SagaDirtied,
+    TargetChecked,
 )
 from audit.events.flows import (
     ChildOpened,
@@ -99,7 +102,6 @@ from audit.events.registry import (
     UserRolesChanged,
 )
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
-from audit.events.targets import CircuitClosed, CircuitOpened, TargetChecked
 from audit.events.visits import (
     NameTried,
     SigninFailed,

@@ -47,7 +47,14 @@ def append(
     _require_transaction()
     if not events:
         return head
-    at = _not_before_last(tenant, stream, head, at)
+    last_at = head.at
+    if last_at is None and head.seq:
+        last_at = (
+            LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=head.seq)
+            .values_list("at", flat=True)
+            .first()
+        )
+    at = at if last_at is None else max(at, last_at)
     entries, seq, last_hash = [], head.seq, bytes(head.hash)
     for event in events:
         seq += 1
@@ -86,7 +93,12 @@ def append_to(*, tenant: str, stream: str, actor: str, at: datetime, events: Seq
     Locks the stream's StreamHead row until the transaction ends; last in the order of locks.
     """
     _require_transaction()
-    row = _locked_head(tenant, stream)
+    heads = StreamHead.objects.select_for_update().filter(tenant=tenant, stream=stream)
+    row = heads.first()
+    if row is None:
+        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
+        StreamHead.objects.bulk_create([StreamHead(tenant=tenant, stream=stream)], ignore_conflicts=True)
+        row = heads.get()
     head = append(
         tenant=tenant,
         stream=stream,
@@ -138,27 +150,6 @@ def erase_payload(*, tenant: str, commitment: str, actor: str, at: datetime, rea
     event = PayloadErased(commitment=commitment, reason=reason)
     append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[event])
     return True
-
-
-def _locked_head(tenant: str, stream: str) -> StreamHead:
-    heads = StreamHead.objects.select_for_update().filter(tenant=tenant, stream=stream)
-    row = heads.first()
-    if row is None:
-        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
-        StreamHead.objects.bulk_create([StreamHead(tenant=tenant, stream=stream)], ignore_conflicts=True)
-        row = heads.get()
-    return row
-
-
-def _not_before_last(tenant: str, stream: str, head: Head, at: datetime) -> datetime:
-    last_at = head.at
-    if last_at is None and head.seq:
-        last_at = (
-            LedgerEntry.objects.filter(tenant=tenant, stream=stream, seq=head.seq)
-            .values_list("at", flat=True)
-            .first()
-        )
-    return at if last_at is None else max(at, last_at)
 
 
 def _require_transaction() -> None:

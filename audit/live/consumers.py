@@ -15,7 +15,7 @@ from django.http.request import split_domain_port, validate_host
 from audit.access import session_check
 from audit.access.session_check import CloseCode
 from audit.live import hints
-from audit.live.socket_hub import Connection, SocketHub
+from audit.live.socket_hub import Connection
 
 PATH = "/ws/live/"
 REASONS = {
@@ -55,23 +55,27 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
 async def _admit(headers: dict[str, str], receive: Receive, send: Send) -> None:
     session_key = parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
     room = hints.this_board().room
-    member = Connection(session_key=session_key, send=_text_sender(send), close=_closer(send))
+
+    async def send_text(text: str) -> None:
+        await send({"type": "websocket.send", "text": text})
+
+    async def close(refusal: CloseCode) -> None:
+        await _refuse(send, refusal, REASONS[refusal])
+
+    member = Connection(session_key=session_key, send=send_text, close=close)
     answer = (await database_sync_to_async(session_check.check_sessions)({session_key}))[session_key]
     if isinstance(answer, CloseCode):
-        await _refuse(send, answer, REASONS[answer])
-    elif room.is_full_for(answer.person):
+        await close(answer)
+        return
+    if room.is_full_for(answer.person):
         await _refuse(send, _FULL, "too many open pages")
-    else:
-        member.person = answer.person
-        room.arriving.add(member)
-        try:
-            await send({"type": "websocket.accept"})
-        finally:
-            room.arriving.discard(member)
-        await _stay(room, member, receive)
-
-
-async def _stay(room: SocketHub, member: Connection, receive: Receive) -> None:
+        return
+    member.person = answer.person
+    room.arriving.add(member)
+    try:
+        await send({"type": "websocket.accept"})
+    finally:
+        room.arriving.discard(member)
     room.members.add(member)
     try:
         while (message := await receive())["type"] != "websocket.disconnect":
@@ -91,36 +95,18 @@ def is_own_origin(headers: dict[str, str]) -> bool:
     host = headers.get("host", "")
     if settings.USE_X_FORWARDED_HOST:
         host = headers.get("x-forwarded-host", host)
-    if scheme not in _DEFAULT_PORTS or not _is_allowed_host(host):
+    domain, _ = split_domain_port(host)
+    allowed = list(settings.ALLOWED_HOSTS) or (_LOCAL_HOSTS if settings.DEBUG else [])
+    if scheme not in _DEFAULT_PORTS or not domain or not validate_host(domain, allowed):
         return False
     if origin in settings.CSRF_TRUSTED_ORIGINS:
         return True
     return _with_port(origin_host, scheme) == _with_port(host, scheme)
 
 
-def _is_allowed_host(host: str) -> bool:
-    allowed = list(settings.ALLOWED_HOSTS) or (_LOCAL_HOSTS if settings.DEBUG else [])
-    domain, _ = split_domain_port(host)
-    return bool(domain) and validate_host(domain, allowed)
-
-
 def _with_port(host: str, scheme: str) -> tuple[str, str]:
     domain, port = split_domain_port(host)
     return domain, port or _DEFAULT_PORTS[scheme]
-
-
-def _text_sender(send: Send) -> Callable[[str], Awaitable[None]]:
-    async def send_text(text: str) -> None:
-        await send({"type": "websocket.send", "text": text})
-
-    return send_text
-
-
-def _closer(send: Send) -> Callable[[CloseCode], Awaitable[None]]:
-    async def close(refusal: CloseCode) -> None:
-        await _refuse(send, refusal, REASONS[refusal])
-
-    return close
 
 
 async def _refuse(send: Send, code: int, reason: str) -> None:

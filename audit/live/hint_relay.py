@@ -64,27 +64,20 @@ class Publisher:
         loop = asyncio.new_event_loop()
         layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
         while True:
-            batch = self._take()
+            with self._changed:
+                while not self._pending:
+                    self._changed.wait()
+                keys = list(self._pending)[:BATCH_LIMIT]
+                batch = [[*key, self._pending.pop(key)] for key in keys]
+            told = {"type": "live.hints", "origin": self.origin, "hints": batch}
             try:
-                loop.run_until_complete(asyncio.wait_for(self._send(layer, batch), SEND_TIMEOUT_S))
+                loop.run_until_complete(asyncio.wait_for(layer.group_send(GROUP, told), SEND_TIMEOUT_S))
             except Exception as error:
                 _log.warning("live hints pause for %s s: %s", PAUSE_S, type(error).__name__)
                 with self._changed:
                     self._closed_until = time.monotonic() + PAUSE_S
                     self.dropped += len(batch) + len(self._pending)
                     self._pending.clear()
-
-    def _take(self) -> list[tuple[str, str, int]]:
-        with self._changed:
-            while not self._pending:
-                self._changed.wait()
-            keys = list(self._pending)[:BATCH_LIMIT]
-            return [(tenant, stream, self._pending.pop((tenant, stream))) for tenant, stream in keys]
-
-    async def _send(self, layer: Any, batch: list[tuple[str, str, int]]) -> None:
-        await layer.group_send(
-            GROUP, {"type": "live.hints", "origin": self.origin, "hints": [list(each) for each in batch]}
-        )
 
 
 _publisher = Publisher()

@@ -5,7 +5,7 @@ table may end the walk: a cell of another type is a finding with its stream and 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from audit import canonical, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
-from audit.events import EVENTS, Event, Kind
+from audit.events import EVENTS, Kind
 from audit.models import LedgerEntry, Payload
 from audit.verification import row_checks, triggers, verify
 from audit.verification.row_checks import Entry, NotProved
@@ -117,9 +117,12 @@ def _verify_all() -> VerificationResult:
 
 def _seen(row: LedgerRow, walk: ChainVerifier, checks: Iterable[row_checks.RowCheck]) -> Iterator[ChainBreak]:
     """What the checks of an entry's kind find at once; they see only a payload that is one of its kind."""
-    payload = _payload(row, walk)
-    if payload is None:
+    try:
+        payload = (walk.body or canonical.decode(row.body))["payload"]
+    except (canonical.CanonicalError, KeyError, TypeError):
         return  # its bytes say nothing, which is a finding already
+    if not isinstance(payload, dict):
+        return
     entry = Entry(row.tenant, row.stream, row.seq, row.kind, row.at, row.actor, payload)
     try:
         EVENTS[Kind(row.kind)].model_validate_json(canonical.encode(payload), extra="ignore")
@@ -136,14 +139,6 @@ def _guarded(check: row_checks.RowCheck, work: Callable[[], Iterable[ChainBreak]
     except verify.UNREADABLE as error:
         detail = f"{type(check).__name__} cannot read rows ({type(error).__name__})"
         yield ChainBreak("", "system", 0, BreakKind.UNREADABLE, detail)
-
-
-def _payload(row: LedgerRow, walk: ChainVerifier) -> Mapping[str, Any] | None:
-    try:
-        payload = (walk.body or canonical.decode(row.body))["payload"]
-    except (canonical.CanonicalError, KeyError, TypeError):
-        return None
-    return payload if isinstance(payload, dict) else None
 
 
 def _rows() -> Iterator[LedgerRow | UnreadableEntry]:
@@ -164,33 +159,31 @@ def _raw(cells: tuple[Any, ...]) -> LedgerRow | UnreadableEntry:
     wrong = [name for name, cell in named.items() if not isinstance(cell, str)]
     stored = {"body": body, "prev_hash": prev_hash, "hash": entry_hash}
     wrong += [name for name, cell in stored.items() if not isinstance(cell, bytes)]
-    moment = _moment(at)
-    if moment is None:
+    moment = None
+    try:
+        moment = datetime.fromisoformat(str(at))
+    except ValueError:
         wrong.append("at")
     if wrong or moment is None:
         detail = f"the column {wrong[0]} has a value of the wrong type"
         found = ChainBreak(str(tenant), str(stream), seq, BreakKind.UNREADABLE, detail)
         return UnreadableEntry(found, entry_hash if isinstance(entry_hash, bytes) else b"")
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return LedgerRow(tenant, stream, seq, kind, moment, actor, body, prev_hash, entry_hash)
-
-
-def _moment(text: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
-
-
-def _is_committing(event: type[Event]) -> bool:
-    return any(name.endswith("_commitment") for name in event.model_fields)
 
 
 class _Payloads:
     """Every commitment has its payload, or an entry that erased it; no payload is there without an entry."""
 
     kinds = frozenset(
-        {Kind.PAYLOAD_ERASED, *(kind for kind, event in EVENTS.items() if _is_committing(event))}
+        {
+            Kind.PAYLOAD_ERASED,
+            *(
+                kind
+                for kind, event in EVENTS.items()
+                if any(name.endswith("_commitment") for name in event.model_fields)
+            ),
+        }
     )
     not_proved: Sequence[NotProved] = (
         NotProved("audit_payload", ("tenant",), "a commitment is unique over all tenants"),

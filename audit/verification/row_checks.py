@@ -167,8 +167,11 @@ class FlowRows:
 
     def see(self, entry: Entry) -> Iterator[ChainBreak]:
         """Keep the entry with its flow; compare when enough flows are held."""
-        dfid = _dfid(entry.stream)
-        if dfid is None:
+        if len(entry.stream) != len("00000000-0000-0000-0000-000000000000"):
+            return
+        try:
+            dfid = UUID(entry.stream)
+        except ValueError:
             return
         key = (entry.tenant, dfid)
         if key not in self._held and len(self._held) >= STREAMS_AT_ONCE:
@@ -241,12 +244,3 @@ def safely(
         (dfid,) = flows
         detail = f"a row of this flow cannot be read ({type(error).__name__})"
         return [ChainBreak(tenants[dfid], str(dfid), 0, BreakKind.UNREADABLE, detail)]
-
-
-def _dfid(stream: str) -> UUID | None:
-    if len(stream) != len("00000000-0000-0000-0000-000000000000"):
-        return None
-    try:
-        return UUID(stream)
-    except ValueError:
-        return None

@@ -88,7 +88,19 @@ def export_lines(*, stream: str | None = None) -> Iterator[str]:
             if last is not None and (last.tenant, last.stream) != (row.tenant, row.stream):
                 ends.append(last)
             last = row
-            yield json.dumps({"type": "entry", **_as_json(row)}, ensure_ascii=False)
+            entry = {
+                "type": "entry",
+                "tenant": row.tenant,
+                "stream": row.stream,
+                "seq": row.seq,
+                "kind": row.kind,
+                "at": chain.time_text(row.at),
+                "actor": row.actor,
+                "body": base64.b64encode(row.body).decode(),
+                "prev_hash": row.prev_hash.hex(),
+                "hash": row.hash.hex(),
+            }
+            yield json.dumps(entry, ensure_ascii=False)
     for end in [*ends, *([] if last is None else [last])]:
         yield json.dumps(
             {
@@ -259,20 +271,6 @@ def _check_payloads() -> int | ChainBreak:
     return count
 
 
-def _as_json(row: LedgerRow) -> dict[str, Any]:
-    return {
-        "tenant": row.tenant,
-        "stream": row.stream,
-        "seq": row.seq,
-        "kind": row.kind,
-        "at": chain.time_text(row.at),
-        "actor": row.actor,
-        "body": base64.b64encode(row.body).decode(),
-        "prev_hash": row.prev_hash.hex(),
-        "hash": row.hash.hex(),
-    }
-
-
 def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> Iterator[LedgerRow]:
     """The entries of an export; its heads are added to `heads` on the way."""
     for number, line in enumerate(lines, start=1):
@@ -283,22 +281,18 @@ def _exported_rows(lines: TextIO, heads: list[tuple[str, str, int, bytes]]) -> I
                     (record["tenant"], record["stream"], int(record["seq"]), bytes.fromhex(record["hash"]))
                 )
             elif record["type"] == "entry":
-                yield _exported_row(record)
+                yield LedgerRow(
+                    tenant=record["tenant"],
+                    stream=record["stream"],
+                    seq=int(record["seq"]),
+                    kind=record["kind"],
+                    at=datetime.fromisoformat(record["at"]),
+                    actor=record["actor"],
+                    body=base64.b64decode(record["body"], validate=True),
+                    prev_hash=bytes.fromhex(record["prev_hash"]),
+                    hash=bytes.fromhex(record["hash"]),
+                )
             else:
                 raise ValueError(record["type"])
         except (ValueError, KeyError, TypeError) as error:
             raise ExportError(f"line {number} is not a valid export line") from error
-
-
-def _exported_row(record: dict[str, Any]) -> LedgerRow:
-    return LedgerRow(
-        tenant=record["tenant"],
-        stream=record["stream"],
-        seq=int(record["seq"]),
-        kind=record["kind"],
-        at=datetime.fromisoformat(record["at"]),
-        actor=record["actor"],
-        body=base64.b64decode(record["body"], validate=True),
-        prev_hash=bytes.fromhex(record["prev_hash"]),
-        hash=bytes.fromhex(record["hash"]),
-    )

@@ -27,7 +27,13 @@ class Command(BaseCommand):
             return
         result = findings.verify_all()
         if options.get("json"):
-            self.stdout.write(json.dumps(_as_json(result), ensure_ascii=False))
+            answer = {
+                "whole": not result.findings,
+                **asdict(result),
+                "findings": [asdict(item) for item in result.findings],
+                "public_keys": signing.public_keys(),
+            }
+            self.stdout.write(json.dumps(answer, ensure_ascii=False))
         elif not result.findings:
             self.stdout.write(
                 f"The ledger is intact: {result.entries} entries in {result.streams} streams, "
@@ -58,12 +64,3 @@ class Command(BaseCommand):
 
 def _words(found: ChainBreak) -> str:
     return f"tenant {found.tenant}, stream {found.stream}, seq {found.seq}: {found.fault}, {found.detail}."
-
-
-def _as_json(result: findings.VerificationResult) -> dict[str, Any]:
-    return {
-        "whole": not result.findings,
-        **asdict(result),
-        "findings": [asdict(item) for item in result.findings],
-        "public_keys": signing.public_keys(),
-    }

@@ -21,16 +21,14 @@ class Command(BaseCommand):
         parser.add_argument("--prefix", help="what the feed may write, such as price.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        issued = _issue(options["agent_id"], options["feed"], options["prefix"])
+        tenant = settings.DIR_TENANT
+        agent_id, feed, prefix = options["agent_id"], options["feed"], options["prefix"]
+        if agent_id and not feed and not prefix:
+            issued = credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor="system")
+        elif feed and prefix and not agent_id:
+            issued = credentials.issue_feed_key(tenant=tenant, feed=feed, prefix=prefix, actor="system")
+        else:
+            raise CommandError("Name an agent, or give both --feed NAME and --prefix P.")
         if isinstance(issued, Problem):
             raise CommandError(issued.detail)
         self.stdout.write(issued.text)
-
-
-def _issue(agent_id: str | None, feed: str | None, prefix: str | None) -> credentials.IssuedKey | Problem:
-    tenant = settings.DIR_TENANT
-    if agent_id and not feed and not prefix:
-        return credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor="system")
-    if feed and prefix and not agent_id:
-        return credentials.issue_feed_key(tenant=tenant, feed=feed, prefix=prefix, actor="system")
-    raise CommandError("Name an agent, or give both --feed NAME and --prefix P.")

@@ -35,9 +35,6 @@ class Command(BaseCommand):
             raise CommandError("\n".join(("Nothing was loaded.", *result.problems)))
         for warning in result.warnings:
             self.stderr.write(f"warning: {warning}")
-        self._tell(result)
-
-    def _tell(self, result: packs.Loaded) -> None:
         for name in result.registered:
             self.stdout.write(f"registered {name}")
         for name in result.activated:

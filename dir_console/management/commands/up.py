@@ -43,26 +43,27 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        _refuse_production()
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            if os.environ.get(name):
+                raise CommandError(
+                    f"{name} is set, so this looks like a production install, which `up` does not run: it "
+                    "keeps its own SQLite file. Unset the variable, or start the parts of docker-compose.yml."
+                )
         folder: Path = settings.DATA_DIR
         if options["data"] and Path(options["data"]).resolve() != folder:
             raise CommandError("--data is read before Django starts: run this as `manage.py up --data DIR`.")
         try:
             with single_process.folder_lock(folder), boots.ended():
-                self._warn_of_readers(folder)
+                if open_to_others := env.list_readable_by_others(folder):
+                    self._say(
+                        f"Other users of this machine can read {open_to_others[0]}, and so sign in as "
+                        f"anyone. Restrict access with: chmod -R go-rwx {folder}"
+                    )
                 self._run(folder, **options)
         except single_process.FolderBusyError as error:
             raise CommandError(
                 f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
             ) from error
-
-    def _warn_of_readers(self, folder: Path) -> None:
-        open_to_others = env.list_readable_by_others(folder)
-        if open_to_others:
-            self._say(
-                f"Other users of this machine can read {open_to_others[0]}, and so sign in as anyone. "
-                f"Restrict access with: chmod -R go-rwx {folder}"
-            )
 
     def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
         try:
@@ -76,12 +77,19 @@ class Command(BaseCommand):
         self._say("The console has stopped.")
 
     def _serve(self, folder: Path, *, host: str, demo: bool | None, bound: socket.socket) -> None:
-        _migrate()
+        call_command("migrate", interactive=False, verbosity=0)
+        if absent := triggers.missing():
+            raise CommandError(
+                f"The ledger is not protected: the trigger {absent[0]} is missing. Nothing was started."
+            )
         is_new = not get_user_model().objects.exists()
         wants_demo = demo if demo is not None else is_new or demo_launcher.is_remembered(folder)
         # Its agents would need keys, which nobody gets before an admin has ended the recovery.
         if epochs.compare_with_mark():
-            self._say_what_is_missing()
+            self._say(
+                "This database is older than its mark: a backup was restored. Nothing is executed and no "
+                "proposal is accepted until an admin starts a new epoch: manage.py leave_recovery"
+            )
             wants_demo = False
         prepared = demo_launcher.prepare(folder) if wants_demo else None
         # Nobody else is alive to hold a claim: all leases end here, and later ones are this server's own.
@@ -89,7 +97,9 @@ class Command(BaseCommand):
         rescued = sweeper.expire_all_leases()
         if host not in LOOPBACK | ANY_ADDRESS and host not in settings.ALLOWED_HOSTS:
             settings.ALLOWED_HOSTS.append(host)
-        url = _url(host, bound.getsockname()[1])
+        name = "127.0.0.1" if host in ANY_ADDRESS else host
+        port = bound.getsockname()[1]
+        url = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
         if is_new:
             # Said at once: whatever goes wrong after this, the password must not be lost.
             self._say(f"Sign in as {OPERATOR} with the password {_add_operator()}")
@@ -103,12 +113,6 @@ class Command(BaseCommand):
             self._greet(url, folder, host=host, is_new=is_new, rescued=rescued, has_demo=has_demo)
 
         single_process.serve(bound, on_ready=on_ready, on_stop=stops, log_level="warning")
-
-    def _say_what_is_missing(self) -> None:
-        self._say(
-            "This database is older than its mark: a backup was restored. Nothing is executed and no "
-            "proposal is accepted until an admin starts a new epoch: manage.py leave_recovery"
-        )
 
     def _greet(
         self, url: str, folder: Path, *, host: str, is_new: bool, rescued: int, has_demo: bool
@@ -140,23 +144,6 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _refuse_production() -> None:
-    for name in ("DATABASE_URL", "REDIS_URL"):
-        if os.environ.get(name):
-            raise CommandError(
-                f"{name} is set, so this looks like a production install, which `up` does not run: it keeps "
-                "its own SQLite file. Unset the variable, or start the parts of docker-compose.yml."
-            )
-
-
-def _migrate() -> None:
-    call_command("migrate", interactive=False, verbosity=0)
-    if absent := triggers.missing():
-        raise CommandError(
-            f"The ledger is not protected: the trigger {absent[0]} is missing. Nothing was started."
-        )
-
-
 def _add_operator() -> str:
     """The first person: operator and admin. One person alone decides in recorded solo mode."""
     password = secrets.token_urlsafe(12)
@@ -170,8 +157,3 @@ def _add_operator() -> str:
     if isinstance(added, Problem):
         raise CommandError(added.detail)
     return password
-
-
-def _url(host: str, port: int) -> str:
-    name = "127.0.0.1" if host in ANY_ADDRESS else host
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -46,8 +46,8 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
                 effect=order.effect,
             )
         case Action.ABORT:
-            journal.move(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
-            journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
+            journal.transition(FlowState.ABORTED, reason=Reason.ABORTED_BY_PERSON)
+            journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
         case Action.RESUME:
             if intent is None:
                 return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")

@@ -45,12 +45,12 @@ def abort_expired(held: LockedEscalation, journal: Journal) -> None:
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
     journal.add(events.EscalationExpired(escalation_id=str(row.pk)))
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.ESCALATION_RESOLVED,
         {"escalation_id": str(row.pk), "action": "ABORT", "reason": Reason.DEADLINE_PASSED.value},
     )
-    journal.move(FlowState.ABORTED, reason=Reason.DEADLINE_PASSED)
-    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.DEADLINE_PASSED.value})
+    journal.transition(FlowState.ABORTED, reason=Reason.DEADLINE_PASSED)
+    journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.DEADLINE_PASSED.value})
 
 
 def is_past_deadline(held: LockedEscalation) -> bool:

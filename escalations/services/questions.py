@@ -182,5 +182,5 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
         "question": text,
         "until": timestamps.iso(timestamps.to_ms(until)),
     }
-    journal.tell(FeedbackType.INFORMATION_REQUESTED, told)
+    journal.notify_agent(FeedbackType.INFORMATION_REQUESTED, told)
     return question

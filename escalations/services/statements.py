@@ -125,5 +125,5 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         resolved["params"] = dict(taken.params)
     if taken.superseded_intent_id is not None:
         resolved |= {"superseded_intent_id": taken.superseded_intent_id, "intent_id": taken.intent_id}
-    journal.tell(FeedbackType.ESCALATION_RESOLVED, resolved)
+    journal.notify_agent(FeedbackType.ESCALATION_RESOLVED, resolved)
     return decision

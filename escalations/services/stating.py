@@ -128,7 +128,7 @@ def _outcome(
         ),
         *reservations.give_back(intent=intent, reason=stated.effect, at=journal.at),
     )
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.ESCALATION_RESOLVED,
         {"escalation_id": str(held.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
     )

@@ -124,7 +124,7 @@ def test_the_house_itself_cannot_end_it(doubtful: UUID) -> None:
     flow = locks.lock_flow(dfid=trading_desk.flow_of(doubtful).pk)
     assert flow is not None
     journal = Journal(flow=flow, actor="system", at=clock.now())
-    journal.move(FlowState.ABORTED, reason=Reason.EXPIRED)
+    journal.transition(FlowState.ABORTED, reason=Reason.EXPIRED)
     with pytest.raises(ValueError, match="only be ended by a person"):
         journal.write()
 

@@ -27,8 +27,8 @@ def journal(flow: Flow) -> Journal:
 
 def test_a_move_a_word_to_the_agent_and_an_entry_are_written_together(flow: Flow) -> None:
     made = journal(flow)
-    made.move(FlowState.ABORTED, reason="IDLE_TOO_LONG")
-    made.tell(FeedbackType.FLOW_ABORTED, {"reason": "IDLE_TOO_LONG"})
+    made.transition(FlowState.ABORTED, reason="IDLE_TOO_LONG")
+    made.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": "IDLE_TOO_LONG"})
     assert Flow.objects.get().state == "ACTIVE"
     made.write()
     row = Flow.objects.get()
@@ -43,19 +43,19 @@ def test_a_move_a_word_to_the_agent_and_an_entry_are_written_together(flow: Flow
 @pytest.mark.parametrize("to", [FlowState.EXECUTING, FlowState.ESCALATED, FlowState.CREATED])
 def test_a_move_that_the_table_forbids_is_a_bug(flow: Flow, to: FlowState) -> None:
     with pytest.raises(ValueError, match="may not move from ACTIVE"):
-        journal(flow).move(to)
+        journal(flow).transition(to)
 
 
 def test_nothing_follows_an_end(flow: Flow) -> None:
     made = journal(flow)
-    made.move(FlowState.CLOSED)
+    made.transition(FlowState.CLOSED)
     with pytest.raises(ValueError, match="may not move from CLOSED"):
-        made.move(FlowState.ACTIVE)
+        made.transition(FlowState.ACTIVE)
 
 
 def test_the_second_of_two_journals_on_one_reading_loses(flow: Flow) -> None:
     first, second = journal(flow), journal(Flow.objects.get())
-    first.move(FlowState.CLOSED)
+    first.transition(FlowState.CLOSED)
     first.write()
     with pytest.raises(transactions.ConcurrentUpdateError):
         second.write()

@@ -69,7 +69,7 @@ def _freeze(flow: Flow, agent: Agent) -> api_schemas.ContextAnswer:
         )
     )
     if flow.state == FlowState.CREATED:
-        journal.move(FlowState.ACTIVE)
+        journal.transition(FlowState.ACTIVE)
     journal.write()
     return api_schemas.ContextAnswer(
         context_ref=compiled.context_ref,

@@ -152,8 +152,8 @@ def _stop(journal: Journal, over: tuple[Overspent, ...]) -> bool:
     if taken is None:
         return False
     journal.add(*taken)
-    journal.move(FlowState.ABORTED, reason=Reason.BUDGET_EXCEEDED)
-    journal.tell(
+    journal.transition(FlowState.ABORTED, reason=Reason.BUDGET_EXCEEDED)
+    journal.notify_agent(
         FeedbackType.FLOW_ABORTED,
         {
             "reason": Reason.BUDGET_EXCEEDED.value,

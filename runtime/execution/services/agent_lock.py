@@ -47,4 +47,4 @@ def _move(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> No
         agent_id=agent.agent_id, from_status=before, to_status=to, reason=str(reason)
     )
     # With the journal, after the resources that it settles: heads come last in the order of locks.
-    journal.add_to(f"agent:{agent.agent_id}", changed)
+    journal.record_on(f"agent:{agent.agent_id}", changed)

@@ -159,9 +159,9 @@ def report_result(
     _write(row, after, at=journal.at)
     if after.retry_at is not None and after.openings != before.openings:
         opened = events.CircuitOpened(target=row.target, failures=after.failures, retry_at=after.retry_at)
-        journal.add_to(stream_of(row.target), opened)
+        journal.record_on(stream_of(row.target), opened)
     elif after.state is CircuitState.CLOSED and before.state is not CircuitState.CLOSED:
-        journal.add_to(stream_of(row.target), _closed(row, before, reason=PROBE_SUCCEEDED))
+        journal.record_on(stream_of(row.target), _closed(row, before, reason=PROBE_SUCCEEDED))
 
 
 def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | Problem:

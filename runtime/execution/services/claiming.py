@@ -255,9 +255,9 @@ def _take(
         started_at=journal.at,
     )
     if flow.state == FlowState.ACCEPTED:
-        journal.move(FlowState.EXECUTING)
+        journal.transition(FlowState.EXECUTING)
     elif flow.state == FlowState.PARTIAL_SUCCESS_DIRTY:
-        journal.move(FlowState.COMPENSATING, reason=intent.cause)
+        journal.transition(FlowState.COMPENSATING, reason=intent.cause)
     journal.add(
         events.AttemptStarted(
             intent_id=str(intent.pk),

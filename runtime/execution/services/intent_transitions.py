@@ -40,8 +40,8 @@ def close(
         observed=observed,
         recorded_by=recorded_by,
     )
-    journal.move(FlowState.CLOSED)
-    journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
+    journal.transition(FlowState.CLOSED)
+    journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": ""})
 
 
 def abort(
@@ -55,8 +55,8 @@ def abort(
 ) -> None:
     """The effect will not come: outcome `status`, flow ABORTED for `code`."""
     _record(journal, intent, status=status, error_category=error_category, recorded_by=recorded_by)
-    journal.move(FlowState.ABORTED, reason=str(code))
-    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
+    journal.transition(FlowState.ABORTED, reason=str(code))
+    journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
 
 
 def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
@@ -68,14 +68,14 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
         error_category=error_category,
         recorded_by="system",
     )
-    journal.move(FlowState.CLOSED, reason=Reason.CLOSED_BY_ROUTE)
-    journal.tell(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
+    journal.transition(FlowState.CLOSED, reason=Reason.CLOSED_BY_ROUTE)
+    journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
 
 
 def tell_late(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
     """Tell the agent that a receipt came after the work had ended: what it knows of the effect was wrong."""
     outcome = Outcome.objects.filter(intent=intent).first()
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.EXECUTION_OUTCOME,
         {
             "intent_id": str(intent.pk),
@@ -164,7 +164,7 @@ def ask_person(
     _change(intent, state=state, failures=failures)
     if in_doubt:
         journal.add(events.IntentInDoubt(intent_id=str(intent.pk), number=intent.attempts))
-    journal.move(FlowState.ESCALATED, reason=reason)
+    journal.transition(FlowState.ESCALATED, reason=reason)
     proposal = Proposal.objects.select_related("verdict").get(pk=intent.proposal_id)
     opened = ports.open_escalation(
         flow=journal.flow,
@@ -180,7 +180,7 @@ def ask_person(
     place = {}
     if intent.steps != 1:
         place = {"step": intent_plan.step_id(intent, intent.position), "direction": str(intent.direction)}
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.ESCALATION_REQUIRED,
         {
             "escalation_id": str(opened.escalation_id),
@@ -247,7 +247,7 @@ def _record(
     if status is not OutcomeStatus.SUCCEEDED:
         # Who gave up on a call may or may not know whether it took effect.
         effect = saga_progress.get_effect(proposals={intent.proposal_id})
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.EXECUTION_OUTCOME,
         {
             "intent_id": str(intent.pk),

@@ -42,7 +42,7 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
         if intent.state == IntentState.WITH_PERSON:
             # What was shown is outdated: the escalation is withdrawn, and another follows at once.
             journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
-            journal.move(saga.state_again(intent), reason=intent.cause)
+            journal.transition(saga.state_again(intent), reason=intent.cause)
             intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
         claiming.take_as_lost(journal, intent)
         flow, intent = locks.lock_intent(intent_id=intent.pk) or (flow, intent)

@@ -217,7 +217,7 @@ def _go_back(journal: Journal, intent: Intent) -> None:
     intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
     called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
     if not called:
-        journal.move(FlowState.ACCEPTED)
+        journal.transition(FlowState.ACCEPTED)
     journal.write()
 
 

@@ -45,7 +45,7 @@ def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[F
             valid_until=intent.valid_until,
         )
     )
-    journal.move(saga.state_again(intent), reason=intent.cause)
+    journal.transition(saga.state_again(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 

@@ -82,7 +82,7 @@ def tell(journal: Journal, intent: Intent, *, choice: RouteChoice) -> None:
     )
     if route.action is RouteAction.RE_ENGAGE:
         body = {"intent_id": str(intent.pk), "step": step, "advice": route.advice or ""}
-        journal.tell(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
+        journal.notify_agent(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
         agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
         advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
-        journal.add_to(f"agent:{agent_id}", advised)
+        journal.record_on(f"agent:{agent_id}", advised)

@@ -119,7 +119,7 @@ def fail(
             category=error_category,
         )
     )
-    journal.move(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
+    journal.transition(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
     agent_lock.lock_agent(journal)
     intent_transitions.advance_to(intent, back, at=journal.at, cause=code, cause_category=error_category)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
@@ -220,7 +220,7 @@ def _go_on(journal: Journal, intent: Intent, to: Position) -> None:
     """The next call, at once. The flow may come from a person who has found this one done."""
     state = FlowState.EXECUTING if to.direction is Direction.FORWARD else FlowState.COMPENSATING
     if journal.flow.state != state:
-        journal.move(state, reason=intent.cause)
+        journal.transition(state, reason=intent.cause)
     intent_transitions.advance_to(intent, to, at=journal.at)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 

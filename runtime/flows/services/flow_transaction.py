@@ -28,7 +28,7 @@ class Journal:
     at: datetime
     entries: list[events.Event] = field(default_factory=list)
     feedback: list[Feedback] = field(default_factory=list)
-    beside: dict[str, list[events.Event]] = field(default_factory=dict)
+    other_streams: dict[str, list[events.Event]] = field(default_factory=dict)
     version_read: int = field(init=False)
     had_ended: bool = field(init=False)
 
@@ -41,11 +41,11 @@ class Journal:
         """Append entries, in order."""
         self.entries.extend(added)
 
-    def add_to(self, stream: str, *added: events.Event) -> None:
+    def record_on(self, stream: str, *added: events.Event) -> None:
         """Append entries to a stream that is not a flow's; its head is locked last of all."""
-        self.beside.setdefault(stream, []).extend(added)
+        self.other_streams.setdefault(stream, []).extend(added)
 
-    def move(self, to: FlowState, *, reason: str = "") -> None:
+    def transition(self, to: FlowState, *, reason: str = "") -> None:
         """Move the flow, by the table. A move that the table forbids is a bug, so it raises."""
         before = FlowState(self.flow.state)
         if not lifecycle.allows(before, to):
@@ -56,7 +56,7 @@ class Journal:
         if to in ENDED:
             self.flow.ended_at = self.at
 
-    def tell(self, event_type: FeedbackType, body: Mapping[str, Any]) -> None:
+    def notify_agent(self, event_type: FeedbackType, body: Mapping[str, Any]) -> None:
         """Tell the agent something, in the order of its flow."""
         self.flow.feedback_seq += 1
         self.feedback.append(
@@ -105,7 +105,7 @@ class Journal:
         )
         if changed != 1:
             raise transactions.ConcurrentUpdateError
-        for stream, entries in sorted(self.beside.items()):
+        for stream, entries in sorted(self.other_streams.items()):
             ledger.append_to(
                 tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
             )
@@ -127,8 +127,8 @@ class Journal:
                 self._stop_children(child)
                 continue
             branch.add(*entries)
-            branch.move(FlowState.ABORTED, reason=Reason.PARENT_ENDED)
-            branch.tell(
+            branch.transition(FlowState.ABORTED, reason=Reason.PARENT_ENDED)
+            branch.notify_agent(
                 FeedbackType.FLOW_ABORTED,
                 {"reason": Reason.PARENT_ENDED.value, "parent_dfid": str(child.parent_id)},
             )

@@ -99,8 +99,10 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | 
                 dfid=str(dfid),
             )
         journal.add(*taken_back)
-        journal.move(FlowState.ABORTED, reason=Reason.CANCELLED_BY_AGENT)
-        journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.CANCELLED_BY_AGENT, "detail": reason})
+        journal.transition(FlowState.ABORTED, reason=Reason.CANCELLED_BY_AGENT)
+        journal.notify_agent(
+            FeedbackType.FLOW_ABORTED, {"reason": Reason.CANCELLED_BY_AGENT, "detail": reason}
+        )
         journal.write()
         return _state(flow)
 
@@ -123,8 +125,8 @@ def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | P
                 dfid=str(dfid),
             )
         journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
-        journal.move(FlowState.CLOSED)
-        journal.tell(FeedbackType.FLOW_CLOSED, {"reason": "", "detail": reason})
+        journal.transition(FlowState.CLOSED)
+        journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": "", "detail": reason})
         journal.write()
         return _state(flow)
 

@@ -176,8 +176,8 @@ def _abort_idle(dfid: UUID) -> bool:
         return False
     if due_intents.has_stirring_children(flow=flow, since=idle_since):
         return False
-    journal.move(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
-    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})
+    journal.transition(FlowState.ABORTED, reason=Reason.IDLE_TOO_LONG)
+    journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.IDLE_TOO_LONG.value})
     journal.write()
     return True
 

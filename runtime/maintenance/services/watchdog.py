@@ -94,7 +94,7 @@ def end_if_over(*, flow: Flow, agent: Agent, journal: Journal) -> bool:
     if not silent_agents.is_over(flow, agent):
         return False
     journal.add(*ports.close_escalations(flow=flow, at=journal.at))
-    journal.move(FlowState.CLOSED, reason=Reason.SILENCE_OVER)
+    journal.transition(FlowState.CLOSED, reason=Reason.SILENCE_OVER)
     return True
 
 
@@ -102,7 +102,7 @@ def watch_again(*, agent: Agent, journal: Journal) -> None:
     """A person has reviewed it: close the flow, and restart the timer now. The caller holds both."""
     agent.watched_from = journal.at
     agent.save(update_fields=["watched_from"])
-    journal.move(FlowState.CLOSED)
+    journal.transition(FlowState.CLOSED)
 
 
 def _call_person(due: SilentAgent) -> bool:
@@ -135,7 +135,7 @@ def _call_person(due: SilentAgent) -> bool:
             trigger_commitment=ledger.commit_payload(tenant=flow.tenant, body=bytes(flow.trigger)),
         )
     )
-    journal.move(FlowState.ESCALATED, reason=Reason.AGENT_SILENT)
+    journal.transition(FlowState.ESCALATED, reason=Reason.AGENT_SILENT)
     opened = ports.open_agent_escalation(flow=flow, agent=agent, silence=found)
     journal.add(opened.event)
     journal.write()

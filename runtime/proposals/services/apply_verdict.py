@@ -38,10 +38,10 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
     _tell_verdict(journal, judged)
     claims = judged.verdict.claims
     journal.add(*reservations.reserve(flow=flow, proposal=judged.proposal, claims=claims, at=journal.at))
-    journal.move(FlowState.ACCEPTED)
+    journal.transition(FlowState.ACCEPTED)
     if not judged.verdict.steps:
-        journal.move(FlowState.CLOSED)
-        journal.tell(FeedbackType.FLOW_CLOSED, {"reason": ""})
+        journal.transition(FlowState.CLOSED)
+        journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": ""})
         return VerdictResult()
     # No later version of its kind changes what the intent holds.
     kind = judged.rules.kind
@@ -112,7 +112,7 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
     elif judged.verdict.exhausted:
         _abort(journal, Reason.REASONING_EXHAUSTION)
     else:
-        journal.move(FlowState.ACTIVE)
+        journal.transition(FlowState.ACTIVE)
     return VerdictResult(retry_after_s=wait_s)
 
 
@@ -126,7 +126,7 @@ def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult
     agent.save(update_fields=["escalation_millitokens", "bucket_at"])
     left = agent.escalation_millitokens
     reason = judged.verdict.reasons[0]
-    journal.move(FlowState.ESCALATED, reason=reason.code)
+    journal.transition(FlowState.ESCALATED, reason=reason.code)
     opened = ports.open_escalation(
         flow=journal.flow,
         proposal=judged.proposal,
@@ -137,7 +137,7 @@ def escalate(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult
         at=journal.at,
     )
     journal.add(opened.event, events.BudgetSpent(agent_id=agent.agent_id, tokens_left_milli=left))
-    journal.tell(
+    journal.notify_agent(
         FeedbackType.ESCALATION_REQUIRED,
         {
             "escalation_id": str(opened.escalation_id),
@@ -199,9 +199,9 @@ def _tell_verdict(journal: Journal, judged: Judged, *, retry_after_s: int | None
     }
     if retry_after_s is not None:
         body["retry_after_s"] = retry_after_s
-    journal.tell(FeedbackType.VALIDATION_FEEDBACK, body)
+    journal.notify_agent(FeedbackType.VALIDATION_FEEDBACK, body)
 
 
 def _abort(journal: Journal, reason: Reason) -> None:
-    journal.move(FlowState.ABORTED, reason=reason)
-    journal.tell(FeedbackType.FLOW_ABORTED, {"reason": reason.value})
+    journal.transition(FlowState.ABORTED, reason=reason)
+    journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": reason.value})

@@ -96,7 +96,7 @@ def _decide(*, flow: Flow, session: Session, asked: ProposalEnvelope, repeatable
     journal = Journal(flow=flow, actor=claim.author, at=at)
     judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
     flow.policy_kind = asked.policy_kind
-    journal.move(FlowState.VALIDATING)
+    journal.transition(FlowState.VALIDATING)
     journal.add(*judging.store(judged))
     ports.queue_guards(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:

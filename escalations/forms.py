@@ -41,7 +41,9 @@ def _read_fields(
     if isinstance(params, Problem):
         return params
     # The receipt found at the target: a JSON object, or plain text that becomes its `reference`.
-    found = post.get("receipt", "")[:LONGEST_TEXT].strip()
+    found = post.get("receipt", "").strip()
+    if _is_too_long(found):
+        return _bad("TEXT_TOO_LONG", f"The receipt exceeds {LONGEST_TEXT} characters. Shorten it.")
     receipt: dict[str, Any] | Problem | None = None
     if found:
         receipt = _json_object(found, "receipt") if found.startswith("{") else {"reference": found}
@@ -57,7 +59,10 @@ def _read_fields(
         if len(justification) > LONGEST_TEXT:
             return _bad("TEXT_TOO_LONG", f"The question exceeds {LONGEST_TEXT} characters. Shorten it.")
     else:
-        justification = post.get("justification", "")[:LONGEST_TEXT].strip()
+        # It is signed and kept: exactly as written, or not at all.
+        justification = post.get("justification", "").strip()
+        if _is_too_long(justification):
+            return _bad("TEXT_TOO_LONG", f"The reason exceeds {LONGEST_TEXT} characters. Shorten it.")
     # One condition per line; the text is never cut: a truncated condition would be a different one.
     conditions = post.get("conditions", "")
     if len(conditions) > LONGEST_TEXT:
@@ -114,7 +119,9 @@ def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> StatementRequ
     effect = read_effect(post)
     if isinstance(effect, Problem):
         return effect
-    reason = post.get("reason", "")[:LONGEST_TEXT].strip()
+    reason = post.get("reason", "").strip()
+    if _is_too_long(reason):
+        return _bad("TEXT_TOO_LONG", f"The reason exceeds {LONGEST_TEXT} characters. Shorten it.")
     return StatementRequest(intent_id=intent_id, number=number, effect=effect, reason=reason)
 
 
@@ -175,3 +182,8 @@ def _json_object(text: str, name: str) -> dict[str, Any] | Problem:
 
 def _bad(code: str, detail: str) -> Problem:
     return Problem(status=400, code=code, detail=detail)
+
+
+def _is_too_long(text: str) -> bool:
+    """Whether a text exceeds what its field takes. A browser counts an end of line once, and sends it as two."""
+    return len(text.replace("\r\n", "\n")) > LONGEST_TEXT

@@ -2,13 +2,14 @@
 
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 import pytest
 from django.http import QueryDict
 
 from escalations import forms
 from escalations.contracts import Action
-from escalations.services.decision_request import DecisionRequest
+from escalations.services.decision_request import DecisionRequest, StatementRequest
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import Effect
 
@@ -150,11 +151,28 @@ def test_a_nul_is_refused_before_it_reaches_the_database(name: str) -> None:
     assert problem(**{name: "a\x00b"}).code == "TEXT_UNREADABLE"
 
 
-def test_texts_are_cut_to_what_is_stored() -> None:
-    long = wish(justification="x" * 9_000, typed_again="x" * 9_000, receipt="x" * 9_000)
-    assert {len(long.justification), len(long.typed_again)} == {forms.LONGEST_TEXT}
-    assert long.receipt is not None
-    assert len(long.receipt["reference"]) == forms.LONGEST_TEXT
+@pytest.mark.parametrize("name", ["justification", "receipt"])
+def test_a_text_is_taken_whole_or_not_at_all(name: str) -> None:
+    whole = ("x" * 79 + "\r\n") * 49  # a browser counts an end of line once
+    assert len(whole) > 3_900
+    full = whole + "x" * (forms.LONGEST_TEXT - len(whole.replace("\r\n", "\n")))
+    assert len(full) > forms.LONGEST_TEXT
+    taken = wish(**{name: full})
+    assert full in {taken.justification, *(taken.receipt or {}).values()}
+    assert problem(**{name: full + "x"}).code == "TEXT_TOO_LONG"
+
+
+def test_the_reason_of_a_statement_is_taken_whole_or_not_at_all() -> None:
+    def said(reason: str) -> StatementRequest | Problem:
+        post = QueryDict(urlencode({"effect": "HAPPENED", "reason": reason}))
+        return forms.read_said(post, intent_id=UUID(int=1), number=1)
+
+    taken = said("x" * forms.LONGEST_TEXT)
+    assert isinstance(taken, StatementRequest)
+    assert len(taken.reason) == forms.LONGEST_TEXT
+    refused = said("x" * (forms.LONGEST_TEXT + 1))
+    assert isinstance(refused, Problem)
+    assert refused.code == "TEXT_TOO_LONG"
 
 
 @pytest.mark.parametrize("text", ["", *Effect.values()])

@@ -185,5 +185,5 @@ def _bad(code: str, detail: str) -> Problem:
 
 
 def _is_too_long(text: str) -> bool:
-    """Whether a text exceeds what its field takes. A browser counts an end of line once, and sends it as two."""
+    """Whether a text exceeds what its field takes. A browser counts an end of line once and sends two."""
     return len(text.replace("\r\n", "\n")) > LONGEST_TEXT

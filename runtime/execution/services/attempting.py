@@ -76,7 +76,7 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     `owner` names the calling thread, uniquely over all processes: it is the name on the lease.
 
     Raises:
-        races.BusyError: when the rows were too contended to claim; nothing has happened then.
+        transactions.BusyError: when the rows were too contended to claim; nothing has happened then.
     """
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()

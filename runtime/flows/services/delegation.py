@@ -1,4 +1,4 @@
-"""Opening a child under another flow: who may, and how large a family gets (`kernel.hierarchy`)."""
+"""Opening a child under another flow: who may, and how large a family gets (`kernel.flow_tree`)."""
 
 from typing import assert_never
 from uuid import UUID

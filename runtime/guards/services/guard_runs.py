@@ -59,7 +59,7 @@ def run(run_id: int) -> GuardRunState | None:
     None where the run is not due, or was ended by another worker; PENDING where it is to be tried again.
 
     Raises:
-        races.BusyError: when the rows were too contended; the run becomes due again by itself.
+        transactions.BusyError: when the rows were too contended; the run becomes due again by itself.
     """
     taken = transactions.retry_on_conflict(lambda: _take(run_id))
     if not isinstance(taken, TakenRun):

@@ -85,7 +85,7 @@ def load(
     were superseded: a repeated load must not undo what a person has activated since.
 
     Raises:
-        races.BusyError: after three lost races; nothing was loaded.
+        transactions.BusyError: after three lost races; nothing was loaded.
     """
     read = document_reading.read(text=text, name=source)
     if not isinstance(read, Read):

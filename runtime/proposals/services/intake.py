@@ -42,7 +42,7 @@ def submit(
     """Judge a proposal and store everything that follows, in one transaction.
 
     Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
-    not open, key used for another body). Raises `races.BusyError` after three lost races.
+    not open, key used for another body). Raises `transactions.BusyError` after three lost races.
     """
     repeatable = IdempotentRequest(key=idempotency_key, path=path, body=body)
 

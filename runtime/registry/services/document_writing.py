@@ -1,4 +1,4 @@
-"""A contract as YAML text that `pack_reading` reads back to the same document: what an editor begins with."""
+"""A contract as YAML text that `document_reading` reads back: what an editor starts with."""
 
 from typing import Any
 

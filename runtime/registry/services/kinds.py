@@ -49,7 +49,8 @@ def put_in_force(
 ) -> events.KindActivated:
     """Make a version the active one of its kind, in the caller's transaction; with the entry to append.
 
-    Raises `races.LostRaceError` where another version came or went between the caller's read and this write.
+    Raises `transactions.ConcurrentUpdateError` where another version came or went between the caller's read
+    and this write.
     """
     before = kind_versions.get_active(tenant=row.tenant, kind=row.kind)
     if before is not None and _swap(before, active=False) != 1:

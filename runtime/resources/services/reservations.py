@@ -30,7 +30,8 @@ def reserve(
 ) -> list[events.Event]:
     """Take all claims of an accepted proposal or none. A flow holds the claims of one proposal at a time.
 
-    Raises `races.LostRaceError` where another flow was faster: the whole transaction is judged again.
+    Raises `transactions.ConcurrentUpdateError` where another flow was faster: the whole transaction is
+    judged again.
     """
     if not claims:
         return []

@@ -46,7 +46,8 @@ def store(
 ) -> tuple[list[events.Event], str | None]:
     """A pack's resource in the caller's transaction: its entries, and a warning where it was left as it is.
 
-    The caller has refused a capacity under what is in use; losing that race raises `races.LostRaceError`.
+    The caller has refused a capacity under what is in use; losing that race raises
+    `transactions.ConcurrentUpdateError`.
     """
     row = Resource.objects.of(tenant).filter(name=given.name).first()
     if row is None:

@@ -67,7 +67,7 @@ def decide(
     """Take one decision, or refuse it with a Problem that says what to do next.
 
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
-    the form. Raises `races.BusyError` after three lost races.
+    the form. Raises `transactions.BusyError` after three lost races.
     """
     return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, wish))
 

@@ -49,7 +49,7 @@ class StatementResult:
 def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
-    `person` and `user` come from the session. Raises `races.BusyError` after three lost races.
+    `person` and `user` come from the session. Raises `transactions.BusyError` after three lost races.
     """
     return transactions.retry_on_conflict(lambda: _state(tenant, person, user, said))
 

@@ -36,7 +36,7 @@ def take_none(writes: Sequence[Write], *, why: str) -> TakenFact:
 
 
 def take(writes: Sequence[Write], *, names: Mapping[str, Any], longest_bytes: int) -> TakenFact:
-    """Work out every write over `names` (those of `names.RECEIPT`). Never raises: an effect that has
+    """Work out every write over `names` (those of `scope.RECEIPT`). Never raises: an effect that has
     happened must be recorded, whatever its receipt looks like. Of two writes to one fact the later counts.
     """
     facts: dict[str, NewFact] = {}

@@ -83,7 +83,7 @@ class Case:
 
     @cached_property
     def names(self) -> language.Names:
-        """The names of `names.JUDGED`, with their values."""
+        """The names of `scope.JUDGED`, with their values."""
         flow, agent = self.facts.flow, self.facts.agent
         values: dict[str, Any] = {
             "params": self.proposal.params,

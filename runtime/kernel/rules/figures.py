@@ -30,7 +30,7 @@ class Figured:
 
 
 def work_out(kind: KindDocument | None, names: Mapping[str, Any]) -> tuple[Figured, ...]:
-    """The kind's figures over the names of `names.WORKED_OUT`.
+    """The kind's figures over the names of `scope.WORKED_OUT`.
 
     One that cannot be worked out, or of which no amount was stated, is left out, so that an expression that
     reads it does not hold.

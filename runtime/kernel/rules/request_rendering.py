@@ -26,7 +26,7 @@ class Rendered:
 def render_step(
     kind: KindDocument, step: Step, names: Mapping[str, Any], *, dfid: str, intent_id: str
 ) -> Rendered:
-    """The call of one step. `names` are those of `names.JUDGED`; `intent` is added here.
+    """The call of one step. `names` are those of `scope.JUDGED`; `intent` is added here.
 
     A simulated step without a request has method and path of its own.
 

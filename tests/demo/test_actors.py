@@ -106,7 +106,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.policy import Person
 from escalations.services import deciding
-from escalations.services.decision_request import Wish
+from escalations.services.decision_request import DecisionRequest
 row, user = Escalation.objects.get(flow="{dfid}"), User.objects.create(username="asker")
 user.groups.add(Group.objects.get(name="operator"))
 roles = frozenset(["operator"])
@@ -114,7 +114,7 @@ deciding.decide(
     tenant="default", escalation_id=row.pk, user=user,
     person=Person(user_id=user.pk, username="asker", roles=roles, groups=roles,
                   confirmed_at_ms=None, is_solo=False),
-    wish=Wish(action=Action.REQUEST_INFO, evidence_hash=row.evidence_hash, version=row.version,
+    wish=DecisionRequest(action=Action.REQUEST_INFO, evidence_hash=row.evidence_hash, version=row.version,
               impact=row.impact, justification="On what?"))
 answer = row.questions.get().text
 """

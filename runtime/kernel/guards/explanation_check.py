@@ -20,7 +20,7 @@ def examine(
     """What in `explain` speaks against `params`, and how sure that is.
 
     `choices` are the values that each parameter may hold, where its schema lists them. Never fails: any text
-    is read up to `words.MAX_CHARS`; without an explanation there is nothing to find.
+    is read up to `text_tokens.MAX_CHARS`; without an explanation there is nothing to find.
     """
     tokens = text_tokens.read(explain)
     if not tokens:

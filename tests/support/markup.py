@@ -1,4 +1,4 @@
-"""Pages without the white space that only lays out their templates."""
+"""Pages without what only lays out their templates, and without the words that the glossary explains."""
 
 import re
 
@@ -10,12 +10,17 @@ _KEPT = re.compile(r"(<(pre|textarea)\b.*?</\2>)", re.DOTALL)
 _BESIDE_A_BLOCK = re.compile(rf"\s*(</?(?:{_BLOCKS})\b[^>]*>)\s*")
 _AFTER_A_START = re.compile(r"(<[a-z][^>]*>)\s+")
 _BEFORE_AN_END = re.compile(r"\s+(</)")
+# The meanings of words would answer every question about what a page says.
+_TERMS = re.compile(r'<footer class="terms">.*?</footer>', re.DOTALL)
 _ENDS_A_LINE = re.compile(r"(</(?:article|form|header|li|section|tr)>)")
 
 
 def tight(page: str) -> str:
-    """The page with single spaces, none where a browser shows none, and a line for each row and section."""
-    parts = _KEPT.split(page)
+    """The page with single spaces, none where a browser shows none, and a line for each row and section.
+
+    The meanings at its foot are left out.
+    """
+    parts = _KEPT.split(_TERMS.sub("", page))
     return "".join(
         part if number % 3 == 1 else _tight(part) for number, part in enumerate(parts) if number % 3 != 2
     )

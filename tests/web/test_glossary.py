@@ -46,7 +46,7 @@ def test_every_word_that_a_page_explains_is_defined() -> None:
 
 
 def test_a_page_ends_with_its_words_each_with_a_meaning_of_its_own() -> None:
-    page = text_of(sign_in(Role.OPERATOR), "/flows/")
+    page = sign_in(Role.OPERATOR).get("/flows/").content.decode()
     targets = re.findall(r'popovertarget="(term-[^"]+)"', page)
     assert targets
     assert all(page.count(f'id="{target}"') == 1 for target in targets)

@@ -4,13 +4,6 @@ import asyncio
 import os
 from typing import Any
 
-from audit.live import consumers, hints
-from dir_console import connections, static_files
-from dir_console.body_limit import BodyLimit
-from dir_console.celery import app as celery_app
-from runtime.contexts.api import event_stream
-from runtime.flows.api import feedback_stream
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
 from django.core.asgi import get_asgi_application
@@ -19,6 +12,13 @@ django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
+
+from audit.live import consumers, hints
+from dir_console import connections, static_files
+from dir_console.body_limit import BodyLimit
+from dir_console.celery import app as celery_app  # the doorbell rings through it
+from runtime.contexts.api import event_stream
+from runtime.flows.api import feedback_stream
 
 __all__ = ["application", "celery_app"]
 

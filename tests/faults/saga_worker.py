@@ -13,8 +13,6 @@ from uuid import UUID
 import django
 from django.conf import settings
 
-from tests.support import fake_target
-
 ENDS = {"NOT_DUE", "ENDED", "HELD"}
 
 
@@ -43,6 +41,7 @@ def main(database: str, intent_id: str, point: str, path: str) -> None:
 
     from runtime.execution.services import calling
     from runtime.maintenance.services import sweeper
+    from tests.support import fake_target
 
     worker = Worker(point=point, path=path, call=calling.call)
     calling.call = worker.calling  # the only way to die between two lines

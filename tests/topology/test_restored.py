@@ -25,9 +25,9 @@ PASSWORD = "a long pass word"
 # While no server runs, nothing of it is called: the backup is made in this moment.
 ACCEPT = f"""
 import django; django.setup()
-from tests.services import trade
+from tests.support import trading_desk
 import sys
-desk = trade.open_desk(base_url=sys.argv[1])
+desk = trading_desk.open_desk(base_url=sys.argv[1])
 for _ in range({ACCEPTED}):
     desk.accept(window_s=3600)
 """

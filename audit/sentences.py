@@ -7,6 +7,8 @@ have is left out, or shown as a dash.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from audit import actors
+
 
 def says(template: str) -> Callable[[Mapping[str, Any]], str]:
     """Return a function that fills the payload's fields into `template`, which names them in braces."""
@@ -134,7 +136,7 @@ def signins(payload: Mapping[str, Any]) -> str:
     parts = [count(payload["failed"], "failed sign-in")]
     if payload["locked"]:
         parts.append(f"{payload['locked']} rate-limited")
-    users = [item["name"] for item in payload["names"] if item["name"].startswith("user:")]
+    users = [item["name"] for item in payload["names"] if actors.is_user(item["name"])]
     known = f" Users tried: {', '.join(users)}." if users else ""
     return f"In the minute from {payload['minute']}: {', '.join(parts)}.{known}"
 

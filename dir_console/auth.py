@@ -20,7 +20,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import salted_hmac
 
-from audit import events
+from audit import actors, events
 from dir_console import addresses
 from dir_console.crowds import Crowd
 from runtime.core import transactions
@@ -110,7 +110,7 @@ class ConsoleAccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # all
         def work() -> None:
             super(ConsoleAccountAdapter, self).set_password(user, password)
             changed = events.UserPasswordChanged(user_id=user.pk)
-            signins.record(changed, user_pk=user.pk, stream=f"user:{user.pk}")
+            signins.record(changed, user_pk=user.pk, stream=actors.user(user.pk))
 
         transactions.retry_on_conflict(work)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from audit import actors
 from demo import agents, supervisor
 from dir_console import env, single_process
 from runtime.contracts.problem import Problem
@@ -24,7 +25,6 @@ SECRET_ENV = "BROKER_SECRET"  # noqa: S105  # the name of a variable
 FEED = "paper-broker"
 # A key writes under one prefix, so the feed has two.
 FEED_PREFIXES = {"feed": "price.", "market_feed": "market."}
-_ACTOR = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def prepare(folder: Path) -> Demo:
     demo_folder = folder / "demo"
     demo_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = PACK.read_text(encoding="utf-8")
-    result = packs.load(text=text, source=PACK.name, activate=True, actor=_ACTOR)
+    result = packs.load(text=text, source=PACK.name, activate=True, actor=actors.SYSTEM)
     if isinstance(result, packs.PackRefused):
         raise CommandError("\n".join(("The demo pack was rejected.", *map(str, result.problems))))
     keys = _keys(demo_folder / "issued_keys.json")
@@ -92,12 +92,12 @@ def _keys(file: Path) -> dict[str, str]:
     keys |= {name: text for name in FEED_PREFIXES if credentials.feed_key(text := known.get(name, ""))}
     for agent in agents.CAST.keys() - keys.keys():
         keys[agent] = _text(
-            credentials.issue_agent_key(tenant=settings.DIR_TENANT, agent_id=agent, actor=_ACTOR)
+            credentials.issue_agent_key(tenant=settings.DIR_TENANT, agent_id=agent, actor=actors.SYSTEM)
         )
     for name in FEED_PREFIXES.keys() - keys.keys():
         keys[name] = _text(
             credentials.issue_feed_key(
-                tenant=settings.DIR_TENANT, feed=FEED, prefix=FEED_PREFIXES[name], actor=_ACTOR
+                tenant=settings.DIR_TENANT, feed=FEED, prefix=FEED_PREFIXES[name], actor=actors.SYSTEM
             )
         )
     if keys != known:

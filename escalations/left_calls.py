@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from audit import canonical, chain
+from audit import actors, canonical, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from escalations import policy
@@ -109,7 +109,7 @@ def _stated_later(call: Attempt, rows: Sequence[EffectStatement]) -> Stated | No
     """The last statement on this list that the receipt contradicts, where there is one."""
     for row in rows:
         is_about = (row.intent_id, row.target_key) == (call.intent_id, call.target_key)
-        if is_about and f"user:{row.approver_id}" == call.contradicts:
+        if is_about and actors.user(row.approver_id) == call.contradicts:
             return row.approver.get_username(), row.stated_at, row.reason
     return None
 
@@ -119,7 +119,7 @@ def _decided(call: Attempt, rows: Sequence[Decision]) -> Stated | None:
     for row in rows:
         is_after = call.finished_at is None or row.decided_at >= call.finished_at
         is_about = row.escalation.intent_id == call.intent_id and is_after
-        if is_about and f"user:{row.approver_id}" == call.contradicts and _may_deny(row):
+        if is_about and actors.user(row.approver_id) == call.contradicts and _may_deny(row):
             return row.approver.get_username(), row.decided_at, row.justification
     return None
 

@@ -6,6 +6,7 @@ actions. Roles are the names of groups.
 
 from dataclasses import dataclass
 
+from audit import actors
 from escalations.contracts import ACTIONS, Action, Family, State
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
@@ -247,7 +248,7 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
 
 def ties(person: Person, situation: EscalationContext, *, now_ms: int) -> tuple[Tie, ...]:
     """Everything that keeps a person from deciding on this agent, what lasts longest first."""
-    me, names = f"user:{person.user_id}", {person.username, *person.groups}
+    me, names = actors.user(person.user_id), {person.username, *person.groups}
     found: list[Tie] = []
     if situation.agent_owner in names:
         found.append(Tie("You own this agent", None))

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, signing
+from audit import actors, canonical, signing
 from audit.chain import BreakKind, ChainBreak, time_text
 from audit.events import Kind
 from audit.models import Payload
@@ -175,7 +175,7 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
         _compare_signature(found, entry, row)
         for name in ("action", "revision", "evidence_hash", "key_id"):
             found.same(entry, f"decision.{name}", said[name], row[name])
-        found.same(entry, "decision.approver", entry.actor, f"user:{row['approver_id']}")
+        found.same(entry, "decision.approver", entry.actor, actors.user(row["approver_id"]))
         if row_checks.digest_of(row["statement"]) == said["statement_digest"]:
             stated = canonical.decode(bytes(row["statement"]))
             found.same(entry, "decision.justification", stated["justification"], row["justification"])
@@ -237,7 +237,7 @@ def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: E
     _compare_signature(found, entry, row)
     for name in ("revision", "evidence_hash", "key_id"):
         found.same(entry, f"question.{name}", said[name], row[name])
-    found.same(entry, "question.asked_by", entry.actor, f"user:{row['asked_by_id']}")
+    found.same(entry, "question.asked_by", entry.actor, actors.user(row["asked_by_id"]))
     found.same(entry, "question.asked_at", entry.at, row["asked_at"])
     found.same(entry, "question.wait_until", said["until"], time_text(row["wait_until"]))
     answered = end is not None and end.kind == Kind.INFORMATION_ANSWERED
@@ -261,7 +261,7 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
         found.same(entry, "effectstatement.intent", said["intent_id"], str(row["intent_id"]))
         found.same(entry, "effectstatement.effect", said["effect"], row["effect"])
         found.same(entry, "effectstatement.key_id", said["key_id"], row["key_id"])
-        found.same(entry, "effectstatement.approver", entry.actor, f"user:{row['approver_id']}")
+        found.same(entry, "effectstatement.approver", entry.actor, actors.user(row["approver_id"]))
         # Its digest is that of the entry, or the row would not have been found.
         stated = canonical.decode(bytes(row["statement"]))
         found.same(entry, "effectstatement.reason", stated["justification"], row["reason"])

@@ -15,6 +15,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import resolve_url
 
+from audit import actors
+
 DEFAULT_TENANT = "default"
 
 View = Callable[..., HttpResponseBase]
@@ -52,7 +54,7 @@ def tenant_of(user: AbstractBaseUser | AnonymousUser) -> str:
 
 def actor_of(user: AbstractBaseUser | AnonymousUser) -> str:
     """The user as the ledger names whoever acts."""
-    return f"user:{user.pk}"
+    return actors.user(user.pk)
 
 
 def require(*roles: Role) -> Callable[[View], GuardedView]:

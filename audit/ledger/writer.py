@@ -12,7 +12,7 @@ from functools import partial
 
 from django.db import transaction
 
-from audit import chain
+from audit import actors, chain
 from audit.events import Event, PayloadErased
 from audit.live import hints
 from audit.models import LedgerEntry, Payload, StreamHead
@@ -148,7 +148,7 @@ def erase_payload(*, tenant: str, commitment: str, actor: str, at: datetime, rea
     if not erased:
         return False
     event = PayloadErased(commitment=commitment, reason=reason)
-    append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[event])
+    append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[event])
     return True
 
 

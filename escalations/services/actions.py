@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
 
+from audit import actors
 from escalations import policy
 from escalations.contracts import Action
 from escalations.services import evidence, evidence_revision, questions
@@ -93,7 +94,7 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
     expires_at = order.at + timedelta(seconds=window_s)
     params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
     return judging.ProposalDraft(
-        author=f"user:{order.person.user_id}",
+        author=actors.user(order.person.user_id),
         by_person=True,
         policy_kind=stored.policy_kind,
         policy_version=None,

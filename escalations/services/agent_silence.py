@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from escalations.contracts import Family
 from escalations.models import Escalation, Evidence
 from escalations.services.escalation_locks import LockedEscalation
@@ -91,7 +91,7 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
         for row in live.order_by("-intent_id")[:SHOWN]
     ]
     # People's own proposals on its flows are left out.
-    proposals = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}")
+    proposals = Proposal.objects.filter(agent=agent, author=actors.agent(agent.agent_id))
     verdicts = proposals.order_by("-received_at").values_list(
         "verdict__decision", "policy_kind", "flow_id", "received_at"
     )

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from audit import events
+from audit import actors, events
 from escalations.contracts import State
 from escalations.services import escalation_locks
 from runtime.contracts.problem import Problem
@@ -55,6 +55,6 @@ def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
 
 
 def _record(held: escalation_locks.LockedEscalation, user: Any, event: events.Event) -> None:
-    journal = Journal(flow=held.flow, actor=f"user:{user.pk}", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.user(user.pk), at=held.at)
     journal.add(event)
     journal.write()

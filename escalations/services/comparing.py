@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 
-from audit import canonical, queries, signing
+from audit import actors, canonical, queries, signing
 from audit.chain import time_text
 from audit.events import Kind
 from escalations import recorded_deadlines
@@ -193,7 +193,7 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
         "revision": decision.revision,
         "evidence_hash": decision.evidence_hash,
         "justification": decision.justification,
-        "approver": f"user:{decision.approver_id}",
+        "approver": actors.user(decision.approver_id),
         "solo": decision.solo,
     }
     unlike = [name for name, value in columns.items() if stated.get(name) != value]

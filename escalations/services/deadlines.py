@@ -4,7 +4,7 @@ import logging
 from functools import partial
 from uuid import UUID
 
-from audit import events
+from audit import actors, events
 from escalations.contracts import State
 from escalations.models import Escalation
 from escalations.services import drift_scan, escalation_locks, question_clock
@@ -63,7 +63,7 @@ def _expire_one(escalation_id: UUID, tenant: str) -> int:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None or held.escalation.state != State.OPEN or not is_past_deadline(held):
         return 0
-    journal = Journal(flow=held.flow, actor="system", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
     abort_expired(held, journal)
     journal.write()
     return 1

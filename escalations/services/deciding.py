@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from audit import events
+from audit import actors, events
 from escalations import policy
 from escalations.contracts import Action, Closing, State
 from escalations.models import Decision, Escalation
@@ -78,7 +78,7 @@ def _decide(
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
     untrusted = comparing.compare_basis(held.escalation)
     outcome = _barred(held, journal, person, wish, untrusted) or _outcome(
         held, journal, person, user, wish, is_trusted=not untrusted

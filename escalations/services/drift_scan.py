@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
+from audit import actors
 from escalations import queries
 from escalations.contracts import Family, State
 from escalations.models import Escalation
@@ -81,7 +82,7 @@ def _revise_one(escalation_id: UUID, tenant: str) -> int:
         return 0
     if comparing.compare_basis(held.escalation):
         return 0  # a new revision would replace what was rewritten, before anybody has seen it
-    journal = Journal(flow=held.flow, actor="system", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
     revised = evidence_revision.revise_if_drifted(
         escalation=held.escalation, flow=held.flow, agent=held.agent, journal=journal
     )

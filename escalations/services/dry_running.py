@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from escalations.contracts import Family
 from escalations.policy import Person
 from escalations.services import actions, comparing, escalation_locks, evidence_revision
@@ -64,6 +64,6 @@ def _dry_run(
         verdict=verdict.decision,
         codes=tuple(finding.code for finding in verdict.reasons),
     )
-    me = f"user:{person.user_id}"
+    me = actors.user(person.user_id)
     ledger.append_to(tenant=tenant, stream=me, actor=me, at=held.at, events=[answered])
     return verdict

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from audit import canonical
+from audit import actors, canonical
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import KindDocument
@@ -113,7 +113,7 @@ def answered(escalation: Escalation) -> list[dict[str, Any]]:
         {
             "number": row.number,
             "question": row.text,
-            "asked_by": f"user:{row.asked_by_id}",
+            "asked_by": actors.user(row.asked_by_id),
             "asked_at": timestamps.iso(timestamps.to_ms(row.asked_at)),
             "answer": row.answer,
             "payload_ref": row.payload_ref,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import events
+from audit import actors, events
 from escalations import policy
 from escalations.contracts import Closing, State
 from escalations.models import Escalation, Question
@@ -91,7 +91,7 @@ def _stop_one(escalation_id: UUID, tenant: str) -> int:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None or held.escalation.state != State.OPEN:
         return 0
-    journal = Journal(flow=held.flow, actor="system", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
     closed = stop_overdue(escalation=held.escalation, at=journal.at)
     if not closed:
         return 0

@@ -6,7 +6,7 @@ The answer is a claim: it is shown as one, and the evidence gets a new revision 
 import secrets
 from uuid import UUID
 
-from audit import canonical, events, ledger, signing
+from audit import actors, canonical, events, ledger, signing
 from escalations import policy
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Question
@@ -47,7 +47,7 @@ def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_s
     if held.agent.status in policy.SILENCED:
         detail = f"The agent is {held.agent.status}: its answers are refused until an admin restores it."
         return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
-    journal = Journal(flow=held.flow, actor=f"agent:{agent.agent_id}", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.agent(agent.agent_id), at=held.at)
     overdue = question_clock.stop_overdue(escalation=held.escalation, at=journal.at)
     if overdue:
         journal.add(*overdue)
@@ -142,7 +142,7 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
             "evidence_hash": row.evidence_hash,
             "impact": row.impact,
             "question": text,
-            "asked_by": f"user:{order.person.user_id}",
+            "asked_by": actors.user(order.person.user_id),
             "solo": order.solo,
             "asked_at": timestamps.iso(timestamps.to_ms(order.at)),
             "until": timestamps.iso(timestamps.to_ms(until)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from audit import canonical, events, signing
+from audit import actors, canonical, events, signing
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services.decision_request import DecisionRequest
@@ -73,7 +73,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         "params": None if taken.params is None else dict(taken.params),
         "conditions": list(wish.conditions),
         "justification": wish.justification,
-        "approver": f"user:{order.person.user_id}",
+        "approver": actors.user(order.person.user_id),
         "solo": order.solo,
         "proposal_id": taken.proposal_id,
         "decided_at": timestamps.iso(timestamps.to_ms(order.at)),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, events, signing
+from audit import actors, canonical, events, signing
 from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
@@ -65,7 +65,7 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
     held = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
-    journal = Journal(flow=held.flow, actor=f"user:{person.user_id}", at=held.at)
+    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
     outcome = _outcome(held, journal, person, user, said)
     if isinstance(outcome, Problem):
         journal.add(
@@ -152,7 +152,7 @@ def _sign_and_store(
         "target_key": call.target_key,
         "effect": effect.value,
         "justification": reason,
-        "approver": f"user:{user.pk}",
+        "approver": actors.user(user.pk),
         "solo": solo,
         "stated_at": timestamps.iso(timestamps.to_ms(held.at)),
         "nonce": secrets.token_hex(16),

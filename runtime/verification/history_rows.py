@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from audit import actors
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
@@ -69,7 +70,7 @@ def _compare_memberships(found: Found, streams: Iterable[Sequence[Entry]]) -> No
         stored[row["user_id"], row["group"]].append(row)
     for (user_id, group), rows in sorted(stored.items()):
         what = f"user {user_id} in the group {group}"
-        _compare_each(found, told.pop((user_id, group), []), rows, "since", f"user:{user_id}", what)
+        _compare_each(found, told.pop((user_id, group), []), rows, "since", actors.user(user_id), what)
     for (user_id, group), left in told.items():
         for one in left:
             found.missing(one.began, f"the row of user {user_id} in the group {group}")
@@ -111,7 +112,7 @@ def _compare_owners(found: Found, streams: Iterable[Sequence[Entry]]) -> None:
     for (tenant, agent_id), rows in sorted(stored.items()):
         left = told.pop((tenant, agent_id), [])
         what = f"a change of owner of {agent_id}"
-        _compare_each(found, left, rows, "asked_at", f"agent:{agent_id}", what, tenant=tenant)
+        _compare_each(found, left, rows, "asked_at", actors.agent(agent_id), what, tenant=tenant)
     for (_, agent_id), left in told.items():
         for one in left:
             found.missing(one.began, f"the row of a change of owner of {agent_id}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
 
+from audit import actors
 from audit.access.permissions import Role
 from audit.events import Kind
 from audit.verification import row_checks
@@ -55,7 +56,7 @@ class PeopleRowCheck(row_checks.LastingRows):
         for user in User.objects.prefetch_related("groups").order_by("pk"):
             account = left.pop(user.pk, None)
             if account is None:
-                found.without_entry("", f"user:{user.pk}", f"the user {user.get_username()}")
+                found.without_entry("", actors.user(user.pk), f"the user {user.get_username()}")
                 continue
             roles = {group.name for group in user.groups.all()} & _ROLES
             found.same(account.last, "roles", sorted(account.roles & _ROLES), sorted(roles))

@@ -7,7 +7,7 @@ buckets) with the last entry about it.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from audit import canonical
+from audit import actors, canonical
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
@@ -117,7 +117,7 @@ class RegistryRowCheck(LastEntryRows):
             if last is not None:
                 found.same(last, "agent.active_manifest", last.payload["version"], version)
             elif version is not None:
-                found.without_entry(tenant, f"agent:{agent_id}", f"the active manifest {version}")
+                found.without_entry(tenant, actors.agent(agent_id), f"the active manifest {version}")
 
     def _kinds(self, found: Found) -> None:
         rows = PolicyKind.objects.values(
@@ -153,7 +153,7 @@ class RegistryRowCheck(LastEntryRows):
         )
         ends = self.of("key end")
         for entry, row in self.rows(found, "key", ((row["tenant"], (row["key_id"],), row) for row in rows)):
-            subject = f"feed:{row['feed']}" if row["feed"] else f"agent:{row['agent__agent_id']}"
+            subject = actors.feed(row["feed"]) if row["feed"] else actors.agent(row["agent__agent_id"])
             found.same(entry, "key belongs to", entry.payload["subject"], subject)
             if entry.payload.get("secret_digest") is not None:
                 held = canonical.digest(row["secret_hash"].encode())

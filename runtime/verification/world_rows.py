@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from django.db.models import Count, Max, Q, Sum
 
+from audit import actors
 from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification.row_checks import Entry, Found, NotProved
@@ -190,13 +191,13 @@ class WorldRowCheck(LastEntryRows):
             held = entry.payload["quarantined"] and end is None
             found.same(end or entry, "memoryitem.quarantined", held, bool(row[7]))
             found.by_then(entry, entry, "memoryitem.written_at", row[8])
-            found.same(entry, "memoryitem.writer", entry.actor, f"agent:{row[9]}")
+            found.same(entry, "memoryitem.writer", entry.actor, actors.agent(row[9]))
             if end is None or end.kind == Kind.MEMORY_RELEASED:
                 found.same(end or entry, "memoryitem.released_by", end.actor if end else "", row[10])
         artifacts = Artifact.objects.values_list(
             "tenant", "agent__agent_id", "digest", "media_type", "size_bytes"
         )
-        named_artifacts = ((row[0], (f"agent:{row[1]}", row[2]), row) for row in artifacts)
+        named_artifacts = ((row[0], (actors.agent(row[1]), row[2]), row) for row in artifacts)
         for entry, row in self.rows(found, "artifact", named_artifacts):
             found.same(entry, "artifact.media_type", entry.payload["media_type"], row[3])
             found.same(entry, "artifact.size_bytes", entry.payload["size_bytes"], row[4])

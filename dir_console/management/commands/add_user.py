@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from audit.access.permissions import Role
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             name=options["name"],
             password=passwords.from_stdin(),
             roles={Role(role) for role in options["role"] or ()},
-            actor="system",
+            actor=actors.SYSTEM,
         )
         if isinstance(added, Problem):
             raise CommandError(added.detail)

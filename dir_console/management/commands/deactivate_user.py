@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.contracts.problem import Problem
 from runtime.registry.services import users
 
@@ -17,7 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("name")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        gone = users.deactivate(tenant=settings.DIR_TENANT, name=options["name"], actor="system")
+        gone = users.deactivate(tenant=settings.DIR_TENANT, name=options["name"], actor=actors.SYSTEM)
         if isinstance(gone, Problem):
             raise CommandError(gone.detail)
         self.stderr.write(f"{gone.get_username()} is deactivated.")

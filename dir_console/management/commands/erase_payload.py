@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.core import transactions
 from runtime.maintenance.services import payloads
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             raise CommandError(f"Give a reason of at most {LONGEST_REASON} characters.")
         try:
             erased = payloads.erase(
-                tenant=settings.DIR_TENANT, commitment=commitment, reason=said, actor="system"
+                tenant=settings.DIR_TENANT, commitment=commitment, reason=said, actor=actors.SYSTEM
             )
         except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was erased. Run the command again.") from error

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.contracts.problem import Problem
 from runtime.registry.services import credentials
 
@@ -24,9 +25,9 @@ class Command(BaseCommand):
         tenant = settings.DIR_TENANT
         agent_id, feed, prefix = options["agent_id"], options["feed"], options["prefix"]
         if agent_id and not feed and not prefix:
-            issued = credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor="system")
+            issued = credentials.issue_agent_key(tenant=tenant, agent_id=agent_id, actor=actors.SYSTEM)
         elif feed and prefix and not agent_id:
-            issued = credentials.issue_feed_key(tenant=tenant, feed=feed, prefix=prefix, actor="system")
+            issued = credentials.issue_feed_key(tenant=tenant, feed=feed, prefix=prefix, actor=actors.SYSTEM)
         else:
             raise CommandError("Name an agent, or give both --feed NAME and --prefix P.")
         if isinstance(issued, Problem):

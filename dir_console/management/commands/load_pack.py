@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.core import transactions
 from runtime.packs.services import packs
 
@@ -28,7 +29,9 @@ class Command(BaseCommand):
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file} cannot be read: {error}") from error
         try:
-            result = packs.load(text=text, source=file.name, activate=options["activate"], actor="system")
+            result = packs.load(
+                text=text, source=file.name, activate=options["activate"], actor=actors.SYSTEM
+            )
         except transactions.BusyError as error:
             raise CommandError("The database is busy; nothing was loaded. Run the command again.") from error
         if isinstance(result, packs.PackRefused):

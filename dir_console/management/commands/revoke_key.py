@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.contracts.problem import Problem
 from runtime.registry.services import credentials
 
@@ -18,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         # Whoever pastes the whole key means its id; the secret goes no further than here.
         key_id = options["key_id"].partition(".")[0]
-        revoked = credentials.revoke_key(key_id=key_id, actor="system")
+        revoked = credentials.revoke_key(key_id=key_id, actor=actors.SYSTEM)
         if isinstance(revoked, Problem):
             raise CommandError(revoked.detail)
         self.stderr.write(f"{key_id} is revoked.")

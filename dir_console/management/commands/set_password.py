@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.registry.services import users
@@ -23,7 +24,7 @@ class Command(BaseCommand):
             tenant=settings.DIR_TENANT,
             name=options["name"],
             password=passwords.from_stdin(),
-            actor="system",
+            actor=actors.SYSTEM,
         )
         if isinstance(changed, Problem):
             raise CommandError(changed.detail)

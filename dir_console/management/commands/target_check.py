@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from audit import actors
 from runtime.execution.services import connectivity
 
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
         names: list[str] = options["names"] or connectivity.list_targets(tenant=tenant)
         bad = []
         for name in names:
-            found = connectivity.check_target(tenant=tenant, name=name, actor="system")
+            found = connectivity.check_target(tenant=tenant, name=name, actor=actors.SYSTEM)
             if found is None:
                 bad.append(name)
                 self.stdout.write(f"{name}: no target has this name")

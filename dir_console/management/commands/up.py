@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from audit import actors
 from audit.access.permissions import Role
 from audit.verification import triggers
 from dir_console import demo_launcher, env, single_process
@@ -152,7 +153,7 @@ def _add_operator() -> str:
         name=OPERATOR,
         password=password,
         roles={Role.OPERATOR, Role.ADMIN},
-        actor="system",
+        actor=actors.SYSTEM,
     )
     if isinstance(added, Problem):
         raise CommandError(added.detail)

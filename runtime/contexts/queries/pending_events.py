@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from audit import canonical
+from audit import actors, canonical
 from audit.events import Kind
 from audit.models import LedgerEntry, StreamHead
 from runtime.contexts.models import AgentEvent, Inbox, Timer
@@ -36,7 +36,6 @@ _TYPES: Mapping[str, AgentEventType] = {
     Kind.SYSTEM_STOPPED: AgentEventType.STOPPED,
     Kind.SYSTEM_RESUMED: AgentEventType.RESUMED,
 }
-SYSTEM = "system"
 # Its own id, which it knows, and the calls of others that a stop came too late for.
 NOT_FOR_AGENTS = frozenset({"agent_id", "under_way"})
 
@@ -81,7 +80,7 @@ class EventPage:
 
 def stream_of(agent: Agent) -> str:
     """The ledger stream of an agent."""
-    return f"agent:{agent.agent_id}"
+    return actors.agent(agent.agent_id)
 
 
 def page(*, inbox: Inbox, after: int) -> EventPage:
@@ -101,7 +100,7 @@ def current(agent: Agent) -> Marks:
     return Marks(
         fact_versions=dict(_facts(agent).order_by("path").values_list("path", "version")[:MAX_WATCHED]),
         agent_entry=_head(agent.tenant, stream_of(agent)),
-        system_entry=_head(agent.tenant, SYSTEM),
+        system_entry=_head(agent.tenant, actors.SYSTEM),
         tokens=feedback.escalation_tokens(agent),
     )
 
@@ -117,7 +116,7 @@ def find(*, agent: Agent, inbox: Inbox, at: datetime) -> PendingEvents:
     )
     timers = tuple(Timer.objects.filter(agent=agent, due_at__lte=at).order_by("due_at")[:PAGE])
     entries = (
-        *_entries(agent.tenant, SYSTEM, inbox.system_entry, now.system_entry),
+        *_entries(agent.tenant, actors.SYSTEM, inbox.system_entry, now.system_entry),
         *_entries(agent.tenant, stream_of(agent), inbox.agent_entry, now.agent_entry),
     )
     drafts = [
@@ -149,7 +148,7 @@ def streams(agent: Agent) -> tuple[str, ...]:
     children = Flow.objects.filter(delegator=agent).exclude(state__in=ENDED).order_by("-dfid")
     dfids = (str(dfid) for dfid in children.values_list("dfid", flat=True)[:PAGE])
     # A pack writes facts as `system`: each stream once.
-    return tuple(dict.fromkeys((SYSTEM, stream_of(agent), *writers, *dfids)))
+    return tuple(dict.fromkeys((actors.SYSTEM, stream_of(agent), *writers, *dfids)))
 
 
 def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft]:
@@ -158,7 +157,7 @@ def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft
     )
     for row in reversed(rows.order_by("-seq")[:PAGE]):
         body = {name: value for name, value in row.payload.items() if name not in NOT_FOR_AGENTS}
-        scope = {"scope": "system" if stream == SYSTEM else "agent"}
+        scope = {"scope": "system" if stream == actors.SYSTEM else "agent"}
         yield Draft(event_type=_TYPES[row.kind], at=row.at, body=scope | body)
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from runtime.contexts.models import Snapshot
 from runtime.contracts import api_schemas
 from runtime.contracts.context import ContextBudget, SchemaRef
@@ -45,7 +45,7 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
 
 
 def _freeze(flow: Flow, agent: Agent) -> api_schemas.ContextAnswer:
-    journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     compiled = _compile(flow, agent, journal.at)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)
     # The same content has the same name: asking again renews its time.

@@ -5,7 +5,7 @@ The gate does not read them: a claim that could move a verdict would be worth fo
 
 from uuid import UUID
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import ENDED
@@ -45,7 +45,7 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
                 detail=f"{said} Report several as one, with a payload_ref to the whole.",
                 dfid=str(flow.dfid),
             )
-        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
         commitment = None
         if asked.summary is not None:
             summary = canonical.encode(asked.summary)

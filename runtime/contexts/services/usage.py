@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from runtime.contracts import api_schemas
 from runtime.contracts.facts import ComputeFacts
 from runtime.contracts.problem import Problem
@@ -22,8 +22,6 @@ from runtime.kernel.budget_rules import Overspent, Spent
 from runtime.registry.models import Agent
 from runtime.resources.models import ComputeBudget, UsageReport
 from runtime.resources.queries import compute_left
-
-_ACTOR = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +60,7 @@ def stop_overdue(dfid: UUID) -> bool:
     flow = locks.lock_flow(dfid=dfid)
     if flow is None or flow.state not in OPEN_TO_PROPOSALS:
         return False
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     compute = compute_left.get_compute(flow)
     over = () if compute is None else _passed(flow, compute, journal.at)
     if not over or not _stop(journal, over):
@@ -93,7 +91,7 @@ def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
             detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
             dfid=str(flow.dfid),
         )
-    journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=clock.now())
+    journal = Journal(flow=flow, actor=actors.agent(call.agent.agent_id), at=clock.now())
     compute = _spend(call, journal)
     over = _passed(flow, compute, journal.at)
     stopped = bool(over) and _stop(journal, over)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
@@ -21,7 +21,6 @@ from runtime.epochs.services.marks import Mark
 if TYPE_CHECKING:
     from runtime.flows.models import Flow
 
-SYSTEM = "system"
 EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
     status=503,
@@ -67,7 +66,9 @@ def _begin_recovery(mark: Mark) -> None:
         missing_digest=canonical.digest(bytes(epoch.missing)),
         database_id=str(epoch.database_id),
     )
-    ledger.append_to(tenant=settings.DIR_TENANT, stream=SYSTEM, actor=SYSTEM, at=at, events=[restored])
+    ledger.append_to(
+        tenant=settings.DIR_TENANT, stream=actors.SYSTEM, actor=actors.SYSTEM, at=at, events=[restored]
+    )
 
 
 def refuse_while_recovering() -> Problem | None:

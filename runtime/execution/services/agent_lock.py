@@ -3,7 +3,7 @@
 The agent's row is locked before the intent's: `locks.lock_intent` sees to it where there are several steps.
 """
 
-from audit import events
+from audit import actors, events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import LIVE_INTENTS, AgentStatus, Direction
 from runtime.flows.models import Intent
@@ -47,4 +47,4 @@ def _move(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> No
         agent_id=agent.agent_id, from_status=before, to_status=to, reason=str(reason)
     )
     # With the journal, after the resources that it settles: heads come last in the order of locks.
-    journal.record_on(f"agent:{agent.agent_id}", changed)
+    journal.record_on(actors.agent(agent.agent_id), changed)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.receipt import CallResult
 from runtime.contracts.states import CircuitState, IntentState
@@ -201,7 +201,7 @@ def _release_waiting(*, tenant: str, target: str, held_until: datetime | None) -
         at = clock.now()
         due = Intent.objects.filter(pk__in=intent_ids, state=IntentState.PENDING)
         woken = events.IntentWoken(target=target, count=due.update(next_at=at))
-        ledger.append_to(tenant=tenant, stream=stream_of(target), actor="system", at=at, events=[woken])
+        ledger.append_to(tenant=tenant, stream=stream_of(target), actor=actors.SYSTEM, at=at, events=[woken])
 
     if intent_ids:
         transactions.retry_on_conflict(work)

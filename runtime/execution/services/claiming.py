@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit import events
+from audit import actors, events
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import (
@@ -38,7 +38,6 @@ from runtime.registry.queries import target_endpoints
 from runtime.registry.queries.target_endpoints import TargetEndpoint
 from runtime.resources.services import reservations
 
-SYSTEM = "system"
 UNRECORDED = "UNRECORDED"
 
 
@@ -95,7 +94,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     if current_epoch.is_recovering() or marks.is_older():
         return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
     flow, intent = found
-    journal = Journal(flow=flow, actor=SYSTEM, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
         return ClaimRefused(status="ENDED", detail=intent.state)
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
@@ -296,7 +295,7 @@ def take_as_lost(journal: Journal, intent: Intent) -> None:
         journal.write()
         return
     journal.add(*(reservations.pin(intent=intent, at=journal.at) or ()))
-    _take(journal, intent, current=current, place=None, owner=SYSTEM)
+    _take(journal, intent, current=current, place=None, owner=actors.SYSTEM)
 
 
 def _end(

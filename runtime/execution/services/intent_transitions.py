@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.core import ports, transactions
@@ -51,7 +51,7 @@ def abort(
     status: OutcomeStatus,
     code: str,
     error_category: str = "",
-    recorded_by: str = "system",
+    recorded_by: str = actors.SYSTEM,
 ) -> None:
     """The effect will not come: outcome `status`, flow ABORTED for `code`."""
     _record(journal, intent, status=status, error_category=error_category, recorded_by=recorded_by)
@@ -66,7 +66,7 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
         intent,
         status=OutcomeStatus.FAILED,
         error_category=error_category,
-        recorded_by="system",
+        recorded_by=actors.SYSTEM,
     )
     journal.transition(FlowState.CLOSED, reason=Reason.CLOSED_BY_ROUTE)
     journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})

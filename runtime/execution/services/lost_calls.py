@@ -7,6 +7,7 @@ follows a doubt follows here as well.
 import random
 from uuid import UUID
 
+from audit import actors
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.states import IntentState
 from runtime.core import clock, ports
@@ -38,7 +39,7 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
     # A person was asked before the call could be made again, and stays asked whatever the kind specifies.
     on_unknown = OnUnknown.PERSON if intent.state == IntentState.WITH_PERSON else None
     if intent.state != IntentState.CLAIMED:
-        journal = Journal(flow=flow, actor=claiming.SYSTEM, at=clock.now())
+        journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
         if intent.state == IntentState.WITH_PERSON:
             # What was shown is outdated: the escalation is withdrawn, and another follows at once.
             journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
@@ -48,7 +49,7 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
         flow, intent = locks.lock_intent(intent_id=intent.pk) or (flow, intent)
     if intent.state != IntentState.CLAIMED:
         return False
-    journal = Journal(flow=flow, actor=claiming.SYSTEM, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     recording.record_lost_attempt(journal, intent, attempt, jitter=jitter, on_unknown=on_unknown)

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from django.conf import settings
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
@@ -31,7 +31,7 @@ from runtime.execution.services import (
     saga,
     settling,
 )
-from runtime.execution.services.claiming import SYSTEM, Claimed
+from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services import locks
@@ -111,7 +111,11 @@ def _follow(
     match action:
         case Succeed(receipt=receipt):
             saga.advance(
-                journal, intent, receipt=receipt.body, receipt_commitment=kept or "", recorded_by=SYSTEM
+                journal,
+                intent,
+                receipt=receipt.body,
+                receipt_commitment=kept or "",
+                recorded_by=actors.SYSTEM,
             )
         case RetryAt():
             intent_transitions.schedule_retry(intent, again=action)
@@ -227,7 +231,7 @@ def _reopen(claim: Claimed) -> tuple[Journal, Intent, Attempt]:
         raise LookupError("a claimed intent is never deleted")
     flow, intent = found
     attempt = Attempt.objects.get(intent=intent, number=claim.number)
-    return Journal(flow=flow, actor=SYSTEM, at=clock.now()), intent, attempt
+    return Journal(flow=flow, actor=actors.SYSTEM, at=clock.now()), intent, attempt
 
 
 def _is_ours(intent: Intent, attempt: Attempt, claim: Claimed) -> bool:
@@ -272,7 +276,7 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
             if intent.state not in LIVE_INTENTS:
                 intent_transitions.tell_late(journal, intent, receipt=result.body)
             elif intent.direction == Direction.COMPENSATE:
-                saga.take_known(journal, intent, recorded_by=SYSTEM)
+                saga.take_known(journal, intent, recorded_by=actors.SYSTEM)
         journal.write()
     return TooLate()
 

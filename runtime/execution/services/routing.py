@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from runtime.contracts.policy_kind import RouteAction
 from runtime.contracts.receipt import Receipt
 from runtime.contracts.states import FeedbackType
@@ -85,4 +85,4 @@ def tell(journal: Journal, intent: Intent, *, choice: RouteChoice) -> None:
         journal.notify_agent(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
         agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
         advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
-        journal.record_on(f"agent:{agent_id}", advised)
+        journal.record_on(actors.agent(agent_id), advised)

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Direction, Effect, FlowState, OutcomeStatus, Purpose
 from runtime.core import ports
@@ -20,8 +20,6 @@ from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import saga
 from runtime.kernel.saga import End, Position
 from runtime.resources.services import reservations
-
-SYSTEM = "system"
 
 
 def advance(
@@ -97,7 +95,7 @@ def fail(
     status: OutcomeStatus,
     code: str,
     error_category: str = "",
-    recorded_by: str = SYSTEM,
+    recorded_by: str = actors.SYSTEM,
 ) -> None:
     """No further forward call will be made: what was done is undone, or there is nothing to undo."""
     take_known(journal, intent, recorded_by=recorded_by)
@@ -210,7 +208,7 @@ def state_again(intent: Intent) -> FlowState:
 def _settle(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     current = intent_plan.current(intent)
     by = recorded_by
-    if recorded_by == SYSTEM:
+    if recorded_by == actors.SYSTEM:
         by = settling.PROBE if intent.purpose == Purpose.PROBE else settling.RECEIPT
     key = "" if current is None else current.step.key
     settling.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by=by, key=key)

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
+from audit import actors
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
 from runtime.flows.queries.saga_progress import StepShown
@@ -66,4 +67,4 @@ def aim(attempt: Mapping[str, Any]) -> str:
 
 
 def _person(actor: str, names: Mapping[str, str]) -> str:
-    return labels.actor_words(actor, names) if actor.startswith("user:") else ""
+    return labels.actor_words(actor, names) if actors.is_user(actor) else ""

@@ -3,7 +3,7 @@
 from typing import assert_never
 from uuid import UUID
 
-from audit import events
+from audit import actors, events
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.flows.models import Flow
@@ -74,7 +74,7 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
 def record(*, parent: Flow, child: Flow) -> None:
     """Note a new child in its parent's row and stream."""
     Flow.objects.filter(pk=parent.pk).update(children_opened=parent.children_opened + 1)
-    actor = f"agent:{child.agent.agent_id}"
+    actor = actors.agent(child.agent.agent_id)
     journal = Journal(flow=parent, actor=actor, at=child.opened_at)
     journal.add(events.ChildOpened(child_dfid=str(child.pk), agent_id=child.agent.agent_id))
     journal.write()

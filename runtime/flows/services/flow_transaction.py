@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
 from runtime.core import transactions
@@ -72,7 +72,7 @@ class Journal:
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
         if self.flow.state in ENDED and not self.had_ended:
-            if not self.actor.startswith("user:") and calls_in_doubt.needs_person(flow=self.flow):
+            if not actors.is_user(self.actor) and calls_in_doubt.needs_person(flow=self.flow):
                 raise ValueError("a flow with a call in doubt can only be ended by a person")
             # Whatever the way out, a flow that ends no longer holds anything, and stops what works for it.
             self._stop_children(self.flow)

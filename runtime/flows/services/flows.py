@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
@@ -87,7 +87,7 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | 
         refusal = _not_open(flow, agent)
         if refusal is not None or flow is None:
             return refusal or not_found()
-        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
         taken_back = flow_cancellation.cancel_pending_work(
             flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at
         )
@@ -124,7 +124,7 @@ def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | P
                 detail=f"The flow is {flow.state}: it closes by itself, or cancel it while that is possible.",
                 dfid=str(dfid),
             )
-        journal = Journal(flow=flow, actor=f"agent:{agent.agent_id}", at=clock.now())
+        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
         journal.transition(FlowState.CLOSED)
         journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": "", "detail": reason})
         journal.write()
@@ -158,7 +158,7 @@ def _open(call: Opening, parent: Flow | None) -> api_schemas.FlowState | Problem
         updated_at=at,
     )
     budgets.open_for(flow=flow, manifest=manifest)
-    journal = Journal(flow=flow, actor=f"agent:{call.agent.agent_id}", at=flow.opened_at)
+    journal = Journal(flow=flow, actor=actors.agent(call.agent.agent_id), at=flow.opened_at)
     journal.add(
         events.FlowOpened(
             agent_id=call.agent.agent_id,

@@ -2,12 +2,11 @@
 
 from uuid import UUID
 
+from audit import actors
 from runtime.core import clock
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.resources.services import reservations
-
-_ACTOR = "system"
 
 
 def release_lapsed(dfid: UUID) -> bool:
@@ -15,7 +14,7 @@ def release_lapsed(dfid: UUID) -> bool:
     flow = locks.lock_flow(dfid=dfid)
     if flow is None:
         return False
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     freed = reservations.release_lapsed(flow=flow, at=journal.at)
     if not freed:
         return False

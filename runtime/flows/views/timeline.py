@@ -8,6 +8,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from audit import actors
 from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.presenters import Lane, present
@@ -151,7 +152,7 @@ def lines(
     for entry in entries:
         payload = entry.payload
         gap = entry.at - previous_at if begun_at and previous_at else timedelta()
-        least = WAIT_OF_PERSON if entry.actor.startswith("user:") else WAIT
+        least = WAIT_OF_PERSON if actors.is_user(entry.actor) else WAIT
         words, said = lane_of(entry.kind, payload), present(entry.kind)
         made.append(
             TimelineLine(
@@ -166,7 +167,7 @@ def lines(
                 summary=_short(effects.visible(said.sentence(payload)), entry.actor, names),
                 minor=entry.kind == Kind.FLOW_MOVED,
                 actor=labels.actor_words(entry.actor, names),
-                by_person=entry.actor.startswith("user:"),
+                by_person=actors.is_user(entry.actor),
                 at=entry.at,
                 offset=f"+{labels.span(entry.at - begun_at)}" if begun_at else "",
                 wait=labels.span(gap) if gap >= least else "",
@@ -191,7 +192,7 @@ def commitment_of(entry: LedgerEntry) -> str:
 
 def _short(sentence: str, actor: str, names: Mapping[str, str]) -> str:
     """Shorten timestamps to the time of day, since each line has its date; show actors by name."""
-    if actor.startswith("user:") and sentence.startswith(f"{actor} "):
+    if actors.is_user(actor) and sentence.startswith(f"{actor} "):
         sentence = labels.actor_words(actor, names) + sentence[len(actor) :]
     return _MOMENT.sub(r"\1 UTC", sentence).replace("agent:", "")
 
@@ -216,7 +217,7 @@ def _link(kind: str, payload: Mapping[str, Any], stream: str) -> tuple[str, str]
 
 def _waited_for(entry: LedgerEntry) -> str:
     """Return who was waited for: the actor of the entry; a person, while one has the escalation."""
-    if entry.kind in _WHILE_WITH_PERSON and entry.actor == "system":
+    if entry.kind in _WHILE_WITH_PERSON and entry.actor == actors.SYSTEM:
         return "a person"
     match entry.actor.partition(":")[0]:
         case "user":

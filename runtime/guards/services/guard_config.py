@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 from pydantic import ValidationError
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.problem import Problem
 from runtime.core import clock, ports, transactions
@@ -49,7 +49,9 @@ def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str
         row.switch_reason = reason[:500]
         row.save(update_fields=["enabled", "switched_at", "switched_by", "switch_reason"])
         switched = events.GuardSwitched(guard_id=guard_id, enabled=enabled, reason=row.switch_reason)
-        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=row.switched_at, events=[switched])
+        ledger.append_to(
+            tenant=tenant, stream=actors.SYSTEM, actor=actor, at=row.switched_at, events=[switched]
+        )
         return row
 
     return transactions.retry_on_conflict(work)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from audit import canonical, events
+from audit import actors, canonical, events
 from runtime.contracts.guard import (
     DEFAULT_TIMEOUT_S,
     GuardDocument,
@@ -200,7 +200,7 @@ def _fail(row: GuardRun, *, at: datetime, why: str, mismatch: Mismatch | None = 
         row.pk, state=GuardRunState.FAILED, at=at, digest=row.guard.digest, detail=why[:300]
     ):
         return None
-    journal = Journal(flow=flow, actor=f"guard:{row.guard.guard_id}", at=at)
+    journal = Journal(flow=flow, actor=actors.guard(row.guard.guard_id), at=at)
     if mismatch is not None:
         journal.add(mismatch.event())
     journal.add(

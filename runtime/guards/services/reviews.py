@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.guard import EmergencyStop, GuardDocument, GuardResult, ReviewResult, ReviewState, bps
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
@@ -31,7 +31,7 @@ def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, 
     """
     run = GuardRun.objects.select_related("guard", "proposal__agent").get(pk=run_id)
     agent = run.proposal.agent
-    actor = f"guard:{guard.id}"
+    actor = actors.guard(guard.id)
     journal = Journal(flow=flow, actor=actor, at=at)
     stop, suspended = EmergencyStop.NOT_ASKED, False
     if guard.emergency_stop and bps(result.confidence) >= bps(guard.stop_confidence):

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 
-from audit import canonical, events, ledger, signing
+from audit import actors, canonical, events, ledger, signing
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
 from runtime.core import clock, transactions
@@ -79,7 +79,7 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         Session.objects.filter(expires_at__gt=at).update(expires_at=at)
         BrowserSession.objects.all().delete()
         begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
-        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[begun])
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[begun])
         return epoch
 
     begun = transactions.retry_on_conflict(work)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from audit import actors
 from runtime.contexts.services import usage
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
@@ -38,7 +39,6 @@ BATCH = 100
 _FRESH_S = 2
 _REPEAT_S = 10
 _RING_BATCH = 1000
-_ACTOR = "system"
 
 Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
     if found is None:
         return False
     flow, intent = found
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if intent.state != IntentState.CLAIMED or (_is_leased(intent, at=journal.at) and not even_leased):
         return False
     attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
@@ -170,7 +170,7 @@ def _abort_idle(dfid: UUID) -> bool:
     flow = locks.lock_flow(dfid=dfid)
     if flow is None:
         return False
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     idle_since = journal.at - timedelta(seconds=settings.DIR_FLOW_TTL_S)
     if flow.state not in OPEN_TO_PROPOSALS or flow.updated_at > idle_since:
         return False

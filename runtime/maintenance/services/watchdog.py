@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FlowState
 from runtime.core import clock, ports, transactions
@@ -24,7 +24,6 @@ BATCH = 200
 # A longer gap between two rounds means that the runtime was down: the agents could not call then.
 GAP = timedelta(seconds=30)
 KEPT_EVERY = timedelta(seconds=5)
-_ACTOR = "system"
 
 _after_pk = 0  # where this process continues in its next round; another process has its own rounds
 
@@ -80,7 +79,7 @@ def reconcile(due: SilentAgent) -> bool:
     if flow is None:
         return False
     agent = agents.lock_by_pk(pk=flow.agent_id)
-    journal = Journal(flow=flow, actor=_ACTOR, at=clock.now())
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if not end_if_over(flow=flow, agent=agent, journal=journal):
         return False
     journal.write()
@@ -128,7 +127,7 @@ def _call_person(due: SilentAgent) -> bool:
         opened_at=found.at,
         updated_at=found.at,
     )
-    journal = Journal(flow=flow, actor=_ACTOR, at=at)
+    journal = Journal(flow=flow, actor=actors.SYSTEM, at=at)
     journal.add(
         events.FlowOpened(
             agent_id=agent.agent_id,

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackAgent
 from runtime.contracts.policy_kind import Contract, KindDocument
@@ -33,8 +33,6 @@ from runtime.registry.services.document_reading import DocumentProblem, Read
 from runtime.resources.models import Resource
 from runtime.resources.services import resources
 from runtime.state.models import Fact, FactVersion
-
-_SYSTEM = "system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,16 +108,16 @@ def _load(
     loading = _Loading(read=read, tenant=tenant, actor=actor, at=clock.now())
     for name, target in sorted(read.pack.targets.items()):
         if added := targets.store(tenant=tenant, name=name, given=target, at=loading.at):
-            loading.entries[_SYSTEM] += added
+            loading.entries[actors.SYSTEM] += added
     _store_facts(loading)
     for resource in sorted(read.pack.resources, key=lambda one: one.name):
         added, warning = resources.store(tenant=tenant, given=resource, actor=actor, at=loading.at)
         if added:
-            loading.entries[_SYSTEM] += added
+            loading.entries[actors.SYSTEM] += added
         loading.warnings.extend([warning] if warning else [])
     for guard in sorted(read.pack.guards, key=lambda one: one.id):
         if added := guard_config.configure(tenant=tenant, given=guard, at=loading.at):
-            loading.entries[_SYSTEM] += added
+            loading.entries[actors.SYSTEM] += added
     kind_rows = [_store_kind(loading, kind) for kind in read.pack.policy_kinds]
     agents = [
         _store_agent(loading, agent) for agent in sorted(read.pack.agents, key=lambda one: one.agent_id)
@@ -135,7 +133,7 @@ def _load(
     identity = {"tenant": tenant, "name": name, "version": version, "digest": digest}
     if not Pack.objects.filter(**identity).exists():
         Pack.objects.create(**identity, loaded_at=loading.at, loaded_by=actor)
-        loading.entries[_SYSTEM].append(events.PackLoaded(pack=name, version=version, digest=digest))
+        loading.entries[actors.SYSTEM].append(events.PackLoaded(pack=name, version=version, digest=digest))
     loading.write_entries()
     return Loaded(
         pack=name,
@@ -228,7 +226,7 @@ def _store_facts(loading: _Loading) -> None:
         }
         Fact.objects.create(**values)
         FactVersion.objects.create(**values)
-        loading.entries[_SYSTEM].append(
+        loading.entries[actors.SYSTEM].append(
             events.FactWritten(path=path, version=1, digest=canonical.digest(body), writer=loading.actor)
         )
 
@@ -239,7 +237,7 @@ def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
         return held
     row, registered = kinds.register(tenant=loading.tenant, contract=kind, actor=loading.actor, at=loading.at)
     loading.registered.append(f"{kind.kind} {kind.version}")
-    loading.entries[_SYSTEM].append(registered)
+    loading.entries[actors.SYSTEM].append(registered)
     return row
 
 
@@ -252,7 +250,7 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
             tenant=loading.tenant, agent_id=given.agent_id, role=given.role, profile=profile, at=loading.at
         )
         loading.registered.append(f"agent {given.agent_id}")
-        loading.entries[f"agent:{given.agent_id}"].append(registered)
+        loading.entries[actors.agent(given.agent_id)].append(registered)
     elif (agent.role, agent.owner, agent.mission) != (given.role.value, given.owner, given.mission):
         loading.warnings.append(
             f"{given.agent_id} is registered with another role, owner or mission: left as it is"
@@ -262,14 +260,14 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
         added = groups.make_owner(name=given.owner)
         if added is not None:
             loading.registered.append(f"group {given.owner}, without members")
-            loading.entries[_SYSTEM].append(added)
+            loading.entries[actors.SYSTEM].append(added)
     manifest = agent.manifests.filter(version=given.manifest.version).first()
     if manifest is None:
         manifest, entry = manifests.register(
             agent=agent, contract=given.manifest, actor=loading.actor, at=loading.at
         )
         loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
-        loading.entries[f"agent:{agent.agent_id}"].append(entry)
+        loading.entries[actors.agent(agent.agent_id)].append(entry)
     return agent, manifest
 
 
@@ -282,7 +280,7 @@ def _activate_kind(loading: _Loading, row: PolicyKind) -> None:
     elif not row.active:
         activated = kinds.put_in_force(row=row, actor=loading.actor, at=loading.at)
         loading.activated.append(name)
-        loading.entries[_SYSTEM].append(activated)
+        loading.entries[actors.SYSTEM].append(activated)
 
 
 def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
@@ -297,7 +295,7 @@ def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
         return
     activated = manifests.put_in_force(agent=agent, row=row, actor=loading.actor, at=loading.at)
     loading.activated.append(name)
-    loading.entries[f"agent:{agent.agent_id}"].append(activated)
+    loading.entries[actors.agent(agent.agent_id)].append(activated)
 
 
 def _superseded(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Count, Q
 
-from audit import canonical
+from audit import actors, canonical
 from runtime.contexts.models import Snapshot
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
 from runtime.contracts.policy_kind import KindDocument
@@ -137,7 +137,7 @@ def get_rate_wait_s(*, agent: Agent, rules: PolicyBundle, at: datetime) -> int:
     That one counts too: of its newest, as many as the limit allows, the oldest must have left the minute.
     """
     allowed = 1 if rules.manifest is None else rules.manifest.proposals_per_minute or 1
-    own = Proposal.objects.filter(agent=agent, author=f"agent:{agent.agent_id}")
+    own = Proposal.objects.filter(agent=agent, author=actors.agent(agent.agent_id))
     newest = own.order_by("-received_at").values_list("received_at", flat=True)
     last = newest[allowed - 1 : allowed].first() or at
     return max(1, ceil((last + timedelta(minutes=1) - at).total_seconds()))
@@ -269,7 +269,7 @@ def _history(
     read = reads_history(kind) or any("history" in text for text in conditions)
     if manifest.proposals_per_minute is None and not read:
         return None
-    own = Q(author=f"agent:{agent.agent_id}")
+    own = Q(author=actors.agent(agent.agent_id))
     minute, hour = at - timedelta(minutes=1), at - timedelta(hours=1)
     rows = Proposal.objects.filter(agent=agent, received_at__gt=at - timedelta(hours=24))
     counted: dict[str, int] = rows.aggregate(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from audit import canonical
+from audit import actors, canonical
 from runtime.contracts.facts import Facts
 from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.states import Decision
@@ -145,7 +145,7 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:
     rows = Verdict.objects.filter(
         # A person's decision rests on what was shown to that person: it tells nothing about a rule.
-        proposal__author__startswith="agent:",
+        proposal__author__startswith=actors.AGENT,
         **{f"proposal__{name}": value for name, value in wanted.items()},
     )
     related = rows.select_related("proposal__agent", "bundle")

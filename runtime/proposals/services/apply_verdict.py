@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
@@ -94,8 +94,8 @@ def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:
         agent.save(update_fields=["status", "status_reason"])
         ledger.append_to(
             tenant=agent.tenant,
-            stream=f"agent:{agent.agent_id}",
-            actor="system",
+            stream=actors.agent(agent.agent_id),
+            actor=actors.SYSTEM,
             at=journal.at,
             events=[
                 events.AgentStatusChanged(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 from uuid import UUID
 
-from audit import canonical
+from audit import actors, canonical
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
@@ -75,7 +75,7 @@ def _decide(*, flow: Flow, session: Session, asked: ProposalEnvelope, repeatable
     agent = agents.lock_by_pk(pk=flow.agent_id)
     at = clock.now()
     claim = judging.ProposalDraft(
-        author=f"agent:{agent.agent_id}",
+        author=actors.agent(agent.agent_id),
         by_person=False,
         policy_kind=asked.policy_kind,
         policy_version=asked.policy_version,

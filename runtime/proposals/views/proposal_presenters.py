@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from audit import canonical
+from audit import actors, canonical
 from runtime.contracts.outcome import FactChange
 from runtime.contracts.states import OutcomeStatus
 from runtime.contracts.verdict import FindingOutcome
@@ -57,7 +57,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
     return ProposalView(
         id=str(proposal.proposal_id),
         author=labels.actor_words(proposal.author, names),
-        by_person=proposal.author.startswith("user:"),
+        by_person=actors.is_user(proposal.author),
         kind=proposal.policy_kind,
         version=proposal.policy_version,
         received_at=proposal.received_at,

@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
+from audit import actors
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.registry.models import Agent, Key, Session
 from runtime.registry.services import credentials
@@ -41,7 +42,7 @@ class SessionToken(HttpBearer):
         if session is None:
             _forbid_other(request, token, "Send the session token that the handshake returned.")
             return None
-        _remember(request, Caller(tenant=session.agent.tenant, stream=f"agent:{session.agent.agent_id}"))
+        _remember(request, Caller(tenant=session.agent.tenant, stream=actors.agent(session.agent.agent_id)))
         return session
 
 
@@ -94,7 +95,7 @@ def _remember(request: HttpRequest, caller: Caller) -> None:
 
 
 def _of_key(key: Key) -> Caller:
-    stream = f"feed:{key.feed}" if key.agent is None else f"agent:{key.agent.agent_id}"
+    stream = actors.feed(key.feed) if key.agent is None else actors.agent(key.agent.agent_id)
     return Caller(tenant=key.tenant, stream=stream)
 
 
@@ -108,7 +109,7 @@ def _forbid_other(request: HttpRequest, token: str, detail: str) -> None:
     if key is not None:
         _remember(request, _of_key(key))
     elif session is not None:
-        _remember(request, Caller(tenant=session.agent.tenant, stream=f"agent:{session.agent.agent_id}"))
+        _remember(request, Caller(tenant=session.agent.tenant, stream=actors.agent(session.agent.agent_id)))
     else:
         return
     raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))

@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 
+from audit import actors
 from audit.access.permissions import Role
 from runtime.registry.queries import owners
 
-PREFIX = "user:"
 MOST_DIGITS = 18
 _ROLES = frozenset(role.value for role in Role)
 
 
-def names_of(actors: Iterable[str]) -> dict[str, str]:
+def names_of(who: Iterable[str]) -> dict[str, str]:
     """Username by actor, for those actors that are people and still have a row."""
-    keys = {actor.removeprefix(PREFIX) for actor in actors if actor.startswith(PREFIX)}
+    keys = {actor.removeprefix(actors.USER) for actor in who if actors.is_user(actor)}
     ids = [int(key) for key in keys if key.isascii() and key.isdigit() and len(key) <= MOST_DIGITS]
     if not ids:
         return {}
     found = get_user_model().objects.filter(pk__in=ids).values_list("pk", "username")
-    return {f"{PREFIX}{pk}": name for pk, name in found}
+    return {actors.user(pk): name for pk, name in found}
 
 
 def actor_of_name(text: str) -> str:
     """`user:olga` as the ledger names her, `user:7`; anything else as it is."""
-    name = text.removeprefix(PREFIX)
+    name = text.removeprefix(actors.USER)
     if name == text or name.isdigit():
         return text
     found = get_user_model().objects.filter(username__iexact=name).values_list("pk", flat=True).first()
-    return text if found is None else f"{PREFIX}{found}"
+    return text if found is None else actors.user(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from audit import queries
+from audit import actors, queries
 from audit.events import Kind
 from audit.verification import row_checks
 from runtime.core import mismatches
@@ -47,7 +47,7 @@ def compare_drafted_kind(row: PolicyKind) -> mismatches.Mismatch | None:
 
 
 def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, str, Kind, str, str]:
-    return agent.tenant, f"agent:{agent.agent_id}", kind, agent.agent_id, row.version
+    return agent.tenant, actors.agent(agent.agent_id), kind, agent.agent_id, row.version
 
 
 def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, str]:

@@ -1,6 +1,6 @@
 """Agents: their status by one table of allowed moves, and their locks."""
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
@@ -58,7 +58,7 @@ def set_status(
         changed = events.AgentStatusChanged(
             agent_id=agent_id, from_status=before, to_status=agent.status, reason=agent.status_reason
         )
-        ledger.append_to(tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=at, events=[changed])
+        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[changed])
         return agent
 
     return transactions.retry_on_conflict(work)

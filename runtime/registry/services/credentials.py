@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
@@ -65,7 +65,7 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
         key, issued = _new_key(AGENT, tenant)
         key.agent = agent
         key.save()
-        _record(key, actor, _issued(key, subject=f"agent:{agent_id}"))
+        _record(key, actor, _issued(key, subject=actors.agent(agent_id)))
         return issued
 
     return transactions.retry_on_conflict(work)
@@ -95,7 +95,7 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
         key, issued = _new_key(FEED, tenant)
         key.feed, key.fact_prefix = feed, prefix
         key.save()
-        _record(key, actor, _issued(key, subject=f"feed:{feed}"))
+        _record(key, actor, _issued(key, subject=actors.feed(feed)))
         return issued
 
     return transactions.retry_on_conflict(work)
@@ -198,7 +198,7 @@ def _issued(key: Key, *, subject: str) -> events.KeyIssued:
 
 
 def _record(key: Key, actor: str, event: events.Event) -> None:
-    stream = f"agent:{key.agent.agent_id}" if key.agent is not None else f"feed:{key.feed}"
+    stream = actors.agent(key.agent.agent_id) if key.agent is not None else actors.feed(key.feed)
     ledger.append_to(tenant=key.tenant, stream=stream, actor=actor, at=clock.now(), events=[event])
 
 

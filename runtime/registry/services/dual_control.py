@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from audit import actors
 from audit.access.permissions import Role
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
@@ -66,7 +67,7 @@ class Alone:
 def others(*, actor: str, at: datetime) -> Alone:
     """Whether `actor` is alone: who was an admin within the last days counts, or removing one would do."""
     holders = group_members.list_holders(groups=[Role.ADMIN], at=at)
-    until = [moment for pk, moment in holders.items() if f"user:{pk}" != actor]
+    until = [moment for pk, moment in holders.items() if actors.user(pk) != actor]
     gone = [moment for moment in until if moment is not None]
     if not until:
         return Alone(is_now=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import Group, User
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from audit.access.permissions import Role
 from runtime.contracts.problem import Problem, Violation
 from runtime.core import clock, transactions
@@ -45,7 +45,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
             return Problem(status=409, code="NAME_TAKEN", detail=said)
         group = Group.objects.create(name=name)
         added = events.GroupAdded(name=name)
-        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=clock.now(), events=[added])
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=clock.now(), events=[added])
         return group
 
     return transactions.retry_on_conflict(work)
@@ -93,7 +93,7 @@ def _change(
             return _unfit("user", f"{user.get_username()} can no longer sign in.")
         at = membership_history.time_of_next(tenant=tenant, user=user)
         # What was changed past this console before is not what this admin does.
-        _append(tenant, user, "system", at, membership_history.note(user=user, at=at))
+        _append(tenant, user, actors.SYSTEM, at, membership_history.note(user=user, at=at))
         problem = work(group, user)
         if problem is not None:
             return problem
@@ -105,7 +105,7 @@ def _change(
 
 def _append(tenant: str, user: User, actor: str, at: datetime, changed: events.Event | None) -> None:
     if changed is not None:
-        ledger.append_to(tenant=tenant, stream=f"user:{user.pk}", actor=actor, at=at, events=[changed])
+        ledger.append_to(tenant=tenant, stream=actors.user(user.pk), actor=actor, at=at, events=[changed])
 
 
 def _unfit(field: str, said: str) -> Problem:

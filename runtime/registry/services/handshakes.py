@@ -6,7 +6,7 @@ from datetime import timedelta
 import semver
 from django.conf import settings
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
@@ -126,7 +126,7 @@ def _open(
         environment=session.environment,
     )
     ports.begin_agent_events(agent=agent)
-    stream = f"agent:{agent.agent_id}"
+    stream = actors.agent(agent.agent_id)
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[opened])
     return api_schemas.HandshakeAnswer(
         session_token=text,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
@@ -23,7 +23,6 @@ from runtime.registry.services.lint_results import LintMessage, LintResult
 
 LONGEST_REASON = 500
 MOST_DRAFT_CHARS = 200_000
-STREAM = "system"
 
 
 def register(
@@ -293,4 +292,4 @@ def _conflict(code: str, detail: str) -> Problem:
 
 
 def _append(row: PolicyKind, actor: str, at: datetime, *added: events.Event) -> None:
-    ledger.append_to(tenant=row.tenant, stream=STREAM, actor=actor, at=at, events=added)
+    ledger.append_to(tenant=row.tenant, stream=actors.SYSTEM, actor=actor, at=at, events=added)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
@@ -241,5 +241,5 @@ def _conflict(code: str, detail: str) -> Problem:
 
 
 def _append(agent: Agent, actor: str, at: datetime, *added: events.Event) -> None:
-    stream = f"agent:{agent.agent_id}"
+    stream = actors.agent(agent.agent_id)
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=at, events=added)

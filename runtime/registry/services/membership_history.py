@@ -5,14 +5,14 @@ from datetime import datetime
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.core import clock
 from runtime.registry.models import Membership
 
 
 def time_of_next(*, tenant: str, user: User) -> datetime:
     """The time of what happens to a user now: rows and entry are compared by it, so it is one for both."""
-    return ledger.time_of_next(tenant=tenant, stream=f"user:{user.pk}", at=clock.now())
+    return ledger.time_of_next(tenant=tenant, stream=actors.user(user.pk), at=clock.now())
 
 
 def note(*, user: User, at: datetime, done_here: bool = False) -> events.UserRolesChanged | None:
@@ -40,6 +40,6 @@ def note_one(pk: int) -> bool:
     changed = note(user=user, at=at)
     if changed is not None:
         ledger.append_to(
-            tenant=settings.DIR_TENANT, stream=f"user:{pk}", actor="system", at=at, events=[changed]
+            tenant=settings.DIR_TENANT, stream=actors.user(pk), actor=actors.SYSTEM, at=at, events=[changed]
         )
     return changed is not None

@@ -6,7 +6,7 @@ Whoever owns an agent does not decide on what it asks for, so that to leave is t
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
 from runtime.registry.models import Agent, OwnerChange
@@ -82,11 +82,11 @@ def _on_change(
         if change is None or change.pk != change_pk:
             said = "This change has already been agreed to or dropped. Review the agent again."
             return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
-        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
+        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
         done = work(agent, change, at)
         if isinstance(done, Problem):
             return done
-        ledger.append_to(tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=at, events=[done])
+        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[done])
         return change
 
     return transactions.retry_on_conflict(locked)

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from django.contrib.auth.models import Group, User
 from pydantic import TypeAdapter, ValidationError
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.manifest import AgentId
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.states import AgentRole
@@ -101,7 +101,7 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
         if before != seen:
             said = "Someone else changed this agent. Review it again before you change it."
             return Problem(status=409, code="AGENT_MOVED", detail=said)
-        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
+        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
         added: Sequence[events.Event] | Problem = ()
         if wanted.owner != before.owner:
             added = ownership.ask(agent=agent, owner=wanted.owner, actor=actor, at=at)
@@ -153,5 +153,5 @@ def _unfit(detail: str, violations: list[Violation]) -> Problem:
 
 
 def _append(agent: Agent, actor: str, at: datetime, *added: events.Event) -> None:
-    stream = f"agent:{agent.agent_id}"
+    stream = actors.agent(agent.agent_id)
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=at, events=added)

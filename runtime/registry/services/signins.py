@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.core import clock, transactions
 from runtime.registry.models import FailedSignin
 
@@ -25,7 +25,7 @@ def record(event: events.Event, *, user_pk: int, stream: str = STREAM) -> None:
         ledger.append_to(
             tenant=settings.DIR_TENANT,
             stream=stream,
-            actor=f"user:{user_pk}",
+            actor=actors.user(user_pk),
             at=clock.now(),
             events=[event],
         )
@@ -78,7 +78,7 @@ def record_minute(minute: datetime) -> bool:
         locked=locked,
         names=tuple(
             events.NameTried(
-                name=f"name:{row.name_hash}" if row.user_id is None else f"user:{row.user_id}",
+                name=f"name:{row.name_hash}" if row.user_id is None else actors.user(row.user_id),
                 failed=row.failed,
                 locked=row.locked,
             )
@@ -88,7 +88,7 @@ def record_minute(minute: datetime) -> bool:
     )
     FailedSignin.objects.filter(pk__in=[row.pk for row in rows]).delete()
     ledger.append_to(
-        tenant=settings.DIR_TENANT, stream=STREAM, actor="system", at=clock.now(), events=[entry]
+        tenant=settings.DIR_TENANT, stream=STREAM, actor=actors.SYSTEM, at=clock.now(), events=[entry]
     )
     return True
 

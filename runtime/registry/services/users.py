@@ -8,7 +8,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from audit.access.permissions import Role
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
@@ -74,7 +74,7 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
             # A role that a shell has given since the last sweep was held too.
             unnoted = membership_history.note(user=user, at=at)
             if unnoted is not None:
-                _record(tenant, user, "system", unnoted, at=at)
+                _record(tenant, user, actors.SYSTEM, unnoted, at=at)
             user.is_active = False
             user.save(update_fields=["is_active"])
             membership_history.note(user=user, at=at)
@@ -104,7 +104,7 @@ def _unfit(detail: str) -> Problem:
 
 
 def _record(tenant: str, user: User, actor: str, event: events.Event, *, at: datetime) -> None:
-    ledger.append_to(tenant=tenant, stream=f"user:{user.pk}", actor=actor, at=at, events=[event])
+    ledger.append_to(tenant=tenant, stream=actors.user(user.pk), actor=actor, at=at, events=[event])
 
 
 def _end_sessions(user: User) -> None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
@@ -45,7 +45,7 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
         if manifest is None:
             detail = "The agent has no active manifest, so it has no budget. Activate a manifest first."
             return Problem(status=409, code="NO_MANIFEST", detail=detail)
-        at = ledger.time_of_next(tenant=tenant, stream=f"agent:{agent_id}", at=clock.now())
+        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
         tokens = manifest.escalations_per_hour
         agent.escalation_millitokens, agent.bucket_at = tokens * budget_rules.MILLI, at
         added: list[events.Event] = [
@@ -62,7 +62,7 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
                 )
             )
         agent.save(update_fields=["escalation_millitokens", "bucket_at", "status", "status_reason"])
-        ledger.append_to(tenant=tenant, stream=f"agent:{agent_id}", actor=actor, at=at, events=added)
+        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=added)
         return agent
 
     return transactions.retry_on_conflict(work)

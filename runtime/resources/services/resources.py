@@ -4,14 +4,13 @@ from datetime import datetime
 
 from django.db.models import F
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts import pack
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
 from runtime.resources.models import Resource
 
 LARGEST = 2**53 - 1
-_STREAM = "system"
 
 
 def in_use_words(row: Resource) -> str:
@@ -35,7 +34,7 @@ def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resour
             return row
         at = clock.now()
         _update(row, capacity=capacity, unit=row.unit, actor=actor, at=at)
-        ledger.append_to(tenant=tenant, stream=_STREAM, actor=actor, at=at, events=[_configured(row)])
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[_configured(row)])
         return row
 
     return transactions.retry_on_conflict(work)
@@ -62,7 +61,7 @@ def store(
         return [_configured(row)], None
     if (row.capacity, row.unit) == (given.capacity, given.unit):
         return [], None
-    if row.configured_by.startswith("user:"):
+    if actors.is_user(row.configured_by):
         return [], f"the capacity of {row.name} was set by a person to {row.capacity}: left as it is"
     _update(row, capacity=given.capacity, unit=given.unit, actor=actor, at=at)
     return [_configured(row)], None

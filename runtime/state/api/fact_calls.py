@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 from pydantic import WithJsonSchema
 
-from audit import canonical
+from audit import actors, canonical
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.core.api import body_parsing, headers, openapi
@@ -41,7 +41,7 @@ def write_fact(request: HttpRequest, path: FactPath) -> HttpResponse:
         tenant=key.tenant,
         path=path,
         value=checked.value["value"],
-        writer=f"feed:{key.feed}",
+        writer=actors.feed(key.feed),
         expected_version=_expected(request, key, path),
     )
     if isinstance(written, Problem):

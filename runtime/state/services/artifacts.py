@@ -1,6 +1,6 @@
 """Artifacts: content that is kept elsewhere, named by its digest. The runtime stores the reference alone."""
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
@@ -41,7 +41,7 @@ def register(*, agent: Agent, asked: api_schemas.ArtifactRequest) -> api_schemas
                 title=asked.title,
                 registered_at=at,
             )
-            stream = f"agent:{agent.agent_id}"
+            stream = actors.agent(agent.agent_id)
             registered = events.ArtifactRegistered(
                 digest=digest, media_type=row.media_type, size_bytes=row.size_bytes
             )

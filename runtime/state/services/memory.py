@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from audit import canonical, events, ledger
+from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus
@@ -126,7 +126,7 @@ def _write(call: MemoryWrite) -> api_schemas.MemoryAnswer | Problem:
         source=row.source,
         quarantined=quarantined,
     )
-    _append(row, actor=f"agent:{agent.agent_id}", at=at, event=written)
+    _append(row, actor=actors.agent(agent.agent_id), at=at, event=written)
     return api_schemas.MemoryAnswer(
         scope=row.scope,
         key=row.key,
@@ -176,5 +176,5 @@ def _quarantined(tenant: str, pk: int) -> MemoryItem | Problem:
 
 
 def _append(row: MemoryItem, *, actor: str, at: datetime, event: events.Event) -> None:
-    stream = f"agent:{row.writer.agent_id}"
+    stream = actors.agent(row.writer.agent_id)
     ledger.append_to(tenant=row.tenant, stream=stream, actor=actor, at=at, events=[event])

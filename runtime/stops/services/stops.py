@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from audit import events, ledger
+from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
 from runtime.core import clock, ports, transactions
@@ -32,7 +32,7 @@ def stop_all(*, tenant: str, actor: str, reason: str) -> Stop:
         at = clock.now()
         stop = Stop.objects.create(tenant=tenant, reason=reason[:500], stopped_by=actor, stopped_at=at)
         stopped = events.SystemStopped(reason=reason[:500], under_way=_under_way(tenant=tenant))
-        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=at, events=[stopped])
+        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[stopped])
         return stop
 
     return transactions.retry_on_conflict(work)
@@ -48,7 +48,9 @@ def resume_all(*, tenant: str, actor: str, reason: str = "") -> bool:
         stop.lifted_at, stop.lifted_by = clock.now(), actor
         stop.save(update_fields=["lifted_at", "lifted_by"])
         resumed = events.SystemResumed(reason=reason[:500])
-        ledger.append_to(tenant=tenant, stream="system", actor=actor, at=stop.lifted_at, events=[resumed])
+        ledger.append_to(
+            tenant=tenant, stream=actors.SYSTEM, actor=actor, at=stop.lifted_at, events=[resumed]
+        )
         _ring_due(tenant=tenant, agent=None)
         return True
 
@@ -76,7 +78,7 @@ def stop_held(*, agent: Agent, actor: str, reason: str) -> None:
     agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason"])
     under_way = _under_way(tenant=agent.tenant, agent_pk=agent.pk)
     stopped = events.AgentStopped(agent_id=agent.agent_id, reason=reason[:500], under_way=under_way)
-    stream = f"agent:{agent.agent_id}"
+    stream = actors.agent(agent.agent_id)
     ledger.append_to(tenant=agent.tenant, stream=stream, actor=actor, at=agent.stopped_at, events=[stopped])
 
 
@@ -92,7 +94,7 @@ def resume_agent(*, tenant: str, agent_id: str, actor: str, reason: str = "") ->
         agent.watched_from = clock.now()
         agent.save(update_fields=["stopped_at", "stopped_by", "stop_reason", "watched_from"])
         resumed = events.AgentResumed(agent_id=agent_id, reason=reason[:500])
-        stream = f"agent:{agent_id}"
+        stream = actors.agent(agent_id)
         ledger.append_to(tenant=tenant, stream=stream, actor=actor, at=agent.watched_from, events=[resumed])
         _ring_due(tenant=tenant, agent=agent)
         return agent

@@ -1,0 +1,37 @@
+"""Who acts, as the ledger names it. An agent, a person, a feed or a guard has a stream of the same name."""
+
+from typing import Final
+
+SYSTEM: Final = "system"
+AGENT: Final = "agent:"
+USER: Final = "user:"
+
+
+def agent(agent_id: str) -> str:
+    """An agent, by the id that its manifest and its key carry."""
+    return AGENT + agent_id
+
+
+def user(pk: object) -> str:
+    """A person, by the primary key of the account: a name can be given to another account later."""
+    return f"{USER}{pk}"
+
+
+def feed(name: str) -> str:
+    """A source of facts, by the name that its key carries."""
+    return f"feed:{name}"
+
+
+def guard(guard_id: str) -> str:
+    """A soft guard, by the id that its pack gives it."""
+    return f"guard:{guard_id}"
+
+
+def is_agent(actor: str) -> bool:
+    """Whether an agent acted."""
+    return actor.startswith(AGENT)
+
+
+def is_user(actor: str) -> bool:
+    """Whether a person acted."""
+    return actor.startswith(USER)

@@ -4,10 +4,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from functools import partial, wraps
+from typing import Final, ParamSpec, TypeVar
 
 from django.db import IntegrityError, OperationalError, connection, transaction
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 TRIES = 3
 # PostgreSQL: serialization failure, deadlock. SQLite has no codes; its errors are recognised by their text.
@@ -51,6 +53,16 @@ def retry_on_conflict(work: Callable[[], Result]) -> Result:
             lost = error
     # The cause tells a lost race from a row that can never be written.
     raise BusyError from lost
+
+
+def retried(work: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let every call of `work` run as `retry_on_conflict` runs it."""
+
+    @wraps(work)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return retry_on_conflict(partial(work, *args, **kwargs))
+
+    return run
 
 
 def give_back_connection() -> None:

@@ -114,21 +114,6 @@ def test_every_state_has_a_badge() -> None:
     assert labels.badge(labels.IMPACTS, "NEW").word == "NEW"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.0421, "42 ms"),
-        (1.25, "1.2 s"),
-        (59, "59 s"),
-        (61, "1 min 01 s"),
-        (3700, "1 h 01 min"),
-        (90000, "1 d 1 h"),
-    ],
-)
-def test_durations_have_two_units(seconds: float, words: str) -> None:
-    assert labels.span(timedelta(seconds=seconds)) == words
-
-
 def test_numbers_are_grouped_and_other_values_stand() -> None:
     assert labels.number("1234567") == "1,234,567"
     assert labels.number(-1500) == "-1,500"

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from audit import canonical
@@ -166,22 +165,6 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
             return f"guard {name}"
         case _:
             return "Runtime"
-
-
-def span(delta: timedelta) -> str:
-    """Format a duration in its two largest units."""
-    if delta < timedelta(seconds=1):
-        return f"{max(0, delta // timedelta(milliseconds=1))} ms"
-    if delta < timedelta(seconds=10):
-        return f"{delta / timedelta(seconds=1):.1f} s"
-    minutes, seconds = divmod(int(delta.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
 
 
 def stored_value(cell: object) -> str:

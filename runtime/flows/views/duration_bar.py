@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from runtime.core.views import labels
+from runtime.core.views import times
 from runtime.flows.views.timeline import TimelineLine
 
 WHOLE = 1000
@@ -26,7 +26,7 @@ class Stretch:
     @property
     def took_words(self) -> str:
         """The duration as text."""
-        return labels.span(self.took)
+        return times.span(self.took)
 
 
 def stretches(lines: Sequence[TimelineLine], *, until: datetime | None, waiting_for: str) -> list[Stretch]:

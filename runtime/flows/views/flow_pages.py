@@ -12,7 +12,7 @@ from audit.access.permissions import signed_in, tenant_of
 from audit.verification import verify
 from runtime.contracts import states
 from runtime.core import clock, paging
-from runtime.core.views import labels, query_params
+from runtime.core.views import labels, query_params, times
 from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
@@ -203,7 +203,7 @@ def _head(flow: Flow) -> dict[str, Any]:
         "reviews": review_list.list_of_flow(dfid=flow.dfid),
         "needs_review": review_presenters.NEEDS_REVIEW,
         "ended": ended,
-        "took": labels.span((flow.ended_at or clock.now()) - flow.opened_at),
+        "took": times.span((flow.ended_at or clock.now()) - flow.opened_at),
         "meaning": labels.meaning(flow.reason),
         "head_hash": bytes(flow.head_hash).hex(),
         "attempts_left": flow.attempts_allowed - flow.attempts_used,

@@ -13,7 +13,7 @@ from audit.events import Kind
 from audit.models import LedgerEntry
 from audit.presenters import Lane, present
 from runtime.contracts import states
-from runtime.core.views import labels, query_params
+from runtime.core.views import labels, query_params, times
 from runtime.kernel import effects
 
 WAIT = timedelta(seconds=5)
@@ -169,8 +169,8 @@ def lines(
                 actor=labels.actor_words(entry.actor, names),
                 by_person=actors.is_user(entry.actor),
                 at=entry.at,
-                offset=f"+{labels.span(entry.at - begun_at)}" if begun_at else "",
-                wait=labels.span(gap) if gap >= least else "",
+                offset=f"+{times.span(entry.at - begun_at)}" if begun_at else "",
+                wait=times.span(gap) if gap >= least else "",
                 wait_for=_waited_for(entry) if gap >= least else "",
                 hash=bytes(entry.hash).hex(),
                 claim=entry.kind == Kind.STEP_REPORTED,

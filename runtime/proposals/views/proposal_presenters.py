@@ -9,7 +9,7 @@ from audit import actors, canonical
 from runtime.contracts.outcome import FactChange
 from runtime.contracts.states import OutcomeStatus
 from runtime.contracts.verdict import FindingOutcome
-from runtime.core.views import labels
+from runtime.core.views import labels, times
 from runtime.core.views.labels import Badge
 from runtime.flows.models import Intent, Outcome, Proposal
 from runtime.kernel import effects, predicted
@@ -194,7 +194,7 @@ def intent_shown(intent: Intent) -> IntentShown:
             for item in deviations
         ],
         recorded_at=outcome.recorded_at if outcome else None,
-        took=labels.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
+        took=times.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
     )
 
 

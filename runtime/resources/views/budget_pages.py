@@ -14,7 +14,7 @@ from audit.access.permissions import Role, actor_of, require, roles_of, signed_i
 from runtime.contracts.manifest import Compute
 from runtime.contracts.problem import Problem
 from runtime.core import clock, paging
-from runtime.core.views import column_chart, error_page, labels, query_params
+from runtime.core.views import column_chart, error_page, labels, query_params, times
 from runtime.flows.queries import activity
 from runtime.kernel import budget_rules, timestamps
 from runtime.registry.models import Agent
@@ -60,7 +60,7 @@ def tokens(agent: Agent, *, now: datetime) -> Tokens | None:
     return Tokens(
         left=left,
         capacity=per_hour,
-        next_in=labels.span(timedelta(milliseconds=next_ms)) if next_ms and level < full else "",
+        next_in=times.span(timedelta(milliseconds=next_ms)) if next_ms and level < full else "",
         full_at=None if full_ms is None else timestamps.from_ms(now_ms + full_ms),
         width=level * 100 // full if full else 0,
         tone="ok" if left > 1 else "warn" if left else "danger",

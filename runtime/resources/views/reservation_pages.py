@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from audit.access.permissions import signed_in, tenant_of
 from runtime.contracts.states import ReservationState
 from runtime.core import clock, paging
-from runtime.core.views import labels, query_params
+from runtime.core.views import labels, query_params, times
 from runtime.resources.models import Reservation
 from runtime.resources.queries import reservation_list
 
@@ -53,7 +53,7 @@ def _row(row: Reservation, now: datetime) -> dict[str, Any]:
         "row": row,
         "amount": labels.number(row.amount),
         "state": labels.badge(labels.RESERVATIONS, row.state),
-        "lease_left": "" if lease is None else labels.span(lease - now) if lease > now else "expired",
+        "lease_left": "" if lease is None else times.span(lease - now) if lease > now else "expired",
         "is_pinned": row.state == ReservationState.PINNED,
         "why": labels.meaning(row.reason),
     }

@@ -7,15 +7,15 @@ import pytest
 from django.template import engines
 
 from audit.access.permissions import Role
-from dir_console.templatetags import moments
+from runtime.core.views import times
 from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of
 
 
 @pytest.mark.parametrize(
-    ("seconds", "coarse", "span"),
+    ("seconds", "age", "span"),
     [
-        (-5, "0 s", "0 s"),
+        (-5, "0 s", "0 ms"),
         (59, "59 s", "59 s"),
         (60, "1 min", "1 min 00 s"),
         (3599, "59 min", "59 min 59 s"),
@@ -23,18 +23,25 @@ from tests.web.test_pages import sign_in, text_of
         (90_000, "1 d", "1 d 1 h"),
     ],
 )
-def test_durations_read_as_the_script_writes_them(seconds: int, coarse: str, span: str) -> None:
-    assert moments.coarse(seconds) == coarse
-    assert moments.span(seconds) == span
+def test_durations_read_as_the_script_writes_them(seconds: int, age: str, span: str) -> None:
+    assert times.age(timedelta(seconds=seconds)) == age
+    assert times.span(timedelta(seconds=seconds)) == span
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0421, "42 ms"), (1.25, "1.2 s"), (9.99, "10.0 s"), (10.5, "10 s")]
+)
+def test_short_durations_have_a_fraction(seconds: float, words: str) -> None:
+    assert times.span(timedelta(seconds=seconds)) == words
 
 
 def test_each_form_of_a_moment() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert moments.moment(at, "clock") == "03:04:05 UTC"
-    assert moments.moment(at, "full") == "2026-01-02 03:04:05 UTC"
-    assert re.fullmatch(r"\d+ d ago", moments.moment(at, "ago"))
-    assert re.fullmatch(r"\d+ d", moments.moment(at, "age"))
-    assert moments.left(at) == "past due"
+    assert times.moment(at, "clock") == "03:04:05 UTC"
+    assert times.moment(at, "full") == "2026-01-02 03:04:05 UTC"
+    assert re.fullmatch(r"\d+ d ago", times.moment(at, "ago"))
+    assert re.fullmatch(r"\d+ d", times.moment(at, "age"))
+    assert times.left(at) == "past due"
 
 
 @pytest.mark.parametrize(("left", "tone"), [(-1, "danger"), (50, "danger"), (200, "warn"), (900, "idle")])

@@ -15,7 +15,7 @@ from audit.sentences import says
 
 
 class Lane(StrEnum):
-    """The lanes of the timeline, in the order of a decision. SYSTEM has no column of its own there."""
+    """Who acts, in the order of a decision. SYSTEM has no column of its own in the timeline."""
 
     CONTEXT = "CONTEXT"
     REASONING = "REASONING"
@@ -25,6 +25,29 @@ class Lane(StrEnum):
     DECISION = "DECISION"
     EXECUTION = "EXECUTION"
     SYSTEM = "SYSTEM"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneShown:
+    """A lane of the timeline: its column from 1 (`.lane-1` in the style sheet), name, icon and tone."""
+
+    column: int
+    name: str
+    icon: str
+    tone: str
+
+
+LANES: Mapping[Lane, LaneShown] = MappingProxyType(
+    {
+        Lane.CONTEXT: LaneShown(1, "Context", "layers", "info"),
+        Lane.REASONING: LaneShown(2, "Reasoning", "thought", "violet"),
+        Lane.PROPOSAL: LaneShown(3, "Proposal", "send", "accent"),
+        Lane.VALIDATION: LaneShown(4, "Validation", "shield", "ok"),
+        Lane.ESCALATION: LaneShown(5, "Escalation", "refer", "warn"),
+        Lane.DECISION: LaneShown(6, "Decision", "user", "rose"),
+        Lane.EXECUTION: LaneShown(7, "Execution", "bolt", "idle"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +262,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ARTIFACT_REGISTERED: Presenter(
             "record", Lane.CONTEXT, "Artifact registered", says("{media_type}, {size_bytes} bytes.")
         ),
-        Kind.BUDGET_SPENT: Presenter("budget", Lane.SYSTEM, "Budget spent", sentences.tokens),
+        Kind.BUDGET_SPENT: Presenter("budget", Lane.ESCALATION, "Budget spent", sentences.tokens),
         Kind.BUDGET_REFILLED: Presenter(
             "budget",
             Lane.SYSTEM,

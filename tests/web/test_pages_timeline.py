@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings
 
 from audit import canonical, presenters
 from audit.access.permissions import Role
@@ -67,18 +68,27 @@ def test_pages_of_a_long_timeline_follow_each_other(monkeypatch: pytest.MonkeyPa
 
 def test_every_kind_has_a_lane() -> None:
     for kind in Kind:
-        assert timeline.lane_of(kind, {}) in timeline.LANES.values()
-    assert timeline.lane_of("thing:of_tomorrow", {}).lane is presenters.Lane.CONTEXT
+        assert timeline.lane_of(kind, {}) in presenters.LANES.values()
+    assert timeline.lane_of("thing:of_tomorrow", {}) is presenters.LANES[presenters.Lane.CONTEXT]
     assert presenters.present("thing:of_tomorrow").title
 
 
-def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
-    def lane(from_state: str) -> presenters.Lane:
-        return timeline.lane_of(Kind.FLOW_MOVED, {"from_state": from_state, "to_state": "ABORTED"}).lane
+def test_every_lane_has_its_column_in_the_style_sheet() -> None:
+    columns = [lane.column for lane in presenters.LANES.values()]
+    assert set(presenters.LANES) == set(presenters.Lane) - {presenters.Lane.SYSTEM}
+    assert columns == list(range(1, len(columns) + 1))
+    style = (settings.BASE_DIR / "static/css/timeline.css").read_text()
+    assert {int(number) for number in re.findall(r"\.lane-(\d+)", style)} == set(columns)
+    assert set(re.findall(r"repeat\((\d+), var\(--lane\)", style)) == {str(len(columns))}
 
-    assert lane("ESCALATED") is presenters.Lane.DECISION
-    assert lane("COMPENSATING") is presenters.Lane.EXECUTION
-    assert lane("VALIDATING") is presenters.Lane.VALIDATION
+
+def test_an_abort_is_a_decision_only_where_a_person_had_it() -> None:
+    def lane(from_state: str) -> presenters.LaneShown:
+        return timeline.lane_of(Kind.FLOW_MOVED, {"from_state": from_state, "to_state": "ABORTED"})
+
+    assert lane("ESCALATED") is presenters.LANES[presenters.Lane.DECISION]
+    assert lane("COMPENSATING") is presenters.LANES[presenters.Lane.EXECUTION]
+    assert lane("VALIDATING") is presenters.LANES[presenters.Lane.VALIDATION]
 
 
 def test_a_person_is_named_and_waited_for_while_evidence_is_revised() -> None:

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from audit import canonical, queries
+from audit import canonical, presenters, queries
 from audit.access.permissions import signed_in, tenant_of
 from audit.verification import verify
 from runtime.contracts import states
@@ -93,7 +93,7 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
         "after": after,
         "cursor": lines[-1].seq if lines else after,
         "more": page.more,
-        "lanes": timeline.LANES.values(),
+        "lanes": presenters.LANES.values(),
         "stretches": stretches,
         "totals": duration_bar.totals(stretches),
     }

@@ -11,7 +11,7 @@ from django.urls import reverse
 from audit import actors
 from audit.events import Kind
 from audit.models import LedgerEntry
-from audit.presenters import Lane, present
+from audit.presenters import LANES, Lane, LaneShown, present
 from runtime.contracts import states
 from runtime.core.views import labels, query_params, times
 from runtime.kernel import effects
@@ -21,30 +21,6 @@ WAIT_OF_PERSON = timedelta(seconds=1)
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 
 
-@dataclass(frozen=True, slots=True)
-class LaneWords:
-    """A lane, its column in the timeline, its name, icon and tone."""
-
-    lane: Lane
-    column: int
-    name: str
-    icon: str
-    tone: str
-
-
-# Who acts: one column each, in the order that a decision takes. What no lane has is shown in the first.
-LANES: Mapping[Lane, LaneWords] = {
-    words.lane: words
-    for words in (
-        LaneWords(Lane.CONTEXT, 1, "Context", "layers", "info"),
-        LaneWords(Lane.REASONING, 2, "Reasoning", "thought", "violet"),
-        LaneWords(Lane.PROPOSAL, 3, "Proposal", "send", "accent"),
-        LaneWords(Lane.VALIDATION, 4, "Validation", "shield", "ok"),
-        LaneWords(Lane.ESCALATION, 5, "Escalation", "refer", "warn"),
-        LaneWords(Lane.DECISION, 6, "Decision", "user", "rose"),
-        LaneWords(Lane.EXECUTION, 7, "Execution", "bolt", "idle"),
-    )
-}
 _LANE_OF_STATE: Mapping[str, Lane] = {
     states.FlowState.VALIDATING: Lane.VALIDATION,
     states.FlowState.ACTIVE: Lane.VALIDATION,
@@ -96,7 +72,7 @@ class TimelineLine:
     id: int
     kind: str
     stream: str
-    lane: LaneWords
+    lane: LaneShown
     icon: str
     tone: str
     title: str
@@ -116,15 +92,13 @@ class TimelineLine:
     flow_url: str
 
 
-def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneWords:
+def lane_of(kind: str, payload: Mapping[str, Any]) -> LaneShown:
     """Return the lane of an entry. A state change belongs to the stage that caused it."""
     if kind == Kind.FLOW_MOVED:
         # An abort not made by a person belongs to the earlier state.
         before, after = str(payload.get("from_state")), str(payload.get("to_state"))
         earlier = after == states.FlowState.ABORTED and before != states.FlowState.ESCALATED
         return LANES[_LANE_OF_STATE.get(before if earlier else after, Lane.CONTEXT)]
-    if kind == Kind.BUDGET_SPENT:
-        return LANES[Lane.ESCALATION]
     return LANES.get(present(kind).lane, LANES[Lane.CONTEXT])
 
 

@@ -22,9 +22,9 @@ PYTEST = $(APART) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loa
   --ignore=tests/architecture $(PYTEST_ARGS)
 FAST := not slow and not browser
 
-# PostgreSQL for `make verify` (a role that may create databases) and a Redis database that it may empty.
+# For `make verify`: PostgreSQL (a role that may create databases), and a Redis server whose databases 10 to 15 it may empty.
 export DIR_TEST_POSTGRES ?= postgres://root@127.0.0.1:5432/postgres
-VERIFY_REDIS ?= redis://127.0.0.1:6379/15
+export DIR_TEST_REDIS ?= redis://127.0.0.1:6379
 RANDOM_KEY := $(BIN)/python -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'
 
 # Code that decides or proves something: every branch must be tested.
@@ -71,7 +71,7 @@ verify-slow: $(STAMP)
 	$(PYTEST) -m "slow and not browser"
 
 verify-postgres: $(STAMP)
-	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(VERIFY_REDIS)" \
+	DATABASE_URL="$(DIR_TEST_POSTGRES)" REDIS_URL="$(DIR_TEST_REDIS)/15" \
 	  DIR_SECRET_KEY="$$($(RANDOM_KEY))" DIR_SIGNING_KEY="$$($(RANDOM_KEY))" \
 	  $(PYTEST) -m "not browser and not once" --create-db
 

@@ -51,6 +51,7 @@ def look(browser: Browser, console: Console) -> None:
         "queue": "/escalations/",
         "decision": f"/escalations/{waiting[0].escalation_id}/",
         "timeline": f"/flows/{done.dfid}/",
+        "agent": "/agents/ambitious-trader/",
     }
     page.wait_for_timeout(int(os.environ.get("DEMO_MS", "45000")))  # the demo's own agents add to the picture
     for theme in THEMES:

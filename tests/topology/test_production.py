@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 ADMIN_URL = os.environ.get("DIR_TEST_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 # These tests empty their Redis database, so each worker of a run has one of its own: 10 to 13.
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-REDIS_URL = os.environ.get("DIR_TEST_REDIS", f"redis://127.0.0.1:6379/{13 - WORKER % 4}")
+REDIS_URL = f"{os.environ.get('DIR_TEST_REDIS', 'redis://127.0.0.1:6379')}/{13 - WORKER % 4}"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 START_S = 90.0
 BIN = ROOT / ".venv/bin"

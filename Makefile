@@ -28,7 +28,7 @@ export DIR_TEST_REDIS ?= redis://127.0.0.1:6379
 RANDOM_KEY := $(BIN)/python -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'
 
 # Code that decides or proves something: every branch must be tested.
-EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/chain.py,audit/canonical.py,audit/events/*
+EXACT := runtime/kernel/*,runtime/contracts/*,escalations/policy.py,audit/access/roles.py,audit/actors.py,audit/chain.py,audit/canonical.py,audit/events/*
 
 .PHONY: help install up test verify verify-sqlite verify-slow verify-postgres check browser bench clean lock docs \
 	check-format check-lint check-types check-imports check-structure check-migrations check-system check-docs

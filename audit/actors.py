@@ -27,11 +27,6 @@ def guard(guard_id: str) -> str:
     return f"guard:{guard_id}"
 
 
-def is_agent(actor: str) -> bool:
-    """Whether an agent acted."""
-    return actor.startswith(AGENT)
-
-
 def is_user(actor: str) -> bool:
     """Whether a person acted."""
     return actor.startswith(USER)

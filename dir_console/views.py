@@ -15,7 +15,9 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 from django.views.defaults import permission_denied
 
-from audit.access.permissions import Role, actor_of, public, roles_of, signed_in, tenant_of
+from audit.access import roles
+from audit.access.permissions import actor_of, public, roles_of, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.events import Kind
 from dir_console import glossary, health, problems
 from escalations import left_calls, presenters, queries
@@ -30,8 +32,6 @@ from runtime.guards.queries import review_list
 from runtime.registry.queries import agent_list, kind_versions, people
 from runtime.stops.queries import stop_list
 
-STOPPERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
-RESUMERS = frozenset({Role.SENIOR, Role.ADMIN})
 # The word, the name of the address and the icon of each page.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
@@ -76,7 +76,7 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
 
 
 def _chrome(request: HttpRequest) -> dict[str, Any]:
-    roles, tenant, path = roles_of(request.user), tenant_of(request.user), request.path
+    held, tenant, path = roles_of(request.user), tenant_of(request.user), request.path
     stop = stop_list.get_stop(tenant=tenant)
     counts = queries.count_open(tenant=tenant)
     shown = None
@@ -109,10 +109,10 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
         "open": counts.total,
         "high": counts.high,
         "open_tone": "danger" if counts.high else "idle",
-        "may_stop": bool(roles & STOPPERS),
-        "may_resume": bool(roles & RESUMERS),
+        "may_stop": roles.allows(held, Permission.STOP),
+        "may_resume": roles.allows(held, Permission.RESUME),
         "waiting": stop_list.count_waiting(tenant=tenant) if stop else 0,
-        "roles_text": ", ".join(sorted(roles)) or "no role",
+        "roles_text": ", ".join(sorted(held)) or "no role",
     }
 
 

@@ -7,11 +7,12 @@ actions. Roles are the names of groups.
 from dataclasses import dataclass
 
 from audit import actors
+from audit.access.roles import HOLDERS, Permission
 from escalations.contracts import ACTIONS, Action, Family, State
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
 
-DECIDING_ROLES = frozenset({"operator", "senior"})
+DECIDING_ROLES = HOLDERS[Permission.DECIDE]
 STEP_UP_S = 300
 LEAST_REASON_CHARS = 15
 MAX_QUESTIONS = 3

@@ -4,7 +4,6 @@ A view without one of the three decorators has no `required_roles`; the URL map 
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 from functools import wraps
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
@@ -16,19 +15,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.shortcuts import resolve_url
 
 from audit import actors
+from audit.access import roles
+from audit.access.roles import Permission, Role
 
 DEFAULT_TENANT = "default"
 
 View = Callable[..., HttpResponseBase]
-
-
-class Role(StrEnum):
-    """Roles add up; the value is the name of the group."""
-
-    OPERATOR = "operator"
-    SENIOR = "senior"
-    ADMIN = "admin"
-    AUDITOR = "auditor"
 
 
 class GuardedView(Protocol):
@@ -57,11 +49,14 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> str:
     return actors.user(user.pk)
 
 
-def require(*roles: Role) -> Callable[[View], GuardedView]:
-    """Admit users who hold any of the roles; anonymous ones are sent to sign in, the rest get 403."""
-    if not roles:
-        raise TypeError("name at least one role, or use signed_in or public")
-    return _guard(frozenset(roles))
+def may(user: AbstractBaseUser | AnonymousUser, permission: Permission) -> bool:
+    """Whether the user may do it, by the roles that the database has now."""
+    return roles.allows(roles_of(user), permission)
+
+
+def require(permission: Permission) -> Callable[[View], GuardedView]:
+    """Admit users who have the permission; anonymous ones are sent to sign in, the rest get 403."""
+    return _guard(roles.HOLDERS[permission])
 
 
 def signed_in(view: View) -> GuardedView:
@@ -76,18 +71,18 @@ def public(view: View) -> GuardedView:
     return guarded
 
 
-def _guard(roles: frozenset[Role]) -> Callable[[View], GuardedView]:
+def _guard(admitted: frozenset[Role]) -> Callable[[View], GuardedView]:
     def decorate(view: View) -> GuardedView:
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _to_sign_in(request)
-            if not roles & roles_of(request.user):
+            if not admitted & roles_of(request.user):
                 raise PermissionDenied
             return view(request, *args, **kwargs)
 
         result = cast(GuardedView, guarded)
-        result.required_roles = roles
+        result.required_roles = admitted
         return result
 
     return decorate

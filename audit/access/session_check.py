@@ -15,7 +15,8 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from audit.access import permissions
+from audit.access.permissions import tenant_of
+from audit.access.roles import Role
 
 
 class CloseCode(IntEnum):
@@ -46,7 +47,7 @@ def check_sessions(session_keys: Collection[str]) -> Mapping[str, Valid | CloseC
     }
     with_role = {
         str(pk)
-        for pk in Group.objects.filter(name__in=list(permissions.Role), user__in=list(users)).values_list(
+        for pk in Group.objects.filter(name__in=list(Role), user__in=list(users)).values_list(
             "user", flat=True
         )
     }
@@ -58,7 +59,7 @@ def check_sessions(session_keys: Collection[str]) -> Mapping[str, Valid | CloseC
         elif str(user.pk) not in with_role:
             answers[key] = CloseCode.NO_ROLE
         else:
-            answers[key] = Valid(permissions.tenant_of(user), person=user.pk)
+            answers[key] = Valid(tenant_of(user), person=user.pk)
     return answers
 
 

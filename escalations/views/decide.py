@@ -15,7 +15,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from audit.access.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
+from audit.access.permissions import GuardedView, actor_of, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from escalations import forms, policy, queries
 from escalations.contracts import Action, State
 from escalations.models import Escalation
@@ -93,7 +94,7 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 
 
 @post_here
-@require(Role.OPERATOR, Role.SENIOR)
+@require(Permission.DECIDE)
 def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Return the verdict on the changed parameters; nothing is stored.
 
@@ -128,7 +129,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 
 
 @post_here
-@require(Role.OPERATOR, Role.SENIOR)
+@require(Permission.DECIDE)
 def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Claim the escalation, so that colleagues see who works on it."""
     return _after_claim(
@@ -139,7 +140,7 @@ def claim(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 
 
 @post_here
-@require(Role.OPERATOR, Role.SENIOR)
+@require(Permission.DECIDE)
 def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Release the claim."""
     return _after_claim(

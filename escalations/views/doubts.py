@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.access.permissions import GuardedView, Role, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import GuardedView, require, roles_of, signed_in, tenant_of
+from audit.access.roles import Permission
 from escalations import forms, left_calls, policy, presenters, queries
 from escalations.services import stating
 from escalations.views import drafts
@@ -81,7 +82,7 @@ def post_here(view: GuardedView) -> GuardedView:
 
 
 @post_here
-@require(Role.OPERATOR, Role.SENIOR)
+@require(Permission.DECIDE)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
     said = forms.read_said(request.POST, intent_id=intent_id, number=number)

@@ -8,14 +8,14 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from audit.access.permissions import Role, roles_of, signed_in, tenant_of
+from audit.access.permissions import may, signed_in, tenant_of
+from audit.access.roles import Permission
 from escalations import contracts, left_calls, presenters, queries
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.core import clock, paging
 from runtime.core.views import query_params
 
-DECIDERS = frozenset({Role.OPERATOR, Role.SENIOR})
 MOST_RANK = 100
 
 
@@ -59,7 +59,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "pager": shown.pager,
         "wanted": wanted,
         "shown_closed": shown_closed,
-        "may_claim": bool(roles_of(request.user) & DECIDERS),
+        "may_claim": may(request.user, Permission.DECIDE),
         "filtered": bool(request.GET.keys() - {"show", "after", "have", "part"}),
     }
     if swapped:

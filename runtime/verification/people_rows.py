@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from django.contrib.auth.models import User
 
 from audit import actors
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved

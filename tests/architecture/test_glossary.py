@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations import contracts
 from runtime.contracts import guard, receipt, states, verdict
 from tests.architecture import tree

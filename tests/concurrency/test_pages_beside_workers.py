@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contracts.states import IntentState
 from runtime.execution.services import attempting
 from runtime.flows.queries import recorded_flow

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 
 from audit import ledger
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry, Payload
 from audit.verification import findings, row_checks
 from runtime.contracts.problem import Problem

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.test import Client
 
 from audit import canonical, signing
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry, Payload
 from audit.verification.verify import Whole, verify_database
 from runtime.contracts.problem import Problem

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from audit import events, ledger
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.verification import findings
 from runtime.core import clock
 from runtime.maintenance.services import sweeper

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry, Payload
 from escalations import left_calls
 from escalations.contracts import Action

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
 from escalations.services import comparing, deciding, drift_scan

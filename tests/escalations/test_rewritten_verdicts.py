@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.flows.models import Verdict
 from runtime.registry.models import Bundle, PolicyKind
 from tests.support import factories, gate_cases

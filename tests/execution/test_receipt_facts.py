@@ -8,7 +8,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.verification.verify import Whole, verify_database
 from runtime.contexts.services import agent_events
 from runtime.contracts.states import FlowState, IntentState

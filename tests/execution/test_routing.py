@@ -10,7 +10,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation

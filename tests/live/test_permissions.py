@@ -8,8 +8,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from audit.access import permissions
-from audit.access.permissions import Role
+from audit.access import permissions, roles
+from audit.access.roles import Permission, Role
+from tests.architecture import tree
 from tests.support.live_people import person
 
 pytestmark = pytest.mark.django_db
@@ -58,8 +59,8 @@ def test_a_superuser_holds_no_role_by_that() -> None:
     ("held", "admitted"),
     [((Role.OPERATOR,), True), ((Role.SENIOR,), True), ((Role.AUDITOR,), False), ((), False)],
 )
-def test_any_one_of_the_named_roles_admits(held: tuple[Role, ...], admitted: bool) -> None:
-    view = permissions.require(Role.OPERATOR, Role.SENIOR)(page)
+def test_any_role_that_has_the_permission_admits(held: tuple[Role, ...], admitted: bool) -> None:
+    view = permissions.require(Permission.DECIDE)(page)
     request = asked(person("ada", *held))
     if admitted:
         assert view(request, number=7).status_code == 200
@@ -79,13 +80,19 @@ def test_everyone_is_admitted_to_what_is_public() -> None:
     assert permissions.public(page)(asked(AnonymousUser())).status_code == 200
 
 
-def test_a_guard_needs_a_role() -> None:
-    with pytest.raises(TypeError, match="at least one role"):
-        permissions.require()
+def test_somebody_has_each_permission_and_a_view_asks_for_it() -> None:
+    assert set(roles.HOLDERS) == set(roles.MEANINGS) == set(Permission)
+    assert all(roles.HOLDERS.values())
+    asked_for = "".join(tree.text(path) for path in tree.sources(*tree.APPS) if path.name != "roles.py")
+    assert not [permission for permission in Permission if f"Permission.{permission}" not in asked_for]
+
+
+def test_an_auditor_reads_and_does_nothing_else() -> None:
+    assert not [permission for permission in Permission if roles.allows([Role.AUDITOR], permission)]
 
 
 def test_a_view_says_whom_it_admits_and_keeps_its_name() -> None:
-    view = permissions.require(Role.ADMIN)(page)
+    view = permissions.require(Permission.MANAGE_REGISTRY)(page)
     assert view.required_roles == frozenset({Role.ADMIN})
     assert getattr(view, "__name__", "") == "page"
     assert permissions.signed_in(page).required_roles == frozenset(Role)

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.live import consumers, hints
 from tests.support.live_people import cookie_of, person, signed_in
 from tests.support.wait_until import until

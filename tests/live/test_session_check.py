@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from audit.access import session_check
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.live import hints
 from tests.support.live_people import (
     HOST,

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from audit.access import session_check
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.access.session_check import Valid
 from audit.live import hints, socket_hub
 from audit.live.socket_hub import Connection, SocketHub

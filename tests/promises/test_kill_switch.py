@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.core import clock
 from runtime.execution.services import attempting
 from runtime.execution.services.attempting import AttemptStatus

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from django.core.management import call_command
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running, evidence_revision

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contracts.problem import Problem
 from runtime.registry.models import Membership
 from runtime.registry.services import dual_control, users

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification import findings
 from runtime.core import clock

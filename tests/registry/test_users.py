@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from audit.access.permissions import Role, roles_of
+from audit.access.permissions import roles_of
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.registry.services import users

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib.auth.models import Group, User
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Escalation
 from runtime.contexts.services import contexts

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem

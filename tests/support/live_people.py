@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.live import consumers
 
 HOST = "localhost:8000"

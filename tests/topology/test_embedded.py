@@ -15,7 +15,8 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role, roles_of
+from audit.access.permissions import roles_of
+from audit.access.roles import Role
 from audit.verification import triggers
 from demo import agents, supervisor
 from dir_console import single_process

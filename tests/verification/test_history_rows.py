@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from django.contrib.auth.models import Group, User
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.verification import findings
 from runtime.contracts.problem import Problem
 from runtime.core import clock

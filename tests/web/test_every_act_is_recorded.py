@@ -13,7 +13,7 @@ from django.db import OperationalError
 from django.db.models import F
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from dir_console import views

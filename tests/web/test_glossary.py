@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from dir_console import glossary
 from tests.architecture import tree
 from tests.web.test_pages import sign_in, text_of

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.execution.services import attempting
 from runtime.execution.services.attempting import AttemptStatus
 from tests.support import api_client, demo_scenes, misbehaving_targets, trading_desk

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contexts.services import steps
 from runtime.contracts import api_schemas

@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations import contracts
 from escalations.models import Escalation
 from escalations.presenters import RESOLUTIONS

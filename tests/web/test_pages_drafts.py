@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Decision, Escalation
 from runtime.state.services import facts
 from tests.support import demo_scenes

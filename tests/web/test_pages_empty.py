@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db

@@ -3,7 +3,7 @@
 import pytest
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contexts.models import Snapshot
 from runtime.contracts.problem import Problem
 from runtime.flows.services import flows

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import EffectStatement, Escalation
 from runtime.flows.models import Attempt, Flow, Intent

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.core import clock
 from runtime.flows.models import Proposal
 from runtime.registry.models import PolicyKind, Target

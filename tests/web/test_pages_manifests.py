@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.registry.models import Agent, Manifest, PolicyKind
 from runtime.registry.services import manifests
 from tests.support import demo_scenes, markup, worlds

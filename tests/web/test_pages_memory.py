@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.state.models import MemoryItem
 from runtime.state.services import memory
 from tests.support import factories, gate_cases

@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.flows.models import Attempt, Intent

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.models import Escalation

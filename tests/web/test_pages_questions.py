@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations import contracts, presenters
 from escalations.models import Escalation, Question
 from escalations.services import question_clock, questions

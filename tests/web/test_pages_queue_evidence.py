@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.contracts import Action
 from escalations.models import Escalation, Evidence
 from runtime.registry.models import Agent

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Escalation
 from runtime.registry.models import PolicyKind
 from tests.support import factories, gate_cases

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock

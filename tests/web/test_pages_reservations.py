@@ -5,7 +5,7 @@ import re
 import pytest
 from django.db import transaction
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contexts.services import usage
 from runtime.contracts import api_schemas, pack
 from runtime.contracts.reasons import Reason

@@ -5,7 +5,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contracts import guard
 from runtime.flows.models import Flow, Intent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Escalation
 from escalations.services import evidence_revision
 from escalations.views import silence_evidence

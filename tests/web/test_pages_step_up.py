@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from tests.support import demo_scenes
 
 pytestmark = pytest.mark.django_db

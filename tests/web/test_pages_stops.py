@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.execution.services import calling, claiming
 from runtime.registry.models import Agent, Stop

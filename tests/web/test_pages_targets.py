@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.models import LedgerEntry
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from audit import canonical, presenters
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.events import Kind
 from audit.models import LedgerEntry
 from runtime.contracts import states

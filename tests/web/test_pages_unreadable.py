@@ -7,7 +7,7 @@ from django.apps import apps
 from django.db import models
 from django.test import Client, override_settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Escalation
 from runtime.contexts.models import Snapshot
 from runtime.execution.services import attempting

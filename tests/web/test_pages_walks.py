@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Escalation
 from runtime.contracts.states import StepState
 from runtime.core.views import labels

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.http import HttpResponse
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from escalations.models import Decision, Escalation
 from runtime.flows.models import Intent
 from runtime.registry.models import Agent, Membership, OwnerChange

@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.test import Client, RequestFactory
 from pytest_django.fixtures import Settings
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from dir_console import addresses, auth
 from dir_console.crowds import Crowd, CrowdedError
 from runtime.registry.models import FailedSignin

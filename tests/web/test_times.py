@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.template import engines
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.core.views import times
 from tests.support import demo_scenes
 from tests.web.test_pages import sign_in, text_of

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from tests.support import factories, guard_rounds
 from tests.web.test_every_write_url import addresses, filled, snapshot
 from tests.web.test_pages import sign_in

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import actors
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.registry.services import users

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import events
+from audit.access import roles
 from runtime.contracts import reasons
 from runtime.kernel import lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
@@ -160,10 +161,29 @@ def gate_checks() -> str:
     )
 
 
+def permissions() -> str:
+    """One row for each permission, one column for each role."""
+    rows = (
+        (
+            f"`{permission}`",
+            roles.MEANINGS[permission],
+            *("yes" if roles.allows([role], permission) else "" for role in roles.Role),
+        )
+        for permission in roles.Permission
+    )
+    return page(
+        "Permissions",
+        "What each role may do. Every role may read every page; roles add up. Who owns an agent, or has "
+        "just written its manifest, cannot decide on it, whatever the role: see [escalations](escalations.md).",
+        table(("permission", "what it allows", *roles.Role), rows),
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "agent-tables.md": agent_tables,
     "checks.md": gate_checks,
     "events.md": event_kinds,
+    "permissions.md": permissions,
     "reasons.md": reason_codes,
     "settings.md": setting_names,
     "states.md": flow_states,

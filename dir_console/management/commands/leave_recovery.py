@@ -8,7 +8,8 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, roles_of
+from audit.access.permissions import actor_of, may
+from audit.access.roles import Permission
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
@@ -50,7 +51,7 @@ class Command(BaseCommand):
         if (
             user is None
             or not user.check_password(passwords.from_stdin())
-            or Role.ADMIN not in roles_of(user)
+            or not may(user, Permission.END_RECOVERY)
         ):
             raise CommandError("No active admin has this name and password.")
         begun = restores.begin_next(

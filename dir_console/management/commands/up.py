@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit import actors
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from audit.verification import triggers
 from dir_console import demo_launcher, env, single_process
 from runtime.contracts.problem import Problem

@@ -10,7 +10,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.access import roles
+from audit.access.permissions import actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
@@ -21,8 +23,6 @@ from runtime.flows.views import timeline
 from runtime.registry.queries import people
 
 LONGEST = 500
-TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
-CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
 _WORDS: Mapping[str, str] = {
     IntentState.PENDING: "waiting",
     IntentState.CLAIMED: "being called",
@@ -54,22 +54,23 @@ class TargetView:
 def index(request: HttpRequest) -> HttpResponse:
     """List all targets with their circuits, and recent events."""
     tenant = tenant_of(request.user)
-    roles = roles_of(request.user)
+    held = roles_of(request.user)
     rows = [
-        _shown(found, may_close=bool(roles & CLOSERS)) for found in target_list.list_targets(tenant=tenant)
+        _shown(found, may_close=roles.allows(held, Permission.CLOSE_CIRCUITS))
+        for found in target_list.list_targets(tenant=tenant)
     ]
     newest = target_list.list_newest(tenant=tenant, names=[row.name for row in rows])
     context = {
         "rows": rows,
         "lines": timeline.lines(newest, names=people.names_of([entry.actor for entry in newest])),
-        "may_test": bool(roles & TESTERS),
+        "may_test": roles.allows(held, Permission.TEST_TARGETS),
     }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_targets.html" if swapped else "runtime/targets.html", context)
 
 
 @require_POST
-@require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+@require(Permission.TEST_TARGETS)
 def check(request: HttpRequest, name: str) -> HttpResponse:
     """Test the connection to a target without sending a request, and show the result."""
     if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:
@@ -84,7 +85,7 @@ def check(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.SENIOR, Role.ADMIN)
+@require(Permission.CLOSE_CIRCUITS)
 def close(request: HttpRequest, name: str) -> HttpResponse:
     """Close a target's circuit manually: calls resume immediately."""
     if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:

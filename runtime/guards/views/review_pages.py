@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.verification.verify import UNREADABLE
 from runtime.contracts.guard import FindingCode, GuardDocument, ReviewResult, ReviewState, text
 from runtime.contracts.problem import Problem
@@ -27,7 +28,6 @@ from runtime.proposals.views import proposal_presenters
 from runtime.registry.queries import people
 
 LONGEST = reviews.MAX_NOTE_CHARS
-REVIEWERS = frozenset({Role.OPERATOR, Role.SENIOR})
 SURE_BPS, LIKELY_BPS = 9000, 7000
 
 
@@ -52,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "open": review_list.count_open(tenant=tenant),
         "guards": [_rating(rating) for rating in review_list.rate_guards(tenant=tenant, now=now)],
         "rated_days": review_list.RATED_DAYS,
-        "may_switch": Role.ADMIN in roles_of(request.user),
+        "may_switch": may(request.user, Permission.MANAGE_GUARDS),
         "list_url": request.get_full_path(),
     }
     swapped = "HX-Request" in request.headers
@@ -76,7 +76,7 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@require(Role.OPERATOR, Role.SENIOR)
+@require(Permission.REVIEW)
 def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     """Record whether the guard was right. This executes nothing."""
     review = _review_or_404(request, review_id)
@@ -104,14 +104,14 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_GUARDS)
 def switch_on(request: HttpRequest, guard_id: str) -> HttpResponse:
     """Switch a guard on."""
     return _switch(request, guard_id, enabled=True)
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_GUARDS)
 def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
     """Switch a guard off."""
     return _switch(request, guard_id, enabled=False)
@@ -174,7 +174,7 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
         "stop_words": review_presenters.STOPS[review.emergency_stop],
         "intent_state": "" if intent is None else intent.state,
         "reviewed_by": labels.actor_words(review.reviewed_by, names),
-        "may_review": bool(roles_of(request.user) & REVIEWERS),
+        "may_review": may(request.user, Permission.REVIEW),
         "longest": LONGEST,
     }
 

@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 
 from audit import actors
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.registry.queries import owners
 
 MOST_DIGITS = 18

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from audit import actors
-from audit.access.permissions import Role
+from audit.access.roles import HOLDERS, Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
@@ -66,7 +66,7 @@ class Alone:
 
 def others(*, actor: str, at: datetime) -> Alone:
     """Whether `actor` is alone: who was an admin within the last days counts, or removing one would do."""
-    holders = group_members.list_holders(groups=[Role.ADMIN], at=at)
+    holders = group_members.list_holders(groups=HOLDERS[Permission.MANAGE_REGISTRY], at=at)
     until = [moment for pk, moment in holders.items() if actors.user(pk) != actor]
     gone = [moment for moment in until if moment is not None]
     if not until:

@@ -10,7 +10,7 @@ from datetime import datetime
 from django.contrib.auth.models import Group, User
 
 from audit import actors, events, ledger
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contracts.problem import Problem, Violation
 from runtime.core import clock, transactions
 from runtime.registry.queries import owners

@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 
 from audit import actors, events, ledger
-from audit.access.permissions import Role
+from audit.access.roles import Role
 from runtime.contracts.problem import Problem
 from runtime.core import clock, transactions
 from runtime.registry.services import membership_history

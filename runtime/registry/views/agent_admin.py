@@ -10,7 +10,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from audit.access.permissions import Role, actor_of, require, tenant_of
+from audit.access.permissions import actor_of, require, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.core.views import error_page, labels
@@ -25,7 +26,7 @@ _ERRORS = {"agent_id": "", "role": "", "owner": "", "mission": "", "review_on": 
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def register(request: HttpRequest) -> HttpResponse:
     """Show an empty form; on POST, register an agent without permissions."""
     if request.method != "POST":
@@ -50,7 +51,7 @@ def register(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show owner, mission and review date; on POST, change them."""
     agent = agent_lookup.get_or_404(request, agent_id)
@@ -82,7 +83,7 @@ def edit(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def agree_to_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
     """Approve the change of owner that another admin requested."""
     return _end_owner_change(
@@ -91,7 +92,7 @@ def agree_to_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResp
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def drop_owner(request: HttpRequest, agent_id: str, change: int) -> HttpResponse:
     """Reject the requested change of owner."""
     return _end_owner_change(
@@ -119,7 +120,7 @@ def _end_owner_change(
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def move(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Change the status, as the transition table allows; retiring is permanent, so it requires the id."""
     agent = agent_lookup.get_or_404(request, agent_id)
@@ -146,7 +147,7 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Issue a key, shown in this response only: it is neither stored nor kept in the session."""
     agent = agent_lookup.get_or_404(request, agent_id)
@@ -157,7 +158,7 @@ def issue_key(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def revoke_key(request: HttpRequest, agent_id: str, key_id: str) -> HttpResponse:
     """Revoke a key of this agent and end its sessions."""
     agent = agent_lookup.get_or_404(request, agent_id)

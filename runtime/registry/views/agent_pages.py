@@ -8,7 +8,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, roles_of, signed_in, tenant_of
+from audit.access import roles
+from audit.access.permissions import actor_of, may, roles_of, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
@@ -54,7 +56,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "statuses": labels.AGENT_STATUSES.items(),
         "filtered": bool(status),
         "any_agent": bool(page.rows) or agent_list.any_agent(tenant=tenant),
-        "is_admin": Role.ADMIN in roles_of(request.user),
+        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
     }
     return render(
         request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context
@@ -66,7 +68,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show one agent with its manifest as tables and as stored, key ids only, and its newest flows."""
     agent = agent_lookup.get_or_404(request, agent_id)
-    roles = roles_of(request.user)
+    held = roles_of(request.user)
     keys = agent_list.list_keys(agent=agent)
     # Flows keep the agent locked, unless a person locked it.
     why = (agent.status, agent.status_reason)
@@ -89,14 +91,14 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "owner": _ownership(agent, actor=actor_of(request.user)),
         "is_retired": agent.status == states.AgentStatus.RETIRED,
         "is_overdue": _is_overdue(agent),
-        "is_admin": Role.ADMIN in roles,
+        "is_admin": roles.allows(held, Permission.MANAGE_REGISTRY),
         "flows": [
             {"flow": flow, "state": labels.badge(labels.FLOW_STATES, flow.state)}
             for flow in flow_search.list_recent_of(agent=agent, size=12)
         ],
         "stopped_by": labels.actor_words(agent.stopped_by, people.names_of([agent.stopped_by])),
-        "may_stop": bool(roles & {Role.OPERATOR, Role.SENIOR, Role.ADMIN}),
-        "may_resume": bool(roles & {Role.SENIOR, Role.ADMIN}),
+        "may_stop": roles.allows(held, Permission.STOP),
+        "may_resume": roles.allows(held, Permission.RESUME),
     }
     return render(
         request,

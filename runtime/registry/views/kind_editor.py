@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
-from audit.access.permissions import Role, actor_of, require, tenant_of
+from audit.access.permissions import actor_of, require, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.verdict import VerdictDocument
@@ -28,7 +29,7 @@ from runtime.registry.views import kind_pages
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def new_kind(request: HttpRequest) -> HttpResponse:
     """Show the editor with the outline of a new kind; on POST, check or save it."""
     if request.method != "POST":
@@ -37,7 +38,7 @@ def new_kind(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def new_version(request: HttpRequest, kind: str) -> HttpResponse:
     """Show the editor with the next version of the active one, or of `?from=`, as YAML or `?as=json`."""
     tenant = tenant_of(request.user)
@@ -67,7 +68,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
     """Activate a version in place of the one that the page showed as active."""
     answer = kinds.activate(
@@ -82,7 +83,7 @@ def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def discard(request: HttpRequest, kind: str, version: str) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     answer = kinds.discard(

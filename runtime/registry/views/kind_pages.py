@@ -8,7 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, may, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import KindDocument
@@ -36,7 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "rows": [_listed(row) for row in agent_list.list_kinds(tenant=tenant)],
         "drafts": [{"row": row, "by": labels.actor_words(row.created_by, names)} for row in drafts],
         "packs": [{"row": row, "by": labels.actor_words(row.loaded_by, names)} for row in packs],
-        "is_admin": Role.ADMIN in roles_of(request.user),
+        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
     }
     return render(request, "runtime/kinds.html", context)
 
@@ -65,7 +66,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             # Whether the forms are offered, and why a button is disabled.
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
-            "is_admin": Role.ADMIN in roles_of(request.user),
+            "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
             "seen_active": "" if active is None else active.version,
             "why_not": agreed.detail if isinstance(agreed, Problem) else "",
             "is_solo": not isinstance(agreed, Problem) and agreed.solo,

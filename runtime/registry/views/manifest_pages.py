@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in
+from audit.access.permissions import actor_of, may, require, signed_in
+from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
@@ -30,7 +31,7 @@ _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hou
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show the editor with the next version of the active one, or of `?from=`; on POST, check or save it."""
     agent = agent_lookup.get_or_404(request, agent_id)
@@ -87,7 +88,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
         "tables": _tables(body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
         # Whether the forms are offered, and why a button is disabled.
-        "is_admin": Role.ADMIN in roles_of(request.user),
+        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
         "why_not": agreed.detail if isinstance(agreed, Problem) else "",
         "is_solo": not isinstance(agreed, Problem) and agreed.solo,
         "is_retired": agent.status == AgentStatus.RETIRED,
@@ -96,7 +97,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Activate a draft in place of the version that the page showed as active."""
     agent = agent_lookup.get_or_404(request, agent_id)
@@ -113,7 +114,7 @@ def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_REGISTRY)
 def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     agent = agent_lookup.get_or_404(request, agent_id)

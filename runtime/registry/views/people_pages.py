@@ -7,7 +7,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.core.views import error_page, query_params
 from runtime.registry.queries import people
@@ -21,14 +22,14 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         "people": people.list_people(),
         "groups": people.list_groups(tenant=tenant_of(request.user)),
-        "is_admin": Role.ADMIN in roles_of(request.user),
+        "is_admin": may(request.user, Permission.MANAGE_GROUPS),
         "longest_name": groups.LONGEST_NAME,
     }
     return render(request, "runtime/people.html", context)
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_GROUPS)
 def make_group(request: HttpRequest) -> HttpResponse:
     """Create an empty group."""
     name = request.POST.get("name", "").strip()
@@ -37,7 +38,7 @@ def make_group(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_GROUPS)
 def join(request: HttpRequest, group: int) -> HttpResponse:
     """Add a person to a group."""
     answer = groups.join(
@@ -50,7 +51,7 @@ def join(request: HttpRequest, group: int) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_GROUPS)
 def leave(request: HttpRequest, group: int, user: int) -> HttpResponse:
     """Remove a person from a group."""
     answer = groups.leave(

@@ -10,7 +10,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.manifest import Compute
 from runtime.contracts.problem import Problem
 from runtime.core import clock, paging
@@ -111,14 +112,14 @@ def index(request: HttpRequest) -> HttpResponse:
         "stopped": budget_figures.count_stopped(tenant=tenant, now=now),
         "resources": held,
         "tight": sum(row["percent"] >= FULL for row in held),
-        "may_refill": Role.ADMIN in roles_of(request.user),
+        "may_refill": may(request.user, Permission.MANAGE_BUDGETS),
     }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_budgets.html" if swapped else "runtime/budgets.html", context)
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_BUDGETS)
 def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
     reason = query_params.words(request, "reason", longest=LONGEST)
@@ -131,7 +132,7 @@ def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_BUDGETS)
 def set_capacity(request: HttpRequest) -> HttpResponse:
     """Set a resource's capacity, never below the amount in use."""
     name, capacity = (

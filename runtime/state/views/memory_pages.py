@@ -6,7 +6,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.access.permissions import Role, actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.core.views import error_page, labels
 from runtime.state.models import MemoryItem
@@ -27,14 +28,14 @@ def index(request: HttpRequest) -> HttpResponse:
             }
             for row in memory_layers.list_quarantined(tenant=tenant_of(request.user))
         ],
-        "may_decide": Role.ADMIN in roles_of(request.user),
+        "may_decide": may(request.user, Permission.MANAGE_MEMORY),
     }
     swapped = "HX-Request" in request.headers
     return render(request, "runtime/_memory.html" if swapped else "runtime/memory.html", context)
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_MEMORY)
 def release(request: HttpRequest, item: int) -> HttpResponse:
     """Release an item, so that contexts can include it."""
     answer = memory.release(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))
@@ -42,7 +43,7 @@ def release(request: HttpRequest, item: int) -> HttpResponse:
 
 
 @require_POST
-@require(Role.ADMIN)
+@require(Permission.MANAGE_MEMORY)
 def discard(request: HttpRequest, item: int) -> HttpResponse:
     """Discard an item: no context ever includes it."""
     answer = memory.discard(tenant=tenant_of(request.user), pk=item, actor=actor_of(request.user))

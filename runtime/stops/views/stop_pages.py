@@ -9,7 +9,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.access.permissions import Role, actor_of, require, signed_in, tenant_of
+from audit.access.permissions import actor_of, require, signed_in, tenant_of
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.core.views import error_page, query_params
 from runtime.flows.queries import due_intents
@@ -22,7 +23,7 @@ NAMED = 20
 
 
 @require_POST
-@require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+@require(Permission.STOP)
 def stop_all(request: HttpRequest) -> HttpResponse:
     """Stop everything of the tenant."""
     if (reason := _reason(request)) is None:
@@ -43,7 +44,7 @@ def state(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@require(Role.SENIOR, Role.ADMIN)
+@require(Permission.RESUME)
 def resume_all(request: HttpRequest) -> HttpResponse:
     """Resume everything of the tenant."""
     stops.resume_all(tenant=tenant_of(request.user), actor=actor_of(request.user), reason=_why(request))
@@ -51,7 +52,7 @@ def resume_all(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@require(Role.OPERATOR, Role.SENIOR, Role.ADMIN)
+@require(Permission.STOP)
 def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Stop one agent."""
     agent_lookup.get_or_404(request, agent_id)
@@ -67,7 +68,7 @@ def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 
 
 @require_POST
-@require(Role.SENIOR, Role.ADMIN)
+@require(Permission.RESUME)
 def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Resume one agent."""
     agent_lookup.get_or_404(request, agent_id)

@@ -1,0 +1,78 @@
+"""Who may do what: one table of permissions, each with the roles that have it. Pure."""
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Role(StrEnum):
+    """Roles add up; the value is the name of the group. Every role may read every page."""
+
+    OPERATOR = "operator"
+    SENIOR = "senior"
+    ADMIN = "admin"
+    AUDITOR = "auditor"
+
+
+class Permission(StrEnum):
+    """Something that a person may do besides reading."""
+
+    DECIDE = "DECIDE"
+    REVIEW = "REVIEW"
+    STOP = "STOP"
+    RESUME = "RESUME"
+    TEST_TARGETS = "TEST_TARGETS"
+    CLOSE_CIRCUITS = "CLOSE_CIRCUITS"
+    MANAGE_REGISTRY = "MANAGE_REGISTRY"
+    MANAGE_BUDGETS = "MANAGE_BUDGETS"
+    MANAGE_MEMORY = "MANAGE_MEMORY"
+    MANAGE_GUARDS = "MANAGE_GUARDS"
+    MANAGE_GROUPS = "MANAGE_GROUPS"
+    END_RECOVERY = "END_RECOVERY"
+
+
+_AT_WORK = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
+_DESK = frozenset({Role.OPERATOR, Role.SENIOR})
+_ABOVE = frozenset({Role.SENIOR, Role.ADMIN})
+_ADMINS = frozenset({Role.ADMIN})
+
+HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
+    {
+        Permission.DECIDE: _DESK,
+        Permission.REVIEW: _DESK,
+        # More people may stop than may resume.
+        Permission.STOP: _AT_WORK,
+        Permission.RESUME: _ABOVE,
+        Permission.TEST_TARGETS: _AT_WORK,
+        Permission.CLOSE_CIRCUITS: _ABOVE,
+        Permission.MANAGE_REGISTRY: _ADMINS,
+        Permission.MANAGE_BUDGETS: _ADMINS,
+        Permission.MANAGE_MEMORY: _ADMINS,
+        Permission.MANAGE_GUARDS: _ADMINS,
+        Permission.MANAGE_GROUPS: _ADMINS,
+        Permission.END_RECOVERY: _ADMINS,
+    }
+)
+
+MEANINGS: Mapping[Permission, str] = MappingProxyType(
+    {
+        Permission.DECIDE: "Claim and decide escalations, and state what became of a call in doubt.",
+        Permission.REVIEW: "Close the reviews that soft guards open.",
+        Permission.STOP: "Stop one agent, or everything.",
+        Permission.RESUME: "Resume what was stopped.",
+        Permission.TEST_TARGETS: "Test whether a target can be reached.",
+        Permission.CLOSE_CIRCUITS: "Close a target's circuit before its time.",
+        Permission.MANAGE_REGISTRY: "Register agents, issue keys, change owners, draft and activate "
+        "manifests and policy kinds.",
+        Permission.MANAGE_BUDGETS: "Refill escalation tokens and change capacities.",
+        Permission.MANAGE_MEMORY: "Release or discard what is in quarantine.",
+        Permission.MANAGE_GUARDS: "Switch soft guards on and off.",
+        Permission.MANAGE_GROUPS: "Create groups and change who is in them.",
+        Permission.END_RECOVERY: "End the recovery of a restored backup.",
+    }
+)
+
+
+def allows(roles: Collection[str], permission: Permission) -> bool:
+    """Whether somebody with these roles may do it."""
+    return not HOLDERS[permission].isdisjoint(roles)

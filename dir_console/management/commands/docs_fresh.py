@@ -173,8 +173,8 @@ def permissions() -> str:
     )
     return page(
         "Permissions",
-        "What each role may do. Every role may read every page; roles add up. Who owns an agent, or has "
-        "just written its manifest, cannot decide on it, whatever the role: see [escalations](escalations.md).",
+        "What each role may do. Every role may read every page; roles add up. Who owns an agent, or has just "
+        "written its manifest, cannot decide on it, whatever the role: see [escalations](escalations.md).",
         table(("permission", "what it allows", *roles.Role), rows),
     )
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from audit.access.roles import Role
 from escalations.contracts import Action
@@ -38,12 +37,11 @@ class History:
 
 
 @contextmanager
-def told() -> Iterator[History]:
-    """One history for all tests of a module; the whole is taken back at the end."""
-    with pytest.MonkeyPatch.context() as patch, fake_target.opened() as target, transaction.atomic():
+def opened() -> Iterator[History]:
+    """The history, with its target listening until the tests are done."""
+    with pytest.MonkeyPatch.context() as patch, fake_target.opened() as target:
         patch.setattr(settings, "DIR_EGRESS_ALLOW", ["127.0.0.1"])
         yield write(target, patch)
-        transaction.set_rollback(True)
 
 
 def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:

@@ -40,9 +40,9 @@ TABLE = "audit_ledgerentry"
 
 
 def _entry(sets: str, *params: Any, seq: int = 3) -> Case:
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         sql = f"UPDATE {TABLE} SET {sets} WHERE stream = %s AND seq = %s"  # noqa: S608
-        ledger_tampering.quietly(sql, [*params, str(told.accepted), seq])
+        ledger_tampering.quietly(sql, [*params, str(history.accepted), seq])
 
     return change
 
@@ -50,7 +50,7 @@ def _entry(sets: str, *params: Any, seq: int = 3) -> Case:
 def _row(model: Any, **columns: Any) -> Case:
     """A plain UPDATE of the newest row."""
 
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         newest = model.objects.order_by("-pk").first()
         assert model.objects.filter(pk=newest.pk).update(**columns) == 1
 
@@ -60,7 +60,7 @@ def _row(model: Any, **columns: Any) -> Case:
 def _bytes(model: Any, column: str, digest: str = "") -> Case:
     """Other bytes in the newest row that has some, and with `digest` that column made right."""
 
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         newest = model.objects.exclude(**{column: None}).order_by("-pk").first()
         changed = bytes(getattr(newest, column)).replace(b"1", b"7").replace(b'"', b"'", 0) + b" "
         also = {digest: canonical.digest(changed)} if digest else {}
@@ -70,7 +70,7 @@ def _bytes(model: Any, column: str, digest: str = "") -> Case:
 
 
 def _gone(model: Any) -> Case:
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         assert model.objects.order_by("-pk").first() is not None
         with connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {model._meta.db_table}")  # noqa: S608
@@ -78,23 +78,23 @@ def _gone(model: Any) -> Case:
     return change
 
 
-def _rehash(told: History) -> None:
-    entry = LedgerEntry.objects.get(stream=str(told.accepted), seq=3)
+def _rehash(history: History) -> None:
+    entry = LedgerEntry.objects.get(stream=str(history.accepted), seq=3)
     body = bytes(entry.body).replace(b"default", b"defau1t")
     sets = f"UPDATE {TABLE} SET body = %s, hash = %s WHERE id = %s"  # noqa: S608
     ledger_tampering.quietly(sets, [body, chain.entry_hash(bytes(entry.prev_hash), body), entry.pk])
 
 
-def _microsecond(told: History) -> None:
-    entry = LedgerEntry.objects.get(stream=str(told.accepted), seq=3)
+def _microsecond(history: History) -> None:
+    entry = LedgerEntry.objects.get(stream=str(history.accepted), seq=3)
     moved = entry.at.replace(microsecond=(entry.at.microsecond + 1) % 1_000_000)
     ledger_tampering.quietly(f"UPDATE {TABLE} SET at = %s WHERE id = %s", [moved, entry.pk])  # noqa: S608
 
 
 def _delete(where: str) -> Case:
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         sql = f"DELETE FROM {TABLE} WHERE stream = %s AND {where}"  # noqa: S608
-        ledger_tampering.quietly(sql, [str(told.accepted)] * (1 + where.count("%s")))
+        ledger_tampering.quietly(sql, [str(history.accepted)] * (1 + where.count("%s")))
 
     return change
 
@@ -102,14 +102,14 @@ def _delete(where: str) -> Case:
 _LAST = f"seq = (SELECT MAX(seq) FROM {TABLE} WHERE stream = %s)"  # noqa: S608
 
 
-def _swap(told: History) -> None:
+def _swap(history: History) -> None:
     for old, new in ((2, 999), (3, 2), (999, 3)):
         sql = f"UPDATE {TABLE} SET seq = %s WHERE stream = %s AND seq = %s"  # noqa: S608
-        ledger_tampering.quietly(sql, [new, str(told.accepted), old])
+        ledger_tampering.quietly(sql, [new, str(history.accepted), old])
 
 
-def _forged_end(told: History) -> None:
-    flow = Flow.objects.get(dfid=told.accepted)
+def _forged_end(history: History) -> None:
+    flow = Flow.objects.get(dfid=history.accepted)
     ledger.append(
         tenant="default",
         stream=str(flow.dfid),
@@ -120,12 +120,12 @@ def _forged_end(told: History) -> None:
     )
 
 
-def _erased_without_entry(told: History) -> None:
+def _erased_without_entry(history: History) -> None:
     first = Payload.objects.order_by("pk").values_list("pk", flat=True)[:1]
     Payload.objects.filter(pk__in=list(first)).update(salt=None, body=None, erased_at=clock.now())
 
 
-def _signed_anew(told: History) -> None:
+def _signed_anew(history: History) -> None:
     """Another statement, signed by whoever holds the signing key."""
     row = Decision.objects.order_by("-pk").first()
     assert row is not None
@@ -135,7 +135,7 @@ def _signed_anew(told: History) -> None:
     )
 
 
-def _evidence_throughout(told: History) -> None:
+def _evidence_throughout(history: History) -> None:
     row = Evidence.objects.order_by("-pk").first()
     assert row is not None
     body = bytes(row.body).replace(b"150000", b"100001")
@@ -144,7 +144,7 @@ def _evidence_throughout(told: History) -> None:
     Escalation.objects.filter(pk=row.escalation_id).update(evidence_hash=digest)
 
 
-def _rewired_manifest(told: History) -> None:
+def _rewired_manifest(history: History) -> None:
     other = Manifest.objects.order_by("pk").first()
     Agent.objects.filter(agent_id="analyst").update(active_manifest=other)
 
@@ -152,7 +152,7 @@ def _rewired_manifest(told: History) -> None:
 def _inserted(model: Any, **changes: Any) -> Case:
     """A copy of the newest row under another name."""
 
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         row = model.objects.order_by("-pk").first()
         row.pk = None
         for name, value in changes.items():
@@ -162,25 +162,25 @@ def _inserted(model: Any, **changes: Any) -> Case:
     return change
 
 
-def _no_trigger(told: History) -> None:
+def _no_trigger(history: History) -> None:
     ledger_tampering.execute("SELECT 1")
 
 
-def _untouched(told: History) -> None:
+def _untouched(history: History) -> None:
     """The control: nothing."""
 
 
 def _cell(column: str, value: str, table: str = TABLE) -> Case:
     """A cell of another type: SQLite takes it, PostgreSQL refuses."""
 
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         where = "WHERE seq = 3" if table == TABLE else ""
         ledger_tampering.quietly(f"UPDATE {table} SET {column} = %s {where}", [value])  # noqa: S608
 
     return change
 
 
-def _approver_throughout(told: History) -> None:
+def _approver_throughout(history: History) -> None:
     """Another approver: in the row and in the entry, with the flow's chain and head made anew."""
     mallory = User.objects.get(username="left")
     row = Decision.objects.select_related("escalation").order_by("-pk").first()
@@ -206,32 +206,32 @@ def _approver_throughout(told: History) -> None:
     Question.objects.filter(escalation=row.pk).update(asked_by=mallory)
 
 
-def _last_entry_and_head(told: History) -> None:
-    stream = str(told.accepted)
+def _last_entry_and_head(history: History) -> None:
+    stream = str(history.accepted)
     ledger_tampering.execute(f"DELETE FROM {TABLE} WHERE stream = %s AND {_LAST}", [stream, stream])  # noqa: S608
     ledger_tampering.rechain(stream)
     ledger_tampering.put_triggers_back()
 
 
 def _whole_stream_and_head(stream: str) -> Case:
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         ledger_tampering.quietly(f"DELETE FROM {TABLE} WHERE stream = %s", [stream])  # noqa: S608
         assert StreamHead.objects.filter(stream=stream).delete()[0]
 
     return change
 
 
-def _promoted(told: History) -> None:
+def _promoted(history: History) -> None:
     User.objects.get(username="olivia").groups.add(Group.objects.get(name="admin"))
 
 
-def _persons_stream_and_head(told: History) -> None:
+def _persons_stream_and_head(history: History) -> None:
     """The person's account stays, and nothing says who let them in."""
     user = User.objects.get(username="olivia")
-    _whole_stream_and_head(f"user:{user.pk}")(told)
+    _whole_stream_and_head(f"user:{user.pk}")(history)
 
 
-def _forged_stream(told: History) -> None:
+def _forged_stream(history: History) -> None:
     ledger.append_to(
         tenant="default",
         stream="user:999",
@@ -241,22 +241,22 @@ def _forged_stream(told: History) -> None:
     )
 
 
-def _flow_row_and_entries(told: History) -> None:
+def _flow_row_and_entries(history: History) -> None:
     """A flow is gone with its stream; what belongs to it is left."""
-    ledger_tampering.quietly(f"DELETE FROM {TABLE} WHERE stream = %s", [str(told.overridden)])  # noqa: S608
+    ledger_tampering.quietly(f"DELETE FROM {TABLE} WHERE stream = %s", [str(history.overridden)])  # noqa: S608
     with connection.cursor() as cursor:
-        key = told.overridden.hex if connection.vendor == "sqlite" else str(told.overridden)
+        key = history.overridden.hex if connection.vendor == "sqlite" else str(history.overridden)
         cursor.execute("DELETE FROM runtime_flow WHERE dfid = %s", [key])
 
 
-def _flow_without_entries(told: History) -> None:
-    row = Flow.objects.get(dfid=told.accepted)
+def _flow_without_entries(history: History) -> None:
+    row = Flow.objects.get(dfid=history.accepted)
     row.dfid, row.head_seq, row.head_hash = new_id(), 0, bytes(32)
     row.save(force_insert=True)
 
 
 def _membership_of_left(**moved: timedelta) -> Case:
-    def change(told: History) -> None:
+    def change(history: History) -> None:
         row = Membership.objects.get(pk=_left_pk())
         shifted = {name: getattr(row, name) + by for name, by in moved.items()}
         if "since" not in shifted and shifted["until"] < row.since:
@@ -279,13 +279,13 @@ CASES: Mapping[str, Case] = {
     "entry: the last one gone": _delete(_LAST),
     "entry: two swapped": _swap,
     "entry: one forged at the end": _forged_end,
-    "head of a flow: hash": lambda told: _set(Flow, told.accepted, head_hash=bytes(32)),
-    "head of a flow: number": lambda told: _set(Flow, told.accepted, head_seq=F("head_seq") - 1),
-    "head of a stream: edited": lambda told: _all(StreamHead, "system", hash=bytes(32)),
-    "head of a stream: gone": lambda told: _drop(StreamHead, "system"),
+    "head of a flow: hash": lambda history: _set(Flow, history.accepted, head_hash=bytes(32)),
+    "head of a flow: number": lambda history: _set(Flow, history.accepted, head_seq=F("head_seq") - 1),
+    "head of a stream: edited": lambda history: _all(StreamHead, "system", hash=bytes(32)),
+    "head of a stream: gone": lambda history: _drop(StreamHead, "system"),
     "payload: body": _bytes(Payload, "body"),
     "payload: salt": _bytes(Payload, "salt"),
-    "payload: one gone": lambda told: _drop_first(Payload),
+    "payload: one gone": lambda history: _drop_first(Payload),
     "payload: all gone": _gone(Payload),
     "payload: erased without an entry": _erased_without_entry,
     "intent.requests": _bytes(Intent, "requests"),
@@ -305,39 +305,39 @@ CASES: Mapping[str, Case] = {
     "agent.escalation_millitokens": _row(Agent, escalation_millitokens=999_000),
     "agent.status": _row(Agent, status="ACTIVE"),
     "agent.owner": _row(Agent, owner="mallory"),
-    "key: taken back again": lambda told: _all_of(Key, revoked_at=None),
+    "key: taken back again": lambda history: _all_of(Key, revoked_at=None),
     "key: one that nobody issued": _inserted(Key, key_id="agk_forged"),
-    "user: active again": lambda told: _all_of(User, is_active=True),
-    "user: one that nobody added": lambda told: User.objects.create(username="mallory").save(),
+    "user: active again": lambda history: _all_of(User, is_active=True),
+    "user: one that nobody added": lambda history: User.objects.create(username="mallory").save(),
     "user: made an admin": _promoted,
-    "user: made a superuser": lambda told: _all_of(User, is_superuser=True),
+    "user: made a superuser": lambda history: _all_of(User, is_superuser=True),
     "membership: ended a month before": _membership_of_left(until=timedelta(days=-30)),
     "membership: began a month later": _membership_of_left(since=timedelta(days=-30), until=timedelta(0)),
-    "membership: in another group": lambda told: _set(Membership, _left_pk(), group="auditor"),
-    "membership: taken back": lambda told: _set(Membership, _left_pk(), until=None),
-    "membership: one gone": lambda told: _drop_of(Membership, _left_pk()),
+    "membership: in another group": lambda history: _set(Membership, _left_pk(), group="auditor"),
+    "membership: taken back": lambda history: _set(Membership, _left_pk(), until=None),
+    "membership: one gone": lambda history: _drop_of(Membership, _left_pk()),
     "membership: all gone": _gone(Membership),
-    "membership: one that nobody gave": lambda told: _forged_membership(),
-    "owner change: another owner before": lambda told: _agreed(owner_before="eve"),
-    "owner change: agreed by another": lambda told: _agreed(agreed_by="user:999"),
-    "owner change: long ago": lambda told: _agreed(agreed_at=clock.now() - timedelta(days=30)),
-    "owner change: asked long ago": lambda told: _agreed(asked_at=clock.now() - timedelta(days=30)),
-    "owner change: dropped, not agreed to": lambda told: _agreed(
+    "membership: one that nobody gave": lambda history: _forged_membership(),
+    "owner change: another owner before": lambda history: _agreed(owner_before="eve"),
+    "owner change: agreed by another": lambda history: _agreed(agreed_by="user:999"),
+    "owner change: long ago": lambda history: _agreed(agreed_at=clock.now() - timedelta(days=30)),
+    "owner change: asked long ago": lambda history: _agreed(asked_at=clock.now() - timedelta(days=30)),
+    "owner change: dropped, not agreed to": lambda history: _agreed(
         agreed_by="", agreed_at=None, dropped_by="user:999", dropped_at=clock.now()
     ),
-    "owner change: asked by another": lambda told: _set(
+    "owner change: asked by another": lambda history: _set(
         OwnerChange, OwnerChange.objects.get(agreed_at=None, dropped_at=None).pk, asked_by="user:999"
     ),
-    "owner change: one gone": lambda told: _drop_of(
+    "owner change: one gone": lambda history: _drop_of(
         OwnerChange, OwnerChange.objects.get(owner_after="bob").pk
     ),
     "owner change: all gone": _gone(OwnerChange),
-    "owner change: one that nobody asked for": lambda told: _inserted(
+    "owner change: one that nobody asked for": lambda history: _inserted(
         OwnerChange, owner_after="mallory", dropped_by="user:1", dropped_at=clock.now()
-    )(told),
+    )(history),
     "stream of a person, and its head": _persons_stream_and_head,
-    "decision.approver": lambda told: _all_of(Decision, approver=User.objects.get(username="left")),
-    "decision.justification": _row(Decision, justification="I was told to."),
+    "decision.approver": lambda history: _all_of(Decision, approver=User.objects.get(username="left")),
+    "decision.justification": _row(Decision, justification="I was history to."),
     "decision.action": _row(Decision, action="OVERRIDE"),
     "decision: statement and signature": _signed_anew,
     "decision: rows gone": _gone(Decision),
@@ -349,12 +349,12 @@ CASES: Mapping[str, Case] = {
     "attempt.state": _row(Attempt, state="FAILED", error_category="X", effect="", settled_by=""),
     "proposal.body": _bytes(Proposal, "body"),
     "proposal.body and digest": _bytes(Proposal, "body", "digest"),
-    "proposal.explain": lambda told: _explained_anew(),
+    "proposal.explain": lambda history: _explained_anew(),
     "verdict.body": _bytes(Verdict, "body"),
     "verdict.input and digest": _bytes(Verdict, "input", "input_digest"),
     "bundle.body": _bytes(Bundle, "body"),
-    "flow.reason": lambda told: _set(Flow, told.aborted, reason="DEADLINE_PASSED"),
-    "flow.trigger": lambda told: _set(Flow, told.aborted, trigger=b"{}"),
+    "flow.reason": lambda history: _set(Flow, history.aborted, reason="DEADLINE_PASSED"),
+    "flow.trigger": lambda history: _set(Flow, history.aborted, trigger=b"{}"),
     "snapshot.body": _bytes(Snapshot, "body"),
     "review.findings": _bytes(Review, "findings"),
     "guard.body": _bytes(Guard, "body", "digest"),
@@ -374,7 +374,7 @@ CASES: Mapping[str, Case] = {
     "cell of another type: membership": _cell("since", "1 day ago", "runtime_membership"),
     "cell of another type: owner change": _cell("asked_at", "yesterday", "runtime_ownerchange"),
     "cell of another type: fact": _cell("version", "many", "runtime_fact"),
-    "cell of another type: id of a flow": lambda told: _other_id(told),
+    "cell of another type: id of a flow": lambda history: _other_id(history),
     "cell of another type: text that is no UTF-8": _entry("actor = CAST(x'ff' AS TEXT)"),
     "triggers dropped": _no_trigger,
     "a flow and its stream": _flow_row_and_entries,
@@ -396,10 +396,10 @@ def _left_pk() -> int:
     return int(Membership.objects.get(user__username="left", group="admin").pk)
 
 
-def _other_id(told: History) -> None:
+def _other_id(history: History) -> None:
     """The id of a flow's row is no id any more."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE runtime_flow SET dfid = 'no id' WHERE dfid = %s", [told.accepted.hex])
+        cursor.execute("UPDATE runtime_flow SET dfid = 'no id' WHERE dfid = %s", [history.accepted.hex])
 
 
 def _drop_of(model: Any, pk: Any) -> None:

@@ -1,6 +1,7 @@
 """A world made once for a file's tests: each test begins in it and takes back what it changed."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -16,10 +17,20 @@ def shared(build: Callable[[], World]) -> Any:
     files with tests on a database of their own (`real_db`), which closes the connection.
     """
 
+    @contextmanager
+    def built() -> Iterator[World]:
+        yield build()
+
+    return opened(built)
+
+
+def opened(world_of: Callable[[], AbstractContextManager[World]]) -> Any:
+    """The same for a world that has something to close after the tests, such as a target that listens."""
+
     @pytest.fixture(scope="module")
     def world(migrated: None, django_db_blocker: Any) -> Iterator[World]:
-        with django_db_blocker.unblock(), transaction.atomic():
-            yield build()
+        with django_db_blocker.unblock(), transaction.atomic(), world_of() as made:
+            yield made
             transaction.set_rollback(True)
 
     return world

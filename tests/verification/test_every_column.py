@@ -11,7 +11,7 @@ from django.db import DatabaseError, models, transaction
 
 from audit.verification import findings
 from runtime.core import clock
-from tests.support import finished_history
+from tests.support import finished_history, worlds
 from tests.support.finished_history import History
 
 # Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py.
@@ -23,11 +23,7 @@ MODELS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
-    """One history for all columns."""
-    with django_db_blocker.unblock(), finished_history.told() as told:
-        yield told
+history = worlds.opened(finished_history.opened)
 
 
 def others(field: Any, held: Any) -> Iterator[Any]:
@@ -81,7 +77,7 @@ def is_excepted(model: type[models.Model], column: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=[model.__name__ for model in MODELS])
 def test_a_change_of_any_column_is_found_or_said_not_to_be(
-    told: History, django_db_blocker: Any, model: type[models.Model]
+    history: History, django_db_blocker: Any, model: type[models.Model]
 ) -> None:
     unseen = []
     with django_db_blocker.unblock():
@@ -96,7 +92,7 @@ def test_a_change_of_any_column_is_found_or_said_not_to_be(
     assert unseen == []
 
 
-def test_what_is_said_not_to_be_compared_is_a_column(told: History, django_db_blocker: Any) -> None:
+def test_what_is_said_not_to_be_compared_is_a_column(history: History, django_db_blocker: Any) -> None:
     with django_db_blocker.unblock():
         assert findings.verify_all().findings == []
     tables = {model._meta.db_table: model for model in apps.get_models()}

@@ -17,24 +17,20 @@ from audit.verification import findings, row_checks
 from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.verification.flow_rows import FlowRowCheck
-from tests.support import finished_history, ledger_tampering, tamper_cases
+from tests.support import finished_history, ledger_tampering, tamper_cases, worlds
 from tests.support.finished_history import History
 
 # A PostgreSQL column refuses these.
 TYPED = frozenset(name for name in tamper_cases.CASES if name.startswith("cell of another type"))
 
 
-@pytest.fixture(scope="module")
-def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
-    """One history for all cases; each is taken back after it, and the whole at the end."""
-    with django_db_blocker.unblock(), finished_history.told() as told:
-        yield told
+history = worlds.opened(finished_history.opened)
 
 
 @pytest.fixture
-def undone(told: History, django_db_blocker: Any) -> Iterator[History]:
+def undone(history: History, django_db_blocker: Any) -> Iterator[History]:
     with django_db_blocker.unblock(), transaction.atomic():
-        yield told
+        yield history
         transaction.set_rollback(True)
 
 

@@ -52,16 +52,16 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
             journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
         case Action.RESUME:
             if intent is None:
-                return _bad(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
+                return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
             recovery.resume(
                 journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown)
             )
             return ActionResult(valid_until=intent.valid_until)
         case Action.MARK_DONE:
             if intent is None:
-                return _bad(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
+                return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
             if not order.wish.receipt:
-                return _bad(
+                return _refuse(
                     order,
                     ProblemCode.RECEIPT_MISSING,
                     "MARK_DONE needs the receipt you found, as a JSON object.",
@@ -126,12 +126,14 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
 def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
     if order.wish.action is Action.MODIFY and order.wish.params is None:
-        return _bad(order, ProblemCode.PARAMS_MISSING, "MODIFY needs the new parameters, as a JSON object.")
+        return _refuse(
+            order, ProblemCode.PARAMS_MISSING, "MODIFY needs the new parameters, as a JSON object."
+        )
     if not order.wish.conditions:
         return None
     rules = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
     problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
-    return _bad(order, ProblemCode.CONDITION_UNREADABLE, f"{problems[0]}.") if problems else None
+    return _refuse(order, ProblemCode.CONDITION_UNREADABLE, f"{problems[0]}.") if problems else None
 
 
 def of_ended_epoch(flow: Flow) -> Problem | None:
@@ -191,5 +193,5 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     )
 
 
-def _bad(order: AuthorizedDecision, code: ProblemCode, detail: str) -> Problem:
+def _refuse(order: AuthorizedDecision, code: ProblemCode, detail: str) -> Problem:
     return Problem(code=code, detail=detail, dfid=str(order.escalation.flow_id))

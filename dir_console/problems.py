@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +18,7 @@ from ninja.errors import ValidationError as NinjaValidationError
 
 from dir_console.crowds import CrowdedError
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import transactions
 from runtime.core.api import body_parsing
 from runtime.core.mismatches import TamperedError
@@ -29,37 +30,37 @@ CLIENT_ERROR, SERVER_ERROR = 400, 500
 BUSY_ERRORS = (OperationalError, InterfaceError, transactions.BusyError)
 Next = Callable[[HttpRequest], HttpResponse]
 
-PLAIN: dict[int, tuple[str, str]] = {
-    400: ("BAD_REQUEST", "The request could not be read. Check it against /api/v1/openapi.json."),
-    401: ("UNAUTHENTICATED", "Send a valid Authorization: Bearer header."),
-    403: ("FORBIDDEN", "These credentials do not allow this call."),
-    404: ("NOT_FOUND", "This address does not exist. See /api/v1/openapi.json for all calls."),
-    405: ("METHOD_NOT_ALLOWED", "This address does not support this method. See /api/v1/openapi.json."),
-    408: ("TIMEOUT", "The request timed out. Send it again."),
-    413: ("BODY_TOO_LARGE", "The body is larger than 1,000,000 bytes. Send a smaller one."),
-    500: ("INTERNAL_ERROR", "Internal error. Retry with the same Idempotency-Key."),
-    503: ("TEMPORARILY_UNAVAILABLE", "The runtime is busy. Retry with the same Idempotency-Key."),
+# What framework errors are answered with.
+PLAIN: Mapping[ProblemCode, str] = {
+    ProblemCode.BAD_REQUEST: "The request could not be read. Check it against /api/v1/openapi.json.",
+    ProblemCode.UNAUTHENTICATED: "Send a valid Authorization: Bearer header.",
+    ProblemCode.FORBIDDEN: "These credentials do not allow this call.",
+    ProblemCode.NOT_FOUND: "This address does not exist. See /api/v1/openapi.json for all calls.",
+    ProblemCode.METHOD_NOT_ALLOWED: "This address does not support this method. See /api/v1/openapi.json.",
+    ProblemCode.TIMEOUT: "The request timed out. Send it again.",
+    ProblemCode.BODY_TOO_LARGE: "The body is larger than 1,000,000 bytes. Send a smaller one.",
+    ProblemCode.INTERNAL_ERROR: "Internal error. Retry with the same Idempotency-Key.",
+    ProblemCode.TEMPORARILY_UNAVAILABLE: "The runtime is busy. Retry with the same Idempotency-Key.",
 }
+PLAIN_CODES: Mapping[int, ProblemCode] = {code.status: code for code in PLAIN}
 
 BUSY = Problem(
-    status=409,
-    code="BUSY",
-    detail="Too many concurrent updates. Retry with the same Idempotency-Key.",
-    retriable=True,
+    code=ProblemCode.BUSY, detail="Too many concurrent updates. Retry with the same Idempotency-Key."
 )
 
 
 def plain(status: int) -> Problem:
-    """The problem for a bare HTTP status, as framework errors give it."""
-    code, detail = PLAIN.get(status, PLAIN[500] if status >= SERVER_ERROR else PLAIN[400])
-    return Problem(status=status, code=code, detail=detail, retriable=status >= SERVER_ERROR)
+    """The problem for a bare HTTP status, as framework errors give it; a status without a code is kept."""
+    other = ProblemCode.INTERNAL_ERROR if status >= SERVER_ERROR else ProblemCode.BAD_REQUEST
+    code = PLAIN_CODES.get(status, other)
+    return Problem(code=code, status=status, detail=PLAIN[code])
 
 
 def body_of(problem: Problem) -> dict[str, Any]:
     """The members of the problem document."""
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": problem.title or HTTPStatus(problem.status).phrase,
+        "title": problem.title,
         "status": problem.status,
         "code": problem.code,
         "detail": problem.detail,
@@ -101,7 +102,7 @@ def for_exception(error: BaseException) -> Problem:
                 for item in errors
             )
             detail = "The parameters are invalid. See `violations`."
-            return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=violations)
+            return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail, violations=violations)
         case OperationalError() | InterfaceError():
             log.warning("the database did not respond: %s", error)
             return plain(503)

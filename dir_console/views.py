@@ -22,6 +22,7 @@ from audit.events import Kind
 from dir_console import glossary, health, problems
 from escalations import left_calls, presenters, queries
 from runtime.contracts import states
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
 from runtime.core.refusals import record_refusal
 from runtime.core.views import labels
@@ -210,7 +211,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
             record_refusal(
                 tenant=tenant_of(request.user),
                 stream=actor_of(request.user),
-                code="ROLE_MISSING",
+                code=ProblemCode.ROLE_MISSING,
                 path=request.path,
                 detail="This page requires another role.",
             )

@@ -13,6 +13,7 @@ from audit import canonical
 from escalations.contracts import Action
 from escalations.services.decision_request import DecisionRequest, StatementRequest
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
 from runtime.kernel import ijson
 
@@ -24,13 +25,19 @@ TRUE_WORDS = frozenset({"on", "true", "1"})
 def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> DecisionRequest | Problem:
     """The decision as the form states it. `params_schema` is that of the current evidence."""
     if any("\x00" in value for value in post.values() if isinstance(value, str)):
-        return _bad("TEXT_UNREADABLE", "A field contains a NUL character. Remove it.")
+        return Problem(
+            code=ProblemCode.TEXT_UNREADABLE, detail="A field contains a NUL character. Remove it."
+        )
     action = post.get("action", "")
     if action not in Action.values():
-        return _bad("ACTION_UNKNOWN", "Choose one of the actions offered on the page.")
+        return Problem(
+            code=ProblemCode.ACTION_UNKNOWN, detail="Choose one of the actions offered on the page."
+        )
     version = post.get("version", "")
     if not (version.isascii() and version.isdigit()) or len(version) > len("4294967295"):
-        return _bad("VERSION_UNREADABLE", "version must be the whole number shown on the page.")
+        return Problem(
+            code=ProblemCode.VERSION_UNREADABLE, detail="version must be the whole number shown on the page."
+        )
     return _read_fields(post, Action(action), int(version), params_schema)
 
 
@@ -43,7 +50,7 @@ def _read_fields(
     # The receipt found at the target: a JSON object, or plain text that becomes its `reference`.
     found = post.get("receipt", "").strip()
     if _is_too_long(found):
-        return _bad("TEXT_TOO_LONG", f"The receipt exceeds {LONGEST_TEXT} characters. Shorten it.")
+        return _too_long("receipt")
     receipt: dict[str, Any] | Problem | None = None
     if found:
         receipt = _json_object(found, "receipt") if found.startswith("{") else {"reference": found}
@@ -57,16 +64,19 @@ def _read_fields(
         question = post.get("question", "").strip() or post.get("justification", "").strip()
         justification = question.replace("\r\n", "\n")
         if len(justification) > LONGEST_TEXT:
-            return _bad("TEXT_TOO_LONG", f"The question exceeds {LONGEST_TEXT} characters. Shorten it.")
+            return _too_long("question")
     else:
         # It is signed and kept: exactly as written, or not at all.
         justification = post.get("justification", "").strip()
         if _is_too_long(justification):
-            return _bad("TEXT_TOO_LONG", f"The reason exceeds {LONGEST_TEXT} characters. Shorten it.")
+            return _too_long("reason")
     # One condition per line; the text is never cut: a truncated condition would be a different one.
     conditions = post.get("conditions", "")
     if len(conditions) > LONGEST_TEXT:
-        return _bad("TEXT_TOO_LONG", f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.")
+        return Problem(
+            code=ProblemCode.TEXT_TOO_LONG,
+            detail=f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.",
+        )
     return DecisionRequest(
         action=action,
         evidence_hash=post.get("evidence_hash", ""),
@@ -110,7 +120,9 @@ def read_effect(post: QueryDict) -> Effect | Problem | None:
     if not text:
         return None
     if text not in Effect.values():
-        return _bad("EFFECT_UNREADABLE", f"effect must be one of {', '.join(Effect.values())}.")
+        return Problem(
+            code=ProblemCode.EFFECT_UNREADABLE, detail=f"effect must be one of {', '.join(Effect.values())}."
+        )
     return Effect(text)
 
 
@@ -121,7 +133,7 @@ def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> StatementRequ
         return effect
     reason = post.get("reason", "").strip()
     if _is_too_long(reason):
-        return _bad("TEXT_TOO_LONG", f"The reason exceeds {LONGEST_TEXT} characters. Shorten it.")
+        return _too_long("reason")
     return StatementRequest(intent_id=intent_id, number=number, effect=effect, reason=reason)
 
 
@@ -174,14 +186,15 @@ def _json_object(text: str, name: str) -> dict[str, Any] | Problem:
     try:
         value = ijson.parse(text.encode("utf-8", "surrogatepass")).value
     except ProblemError as error:
-        return _bad("JSON_UNREADABLE", f"{name}: {error.problem.detail}")
+        return Problem(code=ProblemCode.JSON_UNREADABLE, detail=f"{name}: {error.problem.detail}")
     if not isinstance(value, dict):
-        return _bad("JSON_UNREADABLE", f"{name} must be a JSON object.")
+        return Problem(code=ProblemCode.JSON_UNREADABLE, detail=f"{name} must be a JSON object.")
     return value
 
 
-def _bad(code: str, detail: str) -> Problem:
-    return Problem(status=400, code=code, detail=detail)
+def _too_long(field: str) -> Problem:
+    detail = f"The {field} exceeds {LONGEST_TEXT} characters. Shorten it."
+    return Problem(code=ProblemCode.TEXT_TOO_LONG, detail=detail)
 
 
 def _is_too_long(text: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from audit import actors
 from audit.access.roles import HOLDERS, Permission
 from escalations.contracts import ACTIONS, Action, Family, State
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
 
@@ -97,11 +98,10 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Denied:
-    """The action may not be taken: `why` is shown on the page, `status` answers the POST."""
+    """The action may not be taken: `why` is shown on the page, and the code answers the POST."""
 
-    code: str
+    code: ProblemCode
     why: str
-    status: int
 
 
 Answer = Allowed | Denied
@@ -124,12 +124,12 @@ def may(
     found = ties(person, situation, now_ms=now_ms)
     # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
     if found and not (person.is_solo or is_stopping(action, effect)):
-        return Denied("SEPARATION_OF_DUTY", f"{found[0].why}: someone else must decide.", 403)
+        return Denied(ProblemCode.SEPARATION_OF_DUTY, f"{found[0].why}: someone else must decide.")
     confirmed_at_ms = person.confirmed_at_ms
     is_fresh = confirmed_at_ms is not None and now_ms - confirmed_at_ms <= STEP_UP_S * 1000
     if is_weighty(action, situation.impact, effect) and not is_fresh:
         return Denied(
-            "STEP_UP", "Confirm your password first: it was last confirmed more than 5 minutes ago.", 401
+            ProblemCode.STEP_UP, "Confirm your password first: it was last confirmed more than 5 minutes ago."
         )
     return Allowed(solo=person.is_solo and bool(found))
 
@@ -200,13 +200,13 @@ def wait_ms(*, term_ms: int, longest_ms: int) -> int:
 
 def _not_offered(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
     if situation.state is not State.OPEN:
-        return Denied("ALREADY_DECIDED", f"This escalation is {situation.state.lower()}.", 409)
+        return Denied(ProblemCode.ALREADY_DECIDED, f"This escalation is {situation.state.lower()}.")
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
-        return Denied("DEADLINE_PASSED", "The deadline has passed; the proposal was aborted.", 409)
+        return Denied(ProblemCode.DEADLINE_PASSED, "The deadline has passed; the proposal was aborted.")
     offered = ACTIONS[situation.family]
     if action not in offered:
         why = f"{action} is not available here. Choose one of {', '.join(offered)}."
-        return Denied("ACTION_UNKNOWN", why, 400)
+        return Denied(ProblemCode.ACTION_UNKNOWN, why)
     return None
 
 
@@ -214,36 +214,40 @@ def role_missing(person: Person) -> Denied | None:
     """Who may not decide at all."""
     if person.roles & DECIDING_ROLES:
         return None
-    return Denied("ROLE_MISSING", "Deciding needs the role operator or senior.", 403)
+    return Denied(ProblemCode.ROLE_MISSING, "Deciding needs the role operator or senior.")
 
 
 def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:
     """What the case itself does not allow, whoever asks for it."""
     if action is Action.OVERRIDE and situation.failing:
         why = situation.failing[0].rstrip(".")
-        return Denied("NOT_LIFTABLE", f"This cannot be overridden: {why}. Modify or abort.", 409)
+        return Denied(ProblemCode.NOT_LIFTABLE, f"This cannot be overridden: {why}. Modify or abort.")
     if action is Action.MODIFY and situation.steps_done:
         why = (
             "A step has already taken effect, so nothing else can run in its place. Resume, mark done or "
             "abort."
         )
-        return Denied("STEPS_DONE", why, 409)
+        return Denied(ProblemCode.STEPS_DONE, why)
     if action in FORWARD and situation.is_contradicted:
         why = (
             "A receipt shows that the earlier call took effect, although a person stated that it did not. "
             "Correct the statement in the list of calls in doubt, or abort."
         )
-        return Denied("EFFECT_CONTRADICTED", why, 409)
+        return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
     if action is not Action.REQUEST_INFO:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
-        return Denied("QUESTION_OPEN", "A question is already open. Wait for the answer, or decide.", 409)
+        return Denied(
+            ProblemCode.QUESTION_OPEN, "A question is already open. Wait for the answer, or decide."
+        )
     if situation.questions_asked >= MAX_QUESTIONS:
         why = f"All {MAX_QUESTIONS} questions have been asked. Decide, or abort."
-        return Denied("QUESTIONS_SPENT", why, 409)
+        return Denied(ProblemCode.QUESTIONS_SPENT, why)
     if situation.agent_status in SILENCED:
         status = situation.agent_status.lower()
-        return Denied("AGENT_SILENCED", f"The agent is {status} and cannot answer. Decide, or abort.", 409)
+        return Denied(
+            ProblemCode.AGENT_SILENCED, f"The agent is {status} and cannot answer. Decide, or abort."
+        )
     return None
 
 

@@ -11,6 +11,7 @@ from escalations.services import evidence, evidence_revision, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.proposal import JudgedProposal
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FeedbackType, FlowState
@@ -51,17 +52,19 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
             journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.ABORTED_BY_PERSON.value})
         case Action.RESUME:
             if intent is None:
-                return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
+                return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
             recovery.resume(
                 journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown)
             )
             return ActionResult(valid_until=intent.valid_until)
         case Action.MARK_DONE:
             if intent is None:
-                return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
+                return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
             if not order.wish.receipt:
-                return _bad(
-                    order, "RECEIPT_MISSING", "MARK_DONE needs the receipt you found, as a JSON object."
+                return _refuse(
+                    order,
+                    ProblemCode.RECEIPT_MISSING,
+                    "MARK_DONE needs the receipt you found, as a JSON object.",
                 )
             recovery.mark_done(
                 journal=journal,
@@ -123,18 +126,20 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
 def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
     if order.wish.action is Action.MODIFY and order.wish.params is None:
-        return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
+        return _refuse(
+            order, ProblemCode.PARAMS_MISSING, "MODIFY needs the new parameters, as a JSON object."
+        )
     if not order.wish.conditions:
         return None
     rules = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
     problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
-    return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
+    return _refuse(order, ProblemCode.CONDITION_UNREADABLE, f"{problems[0]}.") if problems else None
 
 
 def of_ended_epoch(flow: Flow) -> Problem | None:
     """Refuse proposals in a flow from before a restore: it may have been decided already."""
     refused = epochs.refuse_proposal(flow)
-    if refused is None or refused.code != epochs.EPOCH_ENDED:
+    if refused is None or refused.code is not ProblemCode.EPOCH_ENDED:
         return refused
     return replace(
         refused,
@@ -152,8 +157,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
     if judged.verdict.decision is not Decision.ACCEPT:
         return Problem(
-            status=409,
-            code="GATE_REFUSED",
+            code=ProblemCode.GATE_REFUSED,
             detail="The gate rejects this. Change it, or abort.",
             dfid=str(flow.dfid),
             violations=tuple(
@@ -165,8 +169,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     impact = judged.verdict.impact
     if policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact:
         return Problem(
-            status=409,
-            code="IMPACT_RAISED",
+            code=ProblemCode.IMPACT_RAISED,
             detail=f"The impact would be {impact}, but you were shown "
             f"{order.escalation.impact}. Change less, or abort.",
             dfid=str(flow.dfid),
@@ -190,5 +193,5 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     )
 
 
-def _bad(order: AuthorizedDecision, code: str, detail: str) -> Problem:
-    return Problem(status=400, code=code, detail=detail, dfid=str(order.escalation.flow_id))
+def _refuse(order: AuthorizedDecision, code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, dfid=str(order.escalation.flow_id))

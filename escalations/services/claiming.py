@@ -8,6 +8,7 @@ from audit import actors, events
 from escalations.contracts import State
 from escalations.services import escalation_locks
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import transactions
 from runtime.flows.services.flow_transaction import Journal
 
@@ -27,15 +28,13 @@ def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
 def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
     row = held.escalation
     if row.state != State.OPEN:
-        return Problem(status=409, code="ALREADY_DECIDED", detail="This escalation is no longer open.")
+        return Problem(code=ProblemCode.ALREADY_DECIDED, detail="This escalation is no longer open.")
     is_live = row.claimed_until is not None and row.claimed_until > held.at
     if is_live and row.claimed_by_id != user.pk:
-        return Problem(
-            status=409, code="CLAIMED", detail=f"Claimed by {row.claimed_by}. You can still decide."
-        )
+        return Problem(code=ProblemCode.CLAIMED, detail=f"Claimed by {row.claimed_by}. You can still decide.")
     row.claimed_by, row.claimed_until = user, held.at + LEASE
     row.save(update_fields=["claimed_by", "claimed_until"])
     _record(held, user, events.EscalationClaimed(escalation_id=str(row.pk), renewed=is_live))
@@ -45,7 +44,7 @@ def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
 def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
     row = held.escalation
     if row.claimed_by_id == user.pk:
         row.claimed_by, row.claimed_until = None, None

@@ -28,11 +28,10 @@ from escalations.services.decision_request import DecisionRequest
 from escalations.services.escalation_locks import LockedEscalation
 from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
 from runtime.contracts.problem import Problem
-from runtime.contracts.reasons import Reason
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
 from runtime.core import transactions
 from runtime.core.mismatches import Mismatch
-from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import timestamps
@@ -77,7 +76,7 @@ def _decide(
 ) -> DecisionResult | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
     journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
     untrusted = comparing.compare_basis(held.escalation)
     outcome = _barred(held, journal, person, wish, untrusted) or _outcome(
@@ -103,13 +102,13 @@ def _barred(
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
-        return _refuse(held, barred.status, barred.code, barred.why)
+        return _refuse(held, barred.code, barred.why)
     only_ends = wish.action is Action.ABORT and policy.is_stopping(wish.action, wish.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
-        return _refuse(held, 503, RECOVERY, RESTORED)
+        return _refuse(held, ProblemCode.RECOVERY, RESTORED)
     if untrusted and wish.action not in policy.STOPPING:
         journal.add(*(mismatch.event() for mismatch in untrusted))
-        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
+        return _refuse(held, ProblemCode.TAMPERED, TAMPERED)
     return None
 
 
@@ -126,7 +125,7 @@ def _outcome(
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
-        return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
+        return _refuse(held, ProblemCode.SILENCE_OVER, "The agent called again, or is no longer monitored.")
     elif row.state == State.OPEN and wish.action not in policy.STOPPING:
         journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
@@ -138,7 +137,9 @@ def _outcome(
         )
         if revised is not None:
             return _refuse(
-                held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
+                held,
+                ProblemCode.EVIDENCE_CHANGED,
+                f"The evidence has changed: {revised.why}. Review it again.",
             )
     shown = evidence_revision.get_shown(row) if is_trusted else {}
     situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
@@ -146,7 +147,7 @@ def _outcome(
     answer = policy.may(wish.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
     if isinstance(answer, Denied):
         why = answer.why if row.state == State.OPEN else _ended(row)
-        return _refuse(held, answer.status, answer.code, why)
+        return _refuse(held, answer.code, why)
     only_stops = policy.is_stopping(wish.action, effect)
     seen = _seen_before_stop(held, wish, is_trusted=is_trusted) if only_stops else _seen_in_force(held, wish)
     if isinstance(seen, Problem):
@@ -181,13 +182,15 @@ def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Prob
     """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
-        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
+        return _refuse(held, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
     if wish.evidence_hash != row.evidence_hash:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", "This evidence is not current. Review it again.")
+        return _refuse(held, ProblemCode.EVIDENCE_CHANGED, "This evidence is not current. Review it again.")
     if wish.version != row.version:
-        return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Review it again.")
+        return _refuse(
+            held, ProblemCode.VERSION_CHANGED, "The escalation has changed since. Review it again."
+        )
     if wish.impact != row.impact:
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is now {row.impact}. Review it again.")
+        return _refuse(held, ProblemCode.IMPACT_CHANGED, f"The impact is now {row.impact}. Review it again.")
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
@@ -199,7 +202,7 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trust
     """
     row = held.escalation
     if not _is_hash(wish.evidence_hash):
-        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
+        return _refuse(held, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
     known = comparing.of(row)
     revision = comparing.get_revision(known, wish.evidence_hash)
     if revision is None and not is_trusted and wish.evidence_hash == row.evidence_hash:
@@ -209,15 +212,15 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trust
         return Seen(revision=newest, evidence_hash=recorded_hash, impact=row.impact)
     if revision is None:
         return _refuse(
-            held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Review it again."
+            held, ProblemCode.EVIDENCE_CHANGED, "This escalation never had this evidence. Review it again."
         )
     if wish.version > row.version:
         return _refuse(
-            held, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
+            held, ProblemCode.VERSION_CHANGED, "The escalation never had this version. Review it again."
         )
     impact = comparing.impact_shown(row, known, revision) or row.impact
     if wish.impact != impact and (is_trusted or wish.impact != row.impact):
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
+        return _refuse(held, ProblemCode.IMPACT_CHANGED, f"The impact shown was {impact}. Review it again.")
     return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
 
 
@@ -231,15 +234,15 @@ def _incomplete(
     impact = situation.impact
     missing = policy.reason_missing(wish.action, impact, wish.justification, effect=effect)
     if missing is not None:
-        return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
+        return _refuse(held, ProblemCode.JUSTIFICATION_MISSING, missing)
     unstated = policy.statement_missing(wish.action, situation, stated=wish.effect)
     if unstated is not None:
-        return _refuse(held, 400, "STATEMENT_MISSING", unstated)
+        return _refuse(held, ProblemCode.STATEMENT_MISSING, unstated)
     if effect is Effect.NOT_HAPPENED and situation.is_known_done:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
+        return _refuse(held, ProblemCode.EVIDENCE_CHANGED, RECEIPT_CAME)
     needs_typing = policy.is_typed_again(wish.action, situation)
     if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
-        return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
+        return _refuse(held, ProblemCode.TYPE_AGAIN, f"Type {shown['type_again']} again, exactly as shown.")
     return None
 
 
@@ -254,8 +257,8 @@ def _ended(row: Escalation) -> str:
     )
 
 
-def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
-    return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(held: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, dfid=str(held.flow.dfid))
 
 
 def _is_hash(text: str) -> bool:

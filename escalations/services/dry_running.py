@@ -10,7 +10,7 @@ from escalations.services.deciding import TAMPERED
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.statements import AuthorizedDecision, Seen
 from runtime.contracts.problem import Problem
-from runtime.contracts.reasons import Reason
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core import transactions
 from runtime.proposals.services import judging
@@ -28,13 +28,13 @@ def _dry_run(
 ) -> VerdictDocument | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
     if held.escalation.proposal is None:
         return Problem(
-            status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed, so there is nothing to judge."
+            code=ProblemCode.ACTION_UNKNOWN, detail="Nothing was proposed, so there is nothing to judge."
         )
     if comparing.compare_basis(held.escalation):
-        return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)
+        return Problem(code=ProblemCode.TAMPERED, detail=TAMPERED)
     order = AuthorizedDecision(
         escalation=held.escalation,
         seen=Seen(

@@ -14,6 +14,7 @@ from escalations.services import comparing, escalation_locks, evidence_revision,
 from escalations.services.statements import AuthorizedDecision
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
 from runtime.contracts.states import FeedbackType
 from runtime.core import transactions
 from runtime.flows.models import Flow
@@ -46,7 +47,7 @@ def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_s
         return _nothing_asked(dfid)
     if held.agent.status in policy.SILENCED:
         detail = f"The agent is {held.agent.status}: its answers are refused until an admin restores it."
-        return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
+        return Problem(code=AGENT_STATUS_CODES[held.agent.status], detail=detail, dfid=str(dfid))
     journal = Journal(flow=held.flow, actor=actors.agent(agent.agent_id), at=held.at)
     overdue = question_clock.stop_overdue(escalation=held.escalation, at=journal.at)
     if overdue:
@@ -91,15 +92,13 @@ def _repeated(
 ) -> api_schemas.AnswerView | Problem:
     if question.closed_why != Closing.ANSWERED:
         return Problem(
-            status=409,
-            code="QUESTION_CLOSED",
+            code=ProblemCode.QUESTION_CLOSED,
             detail="This question is closed. Read the feedback for the outcome of the flow.",
             dfid=str(dfid),
         )
     if (question.answer, question.payload_ref) != (asked.text, asked.payload_ref or ""):
         return Problem(
-            status=409,
-            code="ALREADY_ANSWERED",
+            code=ProblemCode.ALREADY_ANSWERED,
             detail="The question already has a different answer; answers cannot be changed.",
             dfid=str(dfid),
         )
@@ -108,8 +107,7 @@ def _repeated(
 
 def _nothing_asked(dfid: UUID) -> Problem:
     return Problem(
-        status=409,
-        code="NOTHING_ASKED",
+        code=ProblemCode.NOTHING_ASKED,
         detail="There is no such question. Answer only after INFORMATION_REQUESTED in the feedback.",
         dfid=str(dfid),
     )

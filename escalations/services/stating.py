@@ -19,7 +19,7 @@ from escalations.services import comparing, escalation_locks, evidence_revision,
 from escalations.services.decision_request import StatementRequest
 from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.problem import Problem
-from runtime.contracts.reasons import Reason
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect, FeedbackType
 from runtime.core import transactions
 from runtime.epochs.services import epochs
@@ -64,7 +64,7 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
     )
     held = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
     if held is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No call of this intent was in doubt.")
     journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
     outcome = _outcome(held, journal, person, user, said)
     if isinstance(outcome, Problem):
@@ -82,33 +82,32 @@ def _outcome(
 ) -> StatementResult | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
-        return _refuse(held, waiting.status, waiting.code, waiting.detail)
+        return _refuse(held, waiting.code, waiting.detail)
     intent = Intent.objects.select_for_update().get(pk=said.intent_id)
     call = calls_in_doubt.get_left(intent=intent, number=said.number)
     if call is None:
         return _refuse(
             held,
-            409,
-            "ALREADY_STATED",
+            ProblemCode.ALREADY_STATED,
             "This call is no longer in doubt, or its escalation is still open.",
         )
     untrusted = comparing.compare_basis(held.escalation)
     if untrusted:
         journal.add(*(mismatch.event() for mismatch in untrusted))
-        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
+        return _refuse(held, ProblemCode.TAMPERED, TAMPERED)
     shown = evidence_revision.get_shown(held.escalation)
     situation = policy_context.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
     # It weighs what it weighs to mark it done.
     answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))
     if isinstance(answer, Denied):
-        return _refuse(held, answer.status, answer.code, answer.why)
+        return _refuse(held, answer.code, answer.why)
     missing = policy.reason_missing(Action.MARK_DONE, situation.impact, said.reason)
     if missing is not None:
-        return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
+        return _refuse(held, ProblemCode.JUSTIFICATION_MISSING, missing)
     if said.effect is None or said.effect is Effect.UNKNOWN:
         words = "State whether the call took effect. While that is unknown, the call stays on this list."
-        return _refuse(held, 400, "STATEMENT_MISSING", words)
+        return _refuse(held, ProblemCode.STATEMENT_MISSING, words)
     stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
     settling.settle_left(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
@@ -177,5 +176,5 @@ def _sign_and_store(
     )
 
 
-def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
-    return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(held: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, dfid=str(held.flow.dfid))

@@ -25,6 +25,7 @@ from escalations.services.decision_request import DecisionRequest
 from escalations.views import detail, drafts, evidence_page
 from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, refusals, transactions
 
 DONE: dict[Action, str] = {
@@ -37,7 +38,7 @@ DONE: dict[Action, str] = {
     Action.ACKNOWLEDGE: "Acknowledged. The silence timer restarts now.",
     Action.STOP_AGENT: "Stopped. The agent's calls are held until someone resumes it.",
 }
-BUSY = Problem(status=409, code="BUSY", detail="Someone else changed this. Review it again before deciding.")
+BUSY = Problem(code=ProblemCode.BUSY, detail="Someone else changed this. Review it again before deciding.")
 
 
 def post_here(view: GuardedView) -> GuardedView:
@@ -153,7 +154,7 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> DecisionRequest | Problem:
     schema = _params_schema(request, escalation_id)
     if schema is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
+        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
     return forms.read_wish(post, params_schema=schema)
 
 
@@ -190,7 +191,7 @@ def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRe
     if row.claimed_until is None or row.claimed_until <= clock.now():
         return None
     detail_text = f"{row.claimed_by.get_username()} has claimed this. Tick Decide anyway, or abort."
-    return Problem(status=409, code=detail.OVER_CLAIM, detail=detail_text)
+    return Problem(code=ProblemCode.CLAIMED_BY_ANOTHER, detail=detail_text)
 
 
 def _again(request: HttpRequest, escalation_id: UUID, problem: Problem) -> HttpResponse:

@@ -20,11 +20,10 @@ from escalations.views import drafts, evidence_page, silence_evidence
 from escalations.views.policy_person import others, person_of
 from runtime.contracts import recorded_only
 from runtime.contracts.problem import Problem
-from runtime.contracts.reasons import Reason
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Direction, Effect
 from runtime.core import clock
 from runtime.core.views import labels
-from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
 from runtime.flows.queries import recorded_flow
 from runtime.kernel import timestamps
@@ -34,11 +33,8 @@ from runtime.proposals.queries import gate_facts
 from runtime.proposals.views import proposal_presenters, schema_form
 
 CONFLICT = 409
-UNAVAILABLE = 503
 # Actions that submit a proposal of the person to the gate.
 PROPOSING = frozenset({Action.OVERRIDE, Action.MODIFY})
-# The one 409 after which nothing has to be reviewed again: someone else has claimed this too.
-OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
 PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
 UNTRUSTED = "This evidence does not match the ledger"
@@ -139,7 +135,9 @@ def page(
     revisions = {} if untrusted else {row.revision: canonical.decode(bytes(row.body)) for row in whole}
     bundle, before = revisions.get(escalation.revision, {}), revisions.get(escalation.revision - 1)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
-    if problem is not None and problem.status == CONFLICT and problem.code != OVER_CLAIM:
+    # After CLAIMED_BY_ANOTHER alone nothing has to be reviewed again.
+    over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
+    if problem is not None and problem.status == CONFLICT and not over_claim:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
         **_asked(request, escalation),
@@ -311,18 +309,17 @@ def _form(
     }
     if not bundle:
         answers = {
-            action: answer
-            if action in policy.STOPPING
-            else policy.Denied(Reason.TAMPERED, UNTRUSTED, CONFLICT)
+            action: answer if action in policy.STOPPING else policy.Denied(ProblemCode.TAMPERED, UNTRUSTED)
             for action, answer in answers.items()
         }
     answers = _after_restore(escalation, answers)
     step_up = any(
-        isinstance(answer, policy.Denied) and answer.code == "STEP_UP" for answer in answers.values()
+        isinstance(answer, policy.Denied) and answer.code is ProblemCode.STEP_UP
+        for answer in answers.values()
     )
     weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
     is_bound = any(
-        isinstance(answer, policy.Denied) and answer.code == "SEPARATION_OF_DUTY"
+        isinstance(answer, policy.Denied) and answer.code is ProblemCode.SEPARATION_OF_DUTY
         for answer in answers.values()
     )
     effect, about = kept.get("effect", ""), bundle.get("operational") or {}
@@ -359,12 +356,12 @@ def _after_restore(
 ) -> dict[Action, policy.Answer]:
     """Limit the actions after a restored backup: only abort; later none that submits a new proposal."""
     if epochs.refuse_while_recovering() is not None:
-        waiting = policy.Denied(RECOVERY, deciding.RESTORED, UNAVAILABLE)
+        waiting = policy.Denied(ProblemCode.RECOVERY, deciding.RESTORED)
         return {action: answer if action is Action.ABORT else waiting for action, answer in answers.items()}
     ended = actions.of_ended_epoch(escalation.flow)
     if ended is None:
         return answers
-    refused = policy.Denied(ended.code, ended.detail, ended.status)
+    refused = policy.Denied(ended.code, ended.detail)
     return {
         action: refused if action in PROPOSING and isinstance(answer, policy.Allowed) else answer
         for action, answer in answers.items()
@@ -377,6 +374,6 @@ def _choice(
     word, hint, icon, tone = CHOICES[action]
     if action is Action.ABORT and family is contracts.Family.OPERATIONAL:
         hint = ABORT_AFTERWARDS
-    why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
+    why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
     chosen = not why and kept.get("action") == action
     return ActionChoice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)

@@ -23,6 +23,7 @@ from escalations.views import drafts
 from escalations.views.decide import BUSY
 from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Direction, Effect, Impact
 from runtime.core import transactions
 from runtime.core.views import labels
@@ -123,7 +124,7 @@ def _page(
         "rows": rows,
         "total": left_calls.count(tenant=tenant),
         "problem": problem,
-        "step_up": problem is not None and problem.code == "STEP_UP",
+        "step_up": problem is not None and problem.code is ProblemCode.STEP_UP,
         "may_state": bool({role.value for role in roles_of(request.user)} & policy.DECIDING_ROLES),
     }
     return render(

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from runtime.contracts.problem_codes import ProblemCode
+
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
@@ -13,16 +15,28 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A refusal. `detail` states what to do next; `retriable` whether the same call may succeed later."""
+    """A refusal. `detail` states what to do next; `status` is the usual one of the code unless given."""
 
-    status: int
-    code: str
+    code: ProblemCode
     detail: str
-    title: str = ""
+    status: int = 0
     violations: tuple[Violation, ...] = ()
     dfid: str | None = None
-    retriable: bool = False
     supported: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.status:
+            object.__setattr__(self, "status", self.code.status)
+
+    @property
+    def title(self) -> str:
+        """The same for every problem of this code."""
+        return self.code.heading
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.code.is_retriable
 
 
 class ProblemError(Exception):

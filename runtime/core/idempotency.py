@@ -9,6 +9,7 @@ from uuid import UUID
 
 from audit import canonical
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core.models import Answer
 
 
@@ -34,8 +35,7 @@ def find_response(
         return None
     if stored.request_digest != canonical.digest(call.body):
         return Problem(
-            status=422,
-            code="IDEMPOTENCY_KEY_REUSED",
+            code=ProblemCode.IDEMPOTENCY_KEY_REUSED,
             detail=f"This Idempotency-Key was used with another body. Use a new key for a new {makes}.",
             dfid=None if dfid is None else str(dfid),
         )

@@ -5,13 +5,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from audit import canonical, events, ledger
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 
 RECORDED_PER_MINUTE = 60
 _REMEMBERED = 10_000
 
 
-def record_refusal(*, tenant: str, stream: str, code: str, path: str, detail: str) -> bool:
+def record_refusal(*, tenant: str, stream: str, code: ProblemCode, path: str, detail: str) -> bool:
     """Record that an identified caller was refused; False where its share of the minute is used up.
 
     Of `detail`, which may quote what was sent, only the digest is kept: it shows later which answer it was.

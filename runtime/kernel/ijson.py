@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from audit import canonical
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.contracts.problem_codes import ProblemCode
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 32
@@ -156,10 +157,10 @@ def _shown(key: str) -> str:
 def malformed(detail: str, *, pointer: str = "", words: str = "") -> ProblemError:
     """400: the body is no I-JSON."""
     violations = (Violation(pointer=pointer, message=words),) if words else ()
-    return ProblemError(Problem(status=400, code="INVALID_JSON", detail=detail, violations=violations))
+    return ProblemError(Problem(code=ProblemCode.INVALID_JSON, detail=detail, violations=violations))
 
 
 def too_large() -> ProblemError:
     """413: the body is over MAX_BYTES."""
     detail = f"The body is larger than {MAX_BYTES:,} bytes. Send less."
-    return ProblemError(Problem(status=413, code="BODY_TOO_LARGE", detail=detail))
+    return ProblemError(Problem(code=ProblemCode.BODY_TOO_LARGE, detail=detail))

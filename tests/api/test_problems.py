@@ -11,6 +11,7 @@ from ninja.errors import HttpError
 
 from dir_console import problems
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import refusals
 from runtime.flows.queries import feedback
 from tests.support import api_client
@@ -128,8 +129,7 @@ def test_errors_of_the_framework_have_their_status(error: Exception, status: int
 
 def test_a_document_has_the_members_of_rfc_9457() -> None:
     problem = Problem(
-        status=406,
-        code="VERSION_UNSUPPORTED",
+        code=ProblemCode.VERSION_UNSUPPORTED,
         detail="Use another.",
         violations=(Violation(pointer="/a", message="is wrong"),),
         dfid="d",
@@ -137,7 +137,7 @@ def test_a_document_has_the_members_of_rfc_9457() -> None:
     )
     assert problems.body_of(problem) == {
         "type": "about:blank",
-        "title": "Not Acceptable",
+        "title": "Version not supported",
         "status": 406,
         "code": "VERSION_UNSUPPORTED",
         "detail": "Use another.",

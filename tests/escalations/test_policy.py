@@ -62,7 +62,7 @@ def denied(answer: policy.Answer) -> tuple[str, int]:
     """Code and status of a denial."""
     assert isinstance(answer, Denied), answer
     assert answer.why
-    return answer.code, answer.status
+    return answer.code, answer.code.status
 
 
 @pytest.mark.parametrize("family", list(Family))

@@ -12,6 +12,7 @@ from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
 from runtime.core import clock
@@ -120,6 +121,6 @@ def test_the_page_offers_what_is_taken_and_nothing_else(
     with monkeypatch.context() as patched:
         patched.setattr(epochs, "refuse_while_recovering", lambda: epochs.WAITING)
         assert offered(client, asked) == ["ABORT"]
-    ended = Problem(status=409, code=epochs.EPOCH_ENDED, detail="It ended.")
+    ended = Problem(code=ProblemCode.EPOCH_ENDED, detail="It ended.")
     monkeypatch.setattr(epochs, "refuse_proposal", lambda flow: ended)
     assert offered(client, asked) == ["REQUEST_INFO", "ABORT"]

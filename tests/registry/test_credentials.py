@@ -6,6 +6,7 @@ import pytest
 
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus
 from runtime.core import refusals
 from runtime.registry.models import Agent, Key
@@ -113,8 +114,12 @@ def test_revoking_what_is_not_there_is_a_problem() -> None:
 
 def test_a_refusal_is_recorded_in_its_stream() -> None:
     assert refusals.record_refusal(
-        tenant="default", stream="agent:new", code="X", path="/" + "p" * 300, detail="No such thing."
+        tenant="default",
+        stream="agent:new",
+        code=ProblemCode.NOT_FOUND,
+        path="/" + "p" * 300,
+        detail="No such thing.",
     )
     entry = LedgerEntry.objects.get(stream="agent:new")
     digest = hashlib.sha256(b"No such thing.").hexdigest()
-    assert entry.payload == {"code": "X", "path": "/" + "p" * 199, "detail_digest": digest}
+    assert entry.payload == {"code": "NOT_FOUND", "path": "/" + "p" * 199, "detail_digest": digest}

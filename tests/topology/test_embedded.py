@@ -21,6 +21,7 @@ from audit.verification import triggers
 from demo import agents, supervisor
 from dir_console import single_process
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import IntentState
 from runtime.core import transactions
 from runtime.execution.services import claiming
@@ -158,7 +159,12 @@ def test_a_named_host_may_be_asked_for(folder: Path, started: Started, settings:
     ("owner", "name", "answer", "words"),
     [
         (packs, "load", packs.PackRefused(problems=("a problem",)), "a problem"),
-        (credentials, "issue_agent_key", Problem(status=404, code="X", detail="No agent."), "No agent."),
+        (
+            credentials,
+            "issue_agent_key",
+            Problem(code=ProblemCode.NOT_FOUND, detail="No agent."),
+            "No agent.",
+        ),
         (single_process, "free_port", None, "no port"),
     ],
 )

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from audit import events
 from audit.access import roles
-from runtime.contracts import reasons
+from runtime.contracts import problem_codes, reasons
 from runtime.kernel import lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
 from runtime.registry.services import agents
@@ -69,6 +69,30 @@ def reason_codes() -> str:
         "Reason codes",
         "Why the runtime refused or escalated. Codes are permanent. A rule of a pack adds its own id.",
         table(("code", "means"), rows),
+    )
+
+
+def problem_list() -> str:
+    """A table for each section; a second status is explained by the meaning."""
+
+    def row(code: problem_codes.ProblemCode) -> tuple[str, ...]:
+        return f"`{code}`", str(code.status), code.heading, code.meaning
+
+    parts = [
+        f"## {section}\n\n"
+        + table(
+            ("code", "status", "title", "means"),
+            (row(code) for code in problem_codes.ProblemCode if code.section is section),
+        )
+        for section in problem_codes.Section
+    ]
+    return page(
+        "Problems",
+        "A refused call returns a problem document (RFC 9457): `application/problem+json` with a `title`, "
+        "`status`, a permanent `code`, a `detail` that says what to do next, `retriable`, and `violations` "
+        "that list invalid fields. A page of the console shows the same `detail`. A REJECT verdict is not a "
+        "problem: its codes are [reasons](reasons.md).",
+        *parts,
     )
 
 
@@ -184,6 +208,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "checks.md": gate_checks,
     "events.md": event_kinds,
     "permissions.md": permissions,
+    "problems.md": problem_list,
     "reasons.md": reason_codes,
     "settings.md": setting_names,
     "states.md": flow_states,

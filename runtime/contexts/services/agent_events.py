@@ -8,6 +8,7 @@ from runtime.contexts.queries import pending_events
 from runtime.contexts.queries.pending_events import EventPage, Marks
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.registry.models import Agent
@@ -49,7 +50,7 @@ def set_timer(*, agent: Agent, asked: api_schemas.TimerRequest) -> api_schemas.T
         Inbox.objects.select_for_update().get(agent=agent)  # the count is exact only under the lock
         if Timer.objects.filter(agent=agent).count() >= MAX_TIMERS:
             detail = f"An agent has at most {MAX_TIMERS} timers. Read the events of those that are due."
-            return Problem(status=409, code="TOO_MANY_TIMERS", detail=detail)
+            return Problem(code=ProblemCode.TOO_MANY_TIMERS, detail=detail)
         due_at = clock.now() + timedelta(seconds=asked.after_s)
         row = Timer.objects.create(agent=agent, due_at=due_at, label=asked.label)
         return api_schemas.TimerAnswer(timer_id=str(row.timer_id), due_at=row.due_at)

@@ -10,6 +10,7 @@ from runtime.contexts.models import Snapshot
 from runtime.contracts import api_schemas
 from runtime.contracts.context import ContextBudget, SchemaRef
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import ENDED, FlowState
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
@@ -34,8 +35,7 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
             return flows.not_found()
         if flow.state in ENDED:
             return Problem(
-                status=409,
-                code="FLOW_NOT_OPEN",
+                code=ProblemCode.FLOW_NOT_OPEN,
                 detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
                 dfid=str(dfid),
             )

@@ -8,6 +8,7 @@ from uuid import UUID
 from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import ENDED
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow
@@ -32,16 +33,14 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
             return flows.not_found()
         if flow.state in ENDED:
             return Problem(
-                status=409,
-                code="FLOW_NOT_OPEN",
+                code=ProblemCode.FLOW_NOT_OPEN,
                 detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
                 dfid=str(flow.dfid),
             )
         if flow.steps_reported >= MAX_STEPS:
             said = f"A flow accepts at most {MAX_STEPS} steps."
             return Problem(
-                status=429,
-                code="TOO_MANY_STEPS",
+                code=ProblemCode.TOO_MANY_STEPS,
                 detail=f"{said} Report several as one, with a payload_ref to the whole.",
                 dfid=str(flow.dfid),
             )

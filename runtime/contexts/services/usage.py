@@ -10,6 +10,7 @@ from audit import actors, canonical, events
 from runtime.contracts import api_schemas
 from runtime.contracts.facts import ComputeFacts
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.core import clock, idempotency, transactions
@@ -86,8 +87,7 @@ def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
         if flow.reason == Reason.BUDGET_EXCEEDED:
             return _exceeded(flow, stopped=True)
         return Problem(
-            status=409,
-            code="FLOW_NOT_OPEN",
+            code=ProblemCode.FLOW_NOT_OPEN,
             detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
             dfid=str(flow.dfid),
         )
@@ -169,4 +169,4 @@ def _exceeded(flow: Flow, *, stopped: bool) -> Problem:
         if stopped
         else "The flow exceeded its compute budget. Its call is in progress: read its feedback."
     )
-    return Problem(status=429, code=Reason.BUDGET_EXCEEDED.value, detail=detail, dfid=str(flow.dfid))
+    return Problem(code=ProblemCode.BUDGET_EXCEEDED, detail=detail, dfid=str(flow.dfid))

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ValidationError
 
 from runtime.contracts.problem import Problem, ProblemError, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.kernel import ijson
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -68,7 +69,7 @@ def read(request: HttpRequest, model: type[Model]) -> tuple[Model, ijson.Checked
 
 
 def _media(detail: str) -> ProblemError:
-    return ProblemError(Problem(status=415, code="UNSUPPORTED_MEDIA_TYPE", detail=detail))
+    return ProblemError(Problem(code=ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail=detail))
 
 
 def check(checked: ijson.Checked, model: type[Model]) -> Model:
@@ -78,7 +79,7 @@ def check(checked: ijson.Checked, model: type[Model]) -> Model:
     except ValidationError as error:
         found = violations(error.errors(include_url=False, include_input=False), checked.value)
     detail = "The request body is invalid. See `violations`."
-    raise ProblemError(Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=found))
+    raise ProblemError(Problem(code=ProblemCode.INVALID_REQUEST, detail=detail, violations=found))
 
 
 def violations(errors: Sequence[Mapping[str, Any]], value: Any) -> tuple[Violation, ...]:

@@ -5,6 +5,7 @@ import re
 from django.http import HttpRequest
 
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 
 _KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
 _TRACEPARENT = re.compile(
@@ -19,8 +20,7 @@ def idempotency_key(request: HttpRequest) -> str | None:
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(
             Problem(
-                status=400,
-                code="IDEMPOTENCY_KEY_INVALID",
+                code=ProblemCode.IDEMPOTENCY_KEY_INVALID,
                 detail="Idempotency-Key must be 1-255 visible ASCII characters.",
             )
         )
@@ -33,8 +33,7 @@ def required_idempotency_key(request: HttpRequest) -> str:
     if key is None:
         raise ProblemError(
             Problem(
-                status=400,
-                code="IDEMPOTENCY_KEY_MISSING",
+                code=ProblemCode.IDEMPOTENCY_KEY_MISSING,
                 detail="Send an Idempotency-Key: a new one per proposal, the same one for a retry.",
             )
         )

@@ -5,6 +5,7 @@ from django.shortcuts import render
 
 from audit.access.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import refusals
 
 NOTHING_CHANGED = "Nothing was changed"
@@ -34,7 +35,7 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
 
 def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
     """Show a 400 for a form that cannot be read."""
-    problem = Problem(status=400, code="INVALID_REQUEST", detail=detail)
+    problem = Problem(status=400, code=ProblemCode.INVALID_REQUEST, detail=detail)
     return page(request, problem, back=back, title=title)
 
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from audit import actors, canonical, events, ledger
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.epochs.models import Epoch
 from runtime.epochs.queries import current_epoch
@@ -21,12 +22,9 @@ from runtime.epochs.services.marks import Mark
 if TYPE_CHECKING:
     from runtime.flows.models import Flow
 
-EPOCH_ENDED = "EPOCH_ENDED"
 WAITING = Problem(
-    status=503,
-    code=current_epoch.RECOVERY,
+    code=ProblemCode.RECOVERY,
     detail="The database was restored from a backup. New work is refused until an admin starts a new epoch.",
-    retriable=True,
 )
 
 
@@ -83,8 +81,7 @@ def refuse_proposal(flow: "Flow") -> Problem | None:
         return WAITING
     if epoch.number > 1 and flow.opened_at < epoch.began_at:
         return Problem(
-            status=409,
-            code=EPOCH_ENDED,
+            code=ProblemCode.EPOCH_ENDED,
             detail="A backup was restored since this flow began. Find out its outcome and open a new flow.",
             dfid=str(flow.dfid),
         )

@@ -15,6 +15,7 @@ from django.db.models import F, Q
 
 from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.contracts.verdict import StepRequest
@@ -172,7 +173,7 @@ def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | 
 
     def work() -> bool | Problem:
         if not Target.objects.of(tenant).filter(name=name).exists():
-            return Problem(status=404, code="NOT_FOUND", detail="No target has this name.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="No target has this name.")
         row = Circuit.objects.select_for_update().filter(tenant=tenant, target=name).first()
         if row is None or row.state == CircuitState.CLOSED:
             return False

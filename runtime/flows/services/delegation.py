@@ -5,6 +5,7 @@ from uuid import UUID
 
 from audit import actors, events
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.flows.models import Flow
 from runtime.flows.queries import children
@@ -53,20 +54,20 @@ def refuse(*, parent: Flow | None, agent: Agent) -> Problem | None:
             return _not_delegated()
         case Refusal.PARENT_ENDED:
             detail = "The parent flow, or one above it, has ended. Open a flow without parent_dfid."
-            return Problem(status=409, code="FLOW_NOT_OPEN", detail=detail, dfid=dfid)
+            return Problem(code=ProblemCode.FLOW_NOT_OPEN, detail=detail, dfid=dfid)
         case Refusal.DELEGATOR_HELD:
             status = parent.agent.status
             detail = f"The agent of the parent flow is {status} and cannot delegate. Wait until it is ACTIVE."
-            return Problem(status=409, code=f"AGENT_{status}", detail=detail, dfid=dfid)
+            return Problem(code=AGENT_STATUS_CODES[status], status=409, detail=detail, dfid=dfid)
         case Refusal.TOO_DEEP:
             detail = f"A family of flows can have at most {flow_tree.MAX_DEPTH} levels below its root."
-            return Problem(status=409, code="TOO_DEEP", detail=detail, dfid=dfid)
+            return Problem(code=ProblemCode.TOO_DEEP, detail=detail, dfid=dfid)
         case Refusal.TOO_MANY_CHILDREN:
             detail = (
                 f"A flow can have at most {flow_tree.MAX_OPEN_CHILDREN} open children and a family "
                 f"{flow_tree.MAX_OPEN_FAMILY}. Wait until some have ended."
             )
-            return Problem(status=409, code="TOO_MANY_CHILDREN", detail=detail, dfid=dfid)
+            return Problem(code=ProblemCode.TOO_MANY_CHILDREN, detail=detail, dfid=dfid)
         case _:
             assert_never(refusal)
 
@@ -83,8 +84,7 @@ def record(*, parent: Flow, child: Flow) -> None:
 def _not_delegated() -> Problem:
     """An unknown flow and one whose agent delegates nothing to the caller look the same."""
     return Problem(
-        status=404,
-        code="FLOW_NOT_FOUND",
+        code=ProblemCode.FLOW_NOT_FOUND,
         detail="No flow that may delegate to this agent has this DFID.",
         violations=(
             Violation(pointer="/parent_dfid", message="is not a flow that may delegate to this agent"),

@@ -7,6 +7,7 @@ from uuid import UUID
 from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.core import clock, idempotency, transactions
@@ -93,8 +94,7 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | 
         )
         if taken_back is None:
             return Problem(
-                status=409,
-                code="ALREADY_CLAIMED",
+                code=ProblemCode.ALREADY_CLAIMED,
                 detail="The intent is already being executed. Read the feedback for its outcome.",
                 dfid=str(dfid),
             )
@@ -119,8 +119,7 @@ def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | P
             return refusal or not_found()
         if flow.state not in OPEN_TO_PROPOSALS:
             return Problem(
-                status=409,
-                code="FLOW_NOT_OPEN",
+                code=ProblemCode.FLOW_NOT_OPEN,
                 detail=f"The flow is {flow.state}: it closes by itself, or cancel it while that is possible.",
                 dfid=str(dfid),
             )
@@ -135,7 +134,7 @@ def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | P
 
 def not_found() -> Problem:
     """An unknown flow and another agent's flow look the same."""
-    return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
+    return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
 
 
 def _open(call: Opening, parent: Flow | None) -> api_schemas.FlowState | Problem:
@@ -178,8 +177,7 @@ def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:
         return not_found()
     if flow.state in ENDED:
         return Problem(
-            status=409,
-            code="FLOW_NOT_OPEN",
+            code=ProblemCode.FLOW_NOT_OPEN,
             detail=f"The flow is {flow.state}: it has ended. Open a new flow.",
             dfid=str(flow.dfid),
         )

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from audit import actors, events, ledger
 from runtime.contracts.guard import GuardDocument
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, ports, transactions
 from runtime.flows.models import Proposal
 from runtime.guards.models import Guard, GuardRun
@@ -42,7 +43,7 @@ def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str
     def work() -> Guard | Problem:
         row = Guard.objects.of(tenant).select_for_update().filter(guard_id=guard_id).first()
         if row is None:
-            return Problem(status=404, code="NOT_FOUND", detail="No guard has this id.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="No guard has this id.")
         if row.enabled is enabled:
             return row
         row.enabled, row.switched_at, row.switched_by = enabled, clock.now(), actor

@@ -9,6 +9,7 @@ from django.db import transaction
 from audit import actors, canonical, events, ledger
 from runtime.contracts.guard import EmergencyStop, GuardDocument, GuardResult, ReviewResult, ReviewState, bps
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, AttemptState, IntentState
 from runtime.core import clock, transactions
 from runtime.flows.models import Flow, Intent
@@ -83,12 +84,11 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
         dfid = Review.objects.of(tenant).filter(pk=review_id).values_list("flow_id", flat=True).first()
         flow = None if dfid is None else locks.lock_one(dfid=dfid, tenant=tenant)
         if flow is None:
-            return Problem(status=404, code="NOT_FOUND", detail="No review has this id.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="No review has this id.")
         review = Review.objects.select_for_update(of=("self",)).select_related("guard").get(pk=review_id)
         if review.state != ReviewState.OPEN:
             return Problem(
-                status=409,
-                code="REVIEW_CLOSED",
+                code=ProblemCode.REVIEW_CLOSED,
                 detail=f"This review was already closed as {review.result}. Review it again.",
             )
         journal = Journal(flow=flow, actor=actor, at=clock.now())

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from audit import actors, canonical, events, ledger, signing
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
 from runtime.core import clock, transactions
 from runtime.epochs.models import Epoch
@@ -61,13 +62,11 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
     def work() -> Epoch | Problem:
         before = Epoch.objects.select_for_update().get(ended_at__isnull=True)
         if before.restored_at is None:
-            return Problem(status=409, code="NO_RECOVERY", detail="The database was not restored.")
+            return Problem(code=ProblemCode.NO_RECOVERY, detail="The database was not restored.")
         if list_undecided(limit=1):
             return Problem(
-                status=409,
-                code="RECOVERY_UNDER_WAY",
+                code=ProblemCode.RECOVERY_UNDER_WAY,
                 detail="Live intents are still being marked as in doubt. Try again in a few seconds.",
-                retriable=True,
             )
         at = clock.now()
         before.ended_at = at

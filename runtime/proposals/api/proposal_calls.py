@@ -8,6 +8,7 @@ from ninja import Router
 from runtime.contracts import api_schemas
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core.api import body_parsing, headers, openapi
 from runtime.core.api.responses import raw
 from runtime.proposals.services import intake
@@ -49,4 +50,4 @@ def submit_proposal(request: HttpRequest, dfid: UUID) -> HttpResponse:
 
 def _disagrees(field: str, other: str, dfid: UUID) -> Problem:
     detail = f"The body's {field} does not match the {other}. Omit it or send the right one."
-    return Problem(status=403, code="UNAUTHORIZED", detail=detail, dfid=str(dfid))
+    return Problem(code=ProblemCode.UNAUTHORIZED, detail=detail, dfid=str(dfid))

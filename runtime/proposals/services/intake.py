@@ -10,6 +10,7 @@ from uuid import UUID
 from audit import actors, canonical
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.core import clock, idempotency, ports, transactions
 from runtime.core.idempotency import IdempotentRequest
@@ -49,7 +50,7 @@ def submit(
     def work() -> Answered | Problem:
         flow = locks.lock_flow(dfid=dfid, tenant=session.agent.tenant)
         if flow is None or flow.agent_id != session.agent_id:
-            return Problem(status=404, code="FLOW_NOT_FOUND", detail="No flow of this agent has this DFID.")
+            return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
         refused = epochs.refuse_proposal(flow)
         if refused is not None:
             return refused
@@ -61,8 +62,7 @@ def submit(
         if flow.state not in OPEN_TO_PROPOSALS:
             said = f"The flow is {flow.state} and accepts no proposals."
             return Problem(
-                status=409,
-                code="FLOW_NOT_OPEN",
+                code=ProblemCode.FLOW_NOT_OPEN,
                 detail=f"{said} Read its feedback or open a new flow.",
                 dfid=str(flow.dfid),
             )

@@ -8,6 +8,7 @@ from ninja.security import HttpBearer
 
 from audit import actors
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.registry.models import Agent, Key, Session
 from runtime.registry.services import credentials
 
@@ -112,4 +113,4 @@ def _forbid_other(request: HttpRequest, token: str, detail: str) -> None:
         _remember(request, Caller(tenant=session.agent.tenant, stream=actors.agent(session.agent.agent_id)))
     else:
         return
-    raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
+    raise ProblemError(Problem(code=ProblemCode.UNAUTHORIZED, detail=detail))

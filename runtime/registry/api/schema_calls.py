@@ -6,6 +6,7 @@ from ninja import Router
 from audit import canonical
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core.api import openapi
 from runtime.core.api.responses import tagged
 from runtime.registry.api import auth
@@ -56,16 +57,16 @@ def _document(request: HttpRequest, kind: str, version: str | None) -> HttpRespo
         else granted_kinds.get_version(tenant=agent.tenant, kind=kind, version=version)
     )
     if active is None and row is None:
-        raise ProblemError(_problem(404, "CAPABILITY_NOT_FOUND", "No active policy kind has this name."))
+        raise ProblemError(_problem(ProblemCode.CAPABILITY_NOT_FOUND, "No active policy kind has this name."))
     if kind not in granted_kinds.granted(agent):
         raise ProblemError(
-            _problem(403, "UNAUTHORIZED", "The active manifest does not grant this policy kind.")
+            _problem(ProblemCode.UNAUTHORIZED, "The active manifest does not grant this policy kind.")
         )
     if row is None:
         supported = None if active is None else active.version
         detail = "The policy kind has no such version. Use the latest."
         raise ProblemError(
-            Problem(status=404, code="VERSION_UNSUPPORTED", detail=detail, supported=supported)
+            Problem(status=404, code=ProblemCode.VERSION_UNSUPPORTED, detail=detail, supported=supported)
         )
     contract = granted_kinds.contract_of(row)
     answer = api_schemas.SchemaDocument(
@@ -77,7 +78,5 @@ def _document(request: HttpRequest, kind: str, version: str | None) -> HttpRespo
     return tagged(request, answer, etag=f'"{row.digest}"')
 
 
-def _problem(status: int, code: str, detail: str) -> Problem:
-    return Problem(
-        status=status, code=code, detail=f"{detail} GET /api/v1/schema/policy lists the available kinds."
-    )
+def _problem(code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=f"{detail} GET /api/v1/schema/policy lists the available kinds.")

@@ -2,6 +2,7 @@
 
 from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, ports, transactions
@@ -44,10 +45,10 @@ def set_status(
             return agent
         if seen is not None and before is not seen:
             detail = f"The agent is now {before}. Review it again before you change it."
-            return Problem(status=409, code="STATUS_MOVED", detail=detail)
+            return Problem(code=ProblemCode.STATUS_MOVED, detail=detail)
         if status not in MOVES[before]:
             detail = f"An agent that is {before} cannot become {status}."
-            return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
+            return Problem(code=ProblemCode.STATUS_NOT_ALLOWED, detail=detail)
         at = clock.now()
         agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
         if before is S.SUSPENDED and status in _AT_WORK and ports.has_dirty_flows(agent=agent):
@@ -68,7 +69,7 @@ def lock_by_name(*, tenant: str, agent_id: str) -> Agent | Problem:
     """The agent, locked for this transaction; a Problem where there is none."""
     pk = Agent.objects.of(tenant).filter(agent_id=agent_id).values_list("pk", flat=True).first()
     if pk is None:
-        return Problem(status=404, code="NOT_FOUND", detail="No agent has this id.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No agent has this id.")
     return lock_by_pk(pk=pk)
 
 

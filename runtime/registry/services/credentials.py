@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, transactions
-from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
 from runtime.kernel import silence
 from runtime.registry.models import Agent, Key, Session
@@ -56,11 +56,13 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
         agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
         if agent is None:
             return Problem(
-                status=404, code="NOT_FOUND", detail=f"No agent has the id {agent_id}. Load its pack first."
+                code=ProblemCode.NOT_FOUND, detail=f"No agent has the id {agent_id}. Load its pack first."
             )
         if agent.status == AgentStatus.RETIRED:
             return Problem(
-                status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and cannot get a new key."
+                status=409,
+                code=ProblemCode.AGENT_RETIRED,
+                detail=f"{agent_id} is retired and cannot get a new key.",
             )
         key, issued = _new_key(AGENT, tenant)
         key.agent = agent
@@ -75,8 +77,7 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
     """A new key that may write the facts whose paths start with `prefix` (such as `price.`)."""
     if not _FEED_NAME.fullmatch(feed):
         return Problem(
-            status=422,
-            code="INVALID_REQUEST",
+            code=ProblemCode.INVALID_REQUEST,
             detail="A feed's name is up to 64 letters, digits, - and _.",
         )
     if (
@@ -84,8 +85,7 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
         or len(prefix) > api_schemas.MAX_FACT_PATH_CHARS
     ):
         return Problem(
-            status=422,
-            code="INVALID_REQUEST",
+            code=ProblemCode.INVALID_REQUEST,
             detail="A prefix is a namespace with its dot, such as `price.`, or longer.",
         )
 
@@ -107,7 +107,7 @@ def revoke_key(*, key_id: str, actor: str) -> Key | Problem:
     def work() -> Key | Problem:
         key = Key.objects.select_for_update().filter(key_id=key_id).first()
         if key is None:
-            return Problem(status=404, code="NOT_FOUND", detail=f"No key has the id {key_id}.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail=f"No key has the id {key_id}.")
         if key.revoked_at is None:
             key.revoked_at = clock.now()
             key.save(update_fields=["revoked_at"])
@@ -173,12 +173,10 @@ def _see(agent: Agent, now: datetime) -> None:
 
 def _no_key() -> Problem:
     return Problem(
-        status=503,
-        code=RECOVERY,
+        code=ProblemCode.RECOVERY,
         detail=(
             "The database was restored from a backup: no key can be issued until an admin starts a new epoch."
         ),
-        retriable=True,
     )
 
 

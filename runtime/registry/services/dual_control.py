@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from audit import actors
 from audit.access.roles import HOLDERS, Permission
 from runtime.contracts.problem import Problem
-from runtime.contracts.reasons import Reason
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
 from runtime.core.mismatches import Mismatch
 from runtime.kernel import separation
@@ -31,7 +31,7 @@ def check(*, author: str, actor: str, what: str) -> Approved | Problem:
     if alone.is_now:
         return Approved(solo=True)
     detail = f"You wrote {what}: another admin must activate it.{alone.words}"
-    return Problem(status=403, code="SEPARATION_OF_DUTY", detail=detail)
+    return Problem(code=ProblemCode.SEPARATION_OF_DUTY, detail=detail)
 
 
 def refuse_tampered(mismatch: Mismatch | None) -> Problem | None:
@@ -42,7 +42,7 @@ def refuse_tampered(mismatch: Mismatch | None) -> Problem | None:
         f"{mismatch.row} of {mismatch.row_id} does not match the ledger, so it cannot be activated. Run "
         "manage.py verify_ledger, and draft a new version."
     )
-    return Problem(status=409, code=Reason.TAMPERED, detail=detail)
+    return Problem(code=ProblemCode.TAMPERED, detail=detail)
 
 
 @dataclass(frozen=True)

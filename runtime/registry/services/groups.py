@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, User
 from audit import actors, events, ledger
 from audit.access.roles import Role
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.registry.queries import owners
 from runtime.registry.services import membership_history
@@ -42,7 +43,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
         is_person = User.objects.filter(username__iexact=name).exists()
         if is_person or name.lower() in _ROLES or Group.objects.filter(name__iexact=name).exists():
             said = f"A user, role or group already has the name {name}. Choose another name."
-            return Problem(status=409, code="NAME_TAKEN", detail=said)
+            return Problem(code=ProblemCode.NAME_TAKEN, detail=said)
         group = Group.objects.create(name=name)
         added = events.GroupAdded(name=name)
         ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=clock.now(), events=[added])
@@ -71,7 +72,7 @@ def leave(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Pr
                 f"{group.name} owns {', '.join(owned)}: members cannot be removed while it does. Request "
                 "another owner first; another admin must agree to it."
             )
-            return Problem(status=409, code="GROUP_OWNS_AGENTS", detail=said)
+            return Problem(code=ProblemCode.GROUP_OWNS_AGENTS, detail=said)
         user.groups.remove(group)
         return None
 
@@ -85,10 +86,10 @@ def _change(
         user = User.objects.select_for_update().filter(pk=user_pk).first()
         group = Group.objects.filter(pk=group_pk).first()
         if user is None or group is None:
-            return Problem(status=404, code="NOT_FOUND", detail="There is no such user or group.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="There is no such user or group.")
         if group.name in _ROLES:
             said = "Roles are assigned from a shell: manage.py add_user."
-            return Problem(status=403, code="ROLE_BY_SHELL", detail=said)
+            return Problem(code=ProblemCode.ROLE_BY_SHELL, detail=said)
         if not user.is_active:
             return _unfit("user", f"{user.get_username()} can no longer sign in.")
         at = membership_history.time_of_next(tenant=tenant, user=user)
@@ -110,4 +111,4 @@ def _append(tenant: str, user: User, actor: str, at: datetime, changed: events.E
 
 def _unfit(field: str, said: str) -> Problem:
     wrong = (Violation(pointer=field, message=said),)
-    return Problem(status=422, code="INVALID_REQUEST", detail=said, violations=wrong)
+    return Problem(code=ProblemCode.INVALID_REQUEST, detail=said, violations=wrong)

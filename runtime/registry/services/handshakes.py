@@ -10,6 +10,7 @@ from audit import actors, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, ports, transactions
 from runtime.epochs.queries import current_epoch
@@ -51,7 +52,7 @@ def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> Negotiate
         )
     if agent.status == AgentStatus.RETIRED:
         return Problem(
-            status=403, code="AGENT_RETIRED", detail="This agent is retired. Ask its owner for another."
+            code=ProblemCode.AGENT_RETIRED, detail="This agent is retired. Ask its owner for another."
         )
     manifest = granted_kinds.manifest_of(agent)
     if manifest is None:
@@ -85,8 +86,7 @@ def _kinds(
         unknown = sorted(wanted - {row.kind for row in active})
         if unknown:
             return Problem(
-                status=404,
-                code="CAPABILITY_NOT_FOUND",
+                code=ProblemCode.CAPABILITY_NOT_FOUND,
                 detail=(
                     f"No active policy kind has the name {_shown(unknown[0])}. Remove it from the request."
                 ),
@@ -145,13 +145,12 @@ def _open(
 
 
 def _refused(detail: str) -> Problem:
-    return Problem(status=403, code="UNAUTHORIZED", detail=detail)
+    return Problem(code=ProblemCode.UNAUTHORIZED, detail=detail)
 
 
 def _unsupported(what: str, asked: str, supported: str) -> Problem:
     return Problem(
-        status=406,
-        code="VERSION_UNSUPPORTED",
+        code=ProblemCode.VERSION_UNSUPPORTED,
         detail=f"The {what} version {_shown(asked)} is not supported. Use one in the range {supported}.",
         supported=supported,
     )

@@ -13,6 +13,7 @@ from audit import actors, events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import KindState
 from runtime.core import clock, ports, transactions
 from runtime.kernel import versions
@@ -93,7 +94,7 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
             if held is not None and held.digest == contract.digest and held.created_by == actor:
                 return held
         if contract is None or not checked.is_sound:
-            return checked.refusal(code="KIND_UNSOUND")
+            return checked.refusal(code=ProblemCode.KIND_UNSOUND)
         at = clock.now()
         row, registered = register(tenant=tenant, contract=contract, actor=actor, at=at)
         _append(row, actor, at, registered)
@@ -147,9 +148,11 @@ def may_activate(*, row: PolicyKind, actor: str) -> dual_control.Approved | Prob
     name = f"{row.kind} {row.version}"
     match kind_versions.state_of(row):
         case KindState.ACTIVE:
-            return _conflict("KIND_ACTIVE", f"{name} is already active.")
+            return Problem(code=ProblemCode.KIND_ACTIVE, detail=f"{name} is already active.")
         case KindState.DISCARDED:
-            return _conflict("KIND_DISCARDED", f"{name} was discarded. Draft a new version.")
+            return Problem(
+                code=ProblemCode.KIND_DISCARDED, detail=f"{name} was discarded. Draft a new version."
+            )
         case KindState.DRAFT | KindState.SUPERSEDED:
             return (
                 dual_control.refuse_tampered(recorded_versions.compare_drafted_kind(row))
@@ -171,7 +174,7 @@ def activate(
         in_force = "" if before is None else before.version
         if in_force != seen_active and not row.active:
             said = f"{in_force or 'No version'} is active now. Review again what {version} changes."
-            return _conflict("KIND_MOVED", said)
+            return Problem(code=ProblemCode.KIND_MOVED, detail=said)
         agreed = may_activate(row=row, actor=actor)
         if isinstance(agreed, Problem):
             return agreed
@@ -194,7 +197,7 @@ def discard(*, tenant: str, kind: str, version: str, reason: str, actor: str) ->
     def work(row: PolicyKind) -> PolicyKind | Problem:
         if kind_versions.state_of(row) is not KindState.DRAFT:
             said = f"{kind} {version} is not a draft: only one can be discarded."
-            return _conflict("KIND_NOT_A_DRAFT", said)
+            return Problem(code=ProblemCode.KIND_NOT_A_DRAFT, detail=said)
         at = clock.now()
         row.discarded_at, row.discarded_by, row.reason = at, actor, reason.strip()
         row.save(update_fields=["discarded_at", "discarded_by", "reason"])
@@ -212,13 +215,13 @@ def _on_version(
 ) -> PolicyKind | Problem:
     if not 0 < len(reason.strip()) <= LONGEST_REASON or "\x00" in reason:
         said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
-        return Problem(status=422, code="REASON_MISSING", detail=said)
+        return Problem(code=ProblemCode.REASON_MISSING, detail=said)
 
     def locked() -> PolicyKind | Problem:
         # All versions of the kind: who activates another one waits here, and then sees this one active.
         rows = {row.version: row for row in kind_versions.lock_versions(tenant=tenant, kind=kind)}
         if version not in rows:
-            return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="No policy kind has this name and version.")
         return work(rows[version])
 
     return transactions.retry_on_conflict(locked)
@@ -273,7 +276,7 @@ def _unfit(row: PolicyKind) -> Problem | None:
     if not wrong:
         return None
     said = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
-    return _conflict("KIND_UNSOUND", said)
+    return Problem(code=ProblemCode.KIND_UNSOUND, status=409, detail=said)
 
 
 def _remark(
@@ -285,10 +288,6 @@ def _remark(
         message=problem.message,
         is_wrong=is_wrong,
     )
-
-
-def _conflict(code: str, detail: str) -> Problem:
-    return Problem(status=409, code=code, detail=detail)
 
 
 def _append(row: PolicyKind, actor: str, at: datetime, *added: events.Event) -> None:

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import ProblemCode
 
 Document = TypeVar("Document", bound=Contract)
 
@@ -31,10 +32,9 @@ class LintResult(Generic[Document]):
         """Whether it may be saved."""
         return self.contract is not None and not any(remark.is_wrong for remark in self.remarks)
 
-    def refusal(self, *, code: str) -> Problem:
+    def refusal(self, *, code: ProblemCode) -> Problem:
         """Why it is not saved, each wrong field with its sentence."""
         return Problem(
-            status=422,
             code=code,
             detail="The draft was not saved. Correct the problems listed and save it again.",
             violations=tuple(

@@ -12,6 +12,7 @@ from audit import actors, canonical, events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import clock, transactions
 from runtime.kernel import manifest_lint, versions
@@ -104,10 +105,14 @@ def draft(*, tenant: str, agent_id: str, text: str, actor: str) -> Manifest | Pr
         if isinstance(agent, Problem):
             return agent
         if agent.status == AgentStatus.RETIRED:
-            return _conflict("AGENT_RETIRED", f"{agent_id} is retired and cannot get a new manifest.")
+            return Problem(
+                code=ProblemCode.AGENT_RETIRED,
+                status=409,
+                detail=f"{agent_id} is retired and cannot get a new manifest.",
+            )
         checked = _among_rows(read, agent=agent)
         if checked.contract is None or not checked.is_sound:
-            return checked.refusal(code="MANIFEST_UNSOUND")
+            return checked.refusal(code=ProblemCode.MANIFEST_UNSOUND)
         at = clock.now()
         row, registered = register(agent=agent, contract=checked.contract, actor=actor, at=at)
         _append(agent, actor, at, registered)
@@ -120,12 +125,15 @@ def may_activate(*, agent: Agent, row: Manifest, actor: str) -> dual_control.App
     """Whether `actor` may activate a version now: one answer for the button and for the write."""
     match manifest_versions.state_of(row, active_id=agent.active_manifest_id):
         case ManifestState.ACTIVE:
-            return _conflict("MANIFEST_ACTIVE", f"{row.version} is already active.")
+            return Problem(code=ProblemCode.MANIFEST_ACTIVE, detail=f"{row.version} is already active.")
         case ManifestState.SUPERSEDED:
             said = f"{row.version} was active before. Draft a new version with the same content."
-            return _conflict("MANIFEST_SUPERSEDED", said)
+            return Problem(code=ProblemCode.MANIFEST_SUPERSEDED, detail=said)
         case ManifestState.DISCARDED:
-            return _conflict("MANIFEST_DISCARDED", f"{row.version} was discarded. Draft a new version.")
+            return Problem(
+                code=ProblemCode.MANIFEST_DISCARDED,
+                detail=f"{row.version} was discarded. Draft a new version.",
+            )
         case ManifestState.DRAFT:
             return (
                 dual_control.refuse_tampered(recorded_versions.compare_drafted_manifest(agent, row))
@@ -150,7 +158,7 @@ def activate(
         if in_force != seen_active and row.pk != agent.active_manifest_id:
             now = in_force or "No version"
             said = f"{now} is active now. Review what this draft changes and decide again."
-            return _conflict("MANIFEST_MOVED", said)
+            return Problem(code=ProblemCode.MANIFEST_MOVED, detail=said)
         if isinstance(agreed, Problem):
             return agreed
         at = clock.now()
@@ -170,8 +178,9 @@ def discard(*, tenant: str, agent_id: str, version: str, reason: str, actor: str
 
     def work(agent: Agent, row: Manifest) -> Manifest | Problem:
         if manifest_versions.state_of(row, active_id=agent.active_manifest_id) is not ManifestState.DRAFT:
-            return _conflict(
-                "MANIFEST_NOT_A_DRAFT", f"{row.version} is not a draft: only one can be discarded."
+            return Problem(
+                code=ProblemCode.MANIFEST_NOT_A_DRAFT,
+                detail=f"{row.version} is not a draft: only one can be discarded.",
             )
         row.discarded_at, row.discarded_by, row.reason = clock.now(), actor, reason.strip()
         row.save(update_fields=["discarded_at", "discarded_by", "reason"])
@@ -193,7 +202,7 @@ def _on_version(
             return agent
         row = manifest_versions.get_version(agent=agent, version=version)
         if row is None:
-            return Problem(status=404, code="NOT_FOUND", detail=f"{agent_id} has no manifest {version}.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail=f"{agent_id} has no manifest {version}.")
         return work(agent, row)
 
     return transactions.retry_on_conflict(locked)
@@ -202,11 +211,15 @@ def _on_version(
 def _unfit(agent: Agent, row: Manifest) -> Problem | None:
     """What has come between a draft and its activation since it was saved."""
     if agent.status == AgentStatus.RETIRED:
-        return _conflict("AGENT_RETIRED", f"{agent.agent_id} is retired and cannot get a new manifest.")
+        return Problem(
+            code=ProblemCode.AGENT_RETIRED,
+            status=409,
+            detail=f"{agent.agent_id} is retired and cannot get a new manifest.",
+        )
     active = agent.active_manifest
     if active is not None and not versions.is_later(row.version, active.version):
         said = f"{active.version} is active and is later. Draft a new version with the content of this one."
-        return _conflict("MANIFEST_OVERTAKEN", said)
+        return Problem(code=ProblemCode.MANIFEST_OVERTAKEN, detail=said)
     contract = manifest_versions.contract_of(row)
     against = manifest_versions.registry_for(agent=agent, draft=contract, besides=row.version)
     wrong = [
@@ -215,7 +228,7 @@ def _unfit(agent: Agent, row: Manifest) -> Problem | None:
     if not wrong:
         return None
     said = f"{document_reading.written(wrong[0].place)} {wrong[0].message}. Draft a new version."
-    return _conflict("MANIFEST_UNSOUND", said)
+    return Problem(code=ProblemCode.MANIFEST_UNSOUND, status=409, detail=said)
 
 
 def _remark(
@@ -233,11 +246,7 @@ def _reason_missing(reason: str) -> Problem | None:
     if 0 < len(reason.strip()) <= LONGEST_REASON and "\x00" not in reason:
         return None
     said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
-    return Problem(status=422, code="REASON_MISSING", detail=said)
-
-
-def _conflict(code: str, detail: str) -> Problem:
-    return Problem(status=409, code=code, detail=detail)
+    return Problem(code=ProblemCode.REASON_MISSING, detail=said)
 
 
 def _append(agent: Agent, actor: str, at: datetime, *added: events.Event) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from audit import actors, events, ledger
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.registry.models import Agent, OwnerChange
 from runtime.registry.queries import owners
@@ -22,7 +23,7 @@ def ask(*, agent: Agent, owner: str, actor: str, at: datetime) -> Sequence[event
     """
     if owners.get_asked(agent=agent) is not None:
         said = "A change of owner is already pending. Agree to it or drop it first."
-        return Problem(status=409, code="OWNER_CHANGE_OPEN", detail=said)
+        return Problem(code=ProblemCode.OWNER_CHANGE_OPEN, detail=said)
     change = OwnerChange.objects.create(
         agent=agent, owner_before=agent.owner, owner_after=owner, asked_by=actor, asked_at=at
     )
@@ -41,7 +42,7 @@ def may_agree(*, change: OwnerChange, actor: str) -> Problem | None:
         return None
     alone = dual_control.others(actor=actor, at=clock.now())
     said = f"You requested this: another admin must agree.{alone.words}"
-    return None if alone.is_now else Problem(status=403, code="SEPARATION_OF_DUTY", detail=said)
+    return None if alone.is_now else Problem(code=ProblemCode.SEPARATION_OF_DUTY, detail=said)
 
 
 def agree(*, tenant: str, agent_id: str, change_pk: int, actor: str) -> OwnerChange | Problem:
@@ -81,7 +82,7 @@ def _on_change(
         change = owners.get_asked(agent=agent)
         if change is None or change.pk != change_pk:
             said = "This change has already been agreed to or dropped. Review the agent again."
-            return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
+            return Problem(code=ProblemCode.OWNER_CHANGE_CLOSED, detail=said)
         at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
         done = work(agent, change, at)
         if isinstance(done, Problem):

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from audit import actors, events, ledger
 from runtime.contracts.manifest import AgentId
 from runtime.contracts.problem import Problem, Violation
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentRole
 from runtime.core import clock, transactions
 from runtime.registry.models import Agent
@@ -72,7 +73,7 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
     def work() -> Agent | Problem:
         if Agent.objects.of(tenant).filter(agent_id=agent_id).exists():
             said = f"An agent already has the id {agent_id}. Choose another id."
-            return Problem(status=409, code="AGENT_EXISTS", detail=said)
+            return Problem(code=ProblemCode.AGENT_EXISTS, detail=said)
         at = clock.now()
         agent, registered = create(
             tenant=tenant, agent_id=agent_id, role=AgentRole(role), profile=profile, at=at
@@ -100,7 +101,7 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
             return agent
         if before != seen:
             said = "Someone else changed this agent. Review it again before you change it."
-            return Problem(status=409, code="AGENT_MOVED", detail=said)
+            return Problem(code=ProblemCode.AGENT_MOVED, detail=said)
         at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
         added: Sequence[events.Event] | Problem = ()
         if wanted.owner != before.owner:
@@ -149,7 +150,7 @@ def _is_owner(name: str) -> bool:
 
 
 def _unfit(detail: str, violations: list[Violation]) -> Problem:
-    return Problem(status=422, code="INVALID_REQUEST", detail=detail, violations=tuple(violations))
+    return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail, violations=tuple(violations))
 
 
 def _append(agent: Agent, actor: str, at: datetime, *added: events.Event) -> None:

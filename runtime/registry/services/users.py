@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from audit import actors, events, ledger
 from audit.access.roles import Role
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.registry.services import membership_history
 
@@ -22,7 +23,7 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
 
     def work() -> User | Problem:
         if User.objects.filter(username=name).exists():
-            return Problem(status=409, code="USER_EXISTS", detail=f"A user named {name} already exists.")
+            return Problem(code=ProblemCode.USER_EXISTS, detail=f"A user named {name} already exists.")
         user = User(username=name)
         weakness = _weakness(user, password)
         if weakness is not None:
@@ -87,7 +88,7 @@ def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
 
 def _find(name: str) -> User | Problem:
     user = User.objects.select_for_update().filter(username=name).first()
-    return user or Problem(status=404, code="NOT_FOUND", detail=f"There is no user named {name}.")
+    return user or Problem(code=ProblemCode.NOT_FOUND, detail=f"There is no user named {name}.")
 
 
 def _weakness(user: User, password: str) -> Problem | None:
@@ -100,7 +101,7 @@ def _weakness(user: User, password: str) -> Problem | None:
 
 
 def _unfit(detail: str) -> Problem:
-    return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+    return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
 
 
 def _record(tenant: str, user: User, actor: str, event: events.Event, *, at: datetime) -> None:

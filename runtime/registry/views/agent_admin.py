@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from audit.access.permissions import actor_of, require, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.core.views import error_page, labels
 from runtime.registry.models import Agent, OwnerChange
@@ -176,13 +177,13 @@ def _asked_move(request: HttpRequest, agent_id: str) -> tuple[AgentStatus, Agent
     given = {name: request.POST.get(name, "").strip() for name in ("seen", "status", "reason", "typed_id")}
     if not {given["seen"], given["status"]} <= set(AgentStatus.values()):
         said = "Choose one of the statuses listed on the page."
-        return Problem(status=422, code="STATUS_UNKNOWN", detail=said)
+        return Problem(code=ProblemCode.STATUS_UNKNOWN, detail=said)
     if not 0 < len(given["reason"]) <= LONGEST_REASON or "\x00" in given["reason"]:
         said = f"Enter a reason of at most {LONGEST_REASON} characters. It is recorded in the ledger."
-        return Problem(status=422, code="REASON_MISSING", detail=said)
+        return Problem(code=ProblemCode.REASON_MISSING, detail=said)
     if given["status"] == AgentStatus.RETIRED and given["typed_id"] != agent_id:
         said = "Retiring is permanent. Type the exact agent ID to confirm."
-        return Problem(status=422, code="ID_NOT_TYPED", detail=said)
+        return Problem(code=ProblemCode.ID_NOT_TYPED, detail=said)
     return AgentStatus(given["seen"]), AgentStatus(given["status"]), given["reason"]
 
 

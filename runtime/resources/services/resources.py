@@ -7,6 +7,7 @@ from django.db.models import F
 from audit import actors, events, ledger
 from runtime.contracts import pack
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.resources.models import Resource
 
@@ -27,9 +28,9 @@ def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resour
     def work() -> Resource | Problem:
         row = Resource.objects.of(tenant).select_for_update().filter(name=name).first()
         if row is None:
-            return Problem(status=404, code="NOT_FOUND", detail="No resource has this name.")
+            return Problem(code=ProblemCode.NOT_FOUND, detail="No resource has this name.")
         if not row.reserved + row.committed <= capacity <= LARGEST:
-            return Problem(status=409, code="CAPACITY_IN_USE", detail=f"{in_use_words(row)}.")
+            return Problem(code=ProblemCode.CAPACITY_IN_USE, detail=f"{in_use_words(row)}.")
         if capacity == row.capacity:
             return row
         at = clock.now()

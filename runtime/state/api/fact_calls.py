@@ -9,6 +9,7 @@ from pydantic import WithJsonSchema
 from audit import actors, canonical
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core.api import body_parsing, headers, openapi
 from runtime.core.api.responses import reply, tagged
 from runtime.registry.api import auth
@@ -67,7 +68,7 @@ def read_fact(
     row = visible_facts.get_fact(tenant=key.tenant, path=path, at_version=at_version)
     if row is None:
         detail = "This version of the fact does not exist. Read it without at_version, or write it first."
-        raise ProblemError(Problem(status=404, code="FACT_NOT_FOUND", detail=detail))
+        raise ProblemError(Problem(code=ProblemCode.FACT_NOT_FOUND, detail=detail))
     etag = api_schemas.etag_of_version(row.version)
     view = api_schemas.FactView(
         path=path, version=row.version, etag=etag, value=canonical.decode(bytes(row.value))
@@ -82,7 +83,7 @@ def _guarded(request: HttpRequest, path: FactPath) -> Key:
         raise ProblemError(refusal)
     if not path.startswith(key.fact_prefix):
         detail = f"This feed key covers only facts under {key.fact_prefix}. Use the key of the right feed."
-        raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
+        raise ProblemError(Problem(code=ProblemCode.UNAUTHORIZED, detail=detail))
     return key
 
 

@@ -7,6 +7,7 @@ from ninja import Path, Router
 
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem, ProblemError
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
 from runtime.core.api import body_parsing, openapi
 from runtime.core.api.responses import reply
@@ -46,9 +47,9 @@ def read_memory(request: HttpRequest, scope: Scope, key: Key) -> HttpResponse:
     agent = auth.session_of(request).agent
     if scope not in memory_layers.readable(agent):
         detail = "The active manifest does not grant this agent read access to this scope."
-        raise ProblemError(Problem(status=403, code="UNAUTHORIZED", detail=detail))
+        raise ProblemError(Problem(code=ProblemCode.UNAUTHORIZED, detail=detail))
     row = memory_layers.get_item(tenant=agent.tenant, scope=scope, key=key, at=clock.now())
     if row is None:
         detail = "This key has no active value: it was not written, has expired, or is in quarantine."
-        raise ProblemError(Problem(status=404, code="NOT_FOUND", detail=detail))
+        raise ProblemError(Problem(code=ProblemCode.NOT_FOUND, detail=detail))
     return reply(api_schemas.MemoryView.model_validate(memory_layers.remembered(row).model_dump()))

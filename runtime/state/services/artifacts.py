@@ -3,6 +3,7 @@
 from audit import actors, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, transactions
 from runtime.registry.models import Agent
@@ -23,13 +24,13 @@ def register(*, agent: Agent, asked: api_schemas.ArtifactRequest) -> api_schemas
         locked = agents.lock_by_pk(pk=agent.pk)
         if locked.status != AgentStatus.ACTIVE:
             detail = f"The agent is {locked.status} and cannot register artifacts until it is ACTIVE."
-            return Problem(status=403, code=f"AGENT_{locked.status}", detail=detail)
+            return Problem(code=AGENT_STATUS_CODES[locked.status], detail=detail)
         digest = asked.digest.removeprefix("sha256:")
         row = Artifact.objects.filter(agent=agent, digest=digest).first()
         if row is None:
             if Artifact.objects.filter(agent=agent).count() >= MAX_ARTIFACTS:
                 detail = f"An agent can register at most {MAX_ARTIFACTS} artifacts."
-                return Problem(status=409, code="TOO_MANY_ARTIFACTS", detail=detail)
+                return Problem(code=ProblemCode.TOO_MANY_ARTIFACTS, detail=detail)
             at = clock.now()
             row = Artifact.objects.create(
                 tenant=agent.tenant,

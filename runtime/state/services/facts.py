@@ -12,6 +12,7 @@ from audit import canonical, events, ledger
 from audit.live import hints
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
 from runtime.state.models import Fact, FactVersion
 
@@ -38,7 +39,7 @@ def write(
     body = canonical.encode(value)
     if len(body) > MAX_VALUE_BYTES:
         detail = f"A fact's value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Send less, or a reference."
-        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+        return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
     refusal = check_path(path)
     if refusal is not None:
         return refusal
@@ -49,8 +50,7 @@ def write(
         before = NO_FACT if current is None else current.version
         if expected_version is not None and expected_version != before:
             return Problem(
-                status=412,
-                code="VERSION_MISMATCH",
+                code=ProblemCode.VERSION_MISMATCH,
                 detail=f"The fact is now at version {before}. Read it again and retry with its ETag.",
             )
         at = clock.now()
@@ -74,8 +74,7 @@ def check_path(path: str) -> Problem | None:
     """Whether `path` can name a fact: two segments with a dot between."""
     if len(path) > api_schemas.MAX_FACT_PATH_CHARS or not re.fullmatch(api_schemas.FACT_PATH, path, re.ASCII):
         return Problem(
-            status=422,
-            code="INVALID_REQUEST",
+            code=ProblemCode.INVALID_REQUEST,
             detail="A fact's path has two segments, such as price.AAPL, of at most 200 characters together.",
         )
     return None

@@ -11,6 +11,7 @@ from typing import Any
 from audit import actors, canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock, transactions
 from runtime.registry.models import Agent
@@ -62,7 +63,7 @@ def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
         )
         if newer.exists():
             detail = "A later version is already active. Discard this one."
-            return Problem(status=409, code="VERSION_MISMATCH", detail=detail)
+            return Problem(status=409, code=ProblemCode.VERSION_MISMATCH, detail=detail)
         _supersede(row)
         row.quarantined, row.current, row.released_by = False, True, actor
         row.save(update_fields=["quarantined", "current", "released_by"])
@@ -140,13 +141,13 @@ def _write(call: MemoryWrite) -> api_schemas.MemoryAnswer | Problem:
 def _refusal(agent: Agent, call: MemoryWrite) -> Problem | None:
     if agent.status != AgentStatus.ACTIVE:
         detail = f"The agent is {agent.status}: only ACTIVE agents can write memory."
-        return Problem(status=403, code=f"AGENT_{agent.status}", detail=detail)
+        return Problem(code=AGENT_STATUS_CODES[agent.status], detail=detail)
     if call.scope not in memory_layers.writable(agent):
         detail = "The active manifest does not grant this agent write access to this scope."
-        return Problem(status=403, code="UNAUTHORIZED", detail=detail)
+        return Problem(code=ProblemCode.UNAUTHORIZED, detail=detail)
     if len(call.value) > MAX_VALUE_BYTES:
         detail = f"A memory value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Register an artifact."
-        return Problem(status=422, code="INVALID_REQUEST", detail=detail)
+        return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
     return None
 
 
@@ -154,11 +155,11 @@ def _full(call: MemoryWrite, *, quarantined: bool) -> Problem | None:
     rows = MemoryItem.objects.of(call.agent.tenant).filter(scope=call.scope)
     if quarantined and rows.filter(quarantined=True).count() >= MAX_QUARANTINED:
         detail = "Too many values of this scope are in quarantine. Wait until an admin has reviewed them."
-        return Problem(status=409, code="MEMORY_FULL", detail=detail)
+        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
     held = rows.filter(current=True)
     if not quarantined and not held.filter(key=call.key).exists() and held.count() >= MAX_KEYS:
         detail = f"A scope can have at most {MAX_KEYS} keys. Overwrite an existing one."
-        return Problem(status=409, code="MEMORY_FULL", detail=detail)
+        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
     return None
 
 
@@ -171,7 +172,7 @@ def _quarantined(tenant: str, pk: int) -> MemoryItem | Problem:
     rows = MemoryItem.objects.of(tenant).select_for_update(of=("self",)).select_related("writer")
     row = rows.filter(pk=pk, quarantined=True).first()
     if row is None:
-        return Problem(status=404, code="NOT_FOUND", detail="Nothing with this id is in quarantine.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail="Nothing with this id is in quarantine.")
     return row
 
 

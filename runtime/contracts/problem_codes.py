@@ -1,0 +1,421 @@
+"""Problem codes: UPPER_SNAKE, permanent, one meaning each; docs/problems.md lists them."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple, Self
+
+from runtime.contracts.states import AgentStatus
+
+
+class Section(StrEnum):
+    """What a problem is about: the headings of docs/problems.md, in their order."""
+
+    REQUESTS = "Requests"
+    PERMISSIONS = "Authentication and permissions"
+    FLOWS = "Flows"
+    DECISIONS = "Decisions"
+    ADMINISTRATION = "Administration"
+
+
+class _Entry(NamedTuple):
+    """What is written about one code below; ProblemCode has the same as attributes."""
+
+    section: Section
+    code: str
+    status: int
+    heading: str
+    meaning: str
+    other_status: int | None = None
+    is_retriable: bool = False
+
+
+_request = partial(_Entry, Section.REQUESTS)
+_access = partial(_Entry, Section.PERMISSIONS)
+_flow = partial(_Entry, Section.FLOWS)
+_decision = partial(_Entry, Section.DECISIONS)
+_admin = partial(_Entry, Section.ADMINISTRATION)
+
+
+class ProblemCode(StrEnum):
+    """Why a call was refused.
+
+    `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` is the
+    title of its problem documents; `is_retriable` says that the same call may succeed later.
+    """
+
+    section: Section
+    status: int
+    heading: str
+    meaning: str
+    other_status: int | None
+    is_retriable: bool
+
+    BAD_REQUEST = _request("BAD_REQUEST", 400, "Request not readable", "The request could not be read.")
+    INVALID_JSON = _request(
+        "INVALID_JSON", 400, "Invalid JSON", "The body is not valid JSON (RFC 8259 and I-JSON)."
+    )
+    INVALID_REQUEST = _request(
+        "INVALID_REQUEST",
+        422,
+        "Invalid fields",
+        "Fields are missing, unknown or invalid; `violations` lists them. 400 for a form of a page.",
+        other_status=400,
+    )
+    UNSUPPORTED_MEDIA_TYPE = _request(
+        "UNSUPPORTED_MEDIA_TYPE", 415, "Unsupported media type", "The body is not `application/json`."
+    )
+    BODY_TOO_LARGE = _request("BODY_TOO_LARGE", 413, "Body too large", "The body is larger than the limit.")
+    METHOD_NOT_ALLOWED = _request(
+        "METHOD_NOT_ALLOWED", 405, "Method not allowed", "This URL does not support the method."
+    )
+    NOT_FOUND = _request(
+        "NOT_FOUND", 404, "Not found", "Nothing exists at this URL or under this name, or you may not see it."
+    )
+    TIMEOUT = _request("TIMEOUT", 408, "Request timed out", "The request did not arrive in time.")
+    IDEMPOTENCY_KEY_MISSING = _request(
+        "IDEMPOTENCY_KEY_MISSING", 400, "Idempotency-Key missing", "The call needs an `Idempotency-Key`."
+    )
+    IDEMPOTENCY_KEY_INVALID = _request(
+        "IDEMPOTENCY_KEY_INVALID", 400, "Idempotency-Key invalid", "It is not 1-255 visible ASCII characters."
+    )
+    IDEMPOTENCY_KEY_REUSED = _request(
+        "IDEMPOTENCY_KEY_REUSED", 422, "Idempotency-Key reused", "It was already used with a different body."
+    )
+    BUSY = _request(
+        "BUSY", 409, "Too many concurrent updates", "Others changed it meanwhile; retry.", is_retriable=True
+    )
+    INTERNAL_ERROR = _request(
+        "INTERNAL_ERROR",
+        500,
+        "Internal error",
+        "The runtime failed; retry with the same key.",
+        is_retriable=True,
+    )
+    TEMPORARILY_UNAVAILABLE = _request(
+        "TEMPORARILY_UNAVAILABLE",
+        503,
+        "Temporarily unavailable",
+        "The runtime is busy; retry with the same key.",
+        is_retriable=True,
+    )
+
+    UNAUTHENTICATED = _access(
+        "UNAUTHENTICATED", 401, "Not authenticated", "No valid key, session or token was sent."
+    )
+    FORBIDDEN = _access(
+        "FORBIDDEN", 403, "Call not allowed", "This identity is not allowed to make this call."
+    )
+    UNAUTHORIZED = _access(
+        "UNAUTHORIZED", 403, "Not granted", "The key, session or manifest does not grant it."
+    )
+    AGENT_PASSIVE = _access("AGENT_PASSIVE", 403, "Agent is passive", "The agent may only read.")
+    AGENT_LOCKED = _access(
+        "AGENT_LOCKED",
+        403,
+        "Agent is locked",
+        "The agent waits for a partially executed flow to be compensated. 409 when opening a child flow.",
+        other_status=409,
+    )
+    AGENT_SUSPENDED = _access(
+        "AGENT_SUSPENDED",
+        403,
+        "Agent is suspended",
+        "A person has suspended the agent. 409 when opening a child flow.",
+        other_status=409,
+    )
+    AGENT_RETIRED = _access(
+        "AGENT_RETIRED",
+        403,
+        "Agent is retired",
+        "The agent has been retired. 409 for a key, a child flow or a manifest.",
+        other_status=409,
+    )
+    CAPABILITY_NOT_FOUND = _access(
+        "CAPABILITY_NOT_FOUND", 404, "Policy kind not found", "No active policy kind has this name."
+    )
+    VERSION_UNSUPPORTED = _access(
+        "VERSION_UNSUPPORTED",
+        406,
+        "Version not supported",
+        "The version is not supported; `supported` says which are. 404 for a schema.",
+        other_status=404,
+    )
+
+    FLOW_NOT_FOUND = _flow("FLOW_NOT_FOUND", 404, "Flow not found", "No flow of this agent has this DFID.")
+    FLOW_NOT_OPEN = _flow(
+        "FLOW_NOT_OPEN", 409, "Flow not open", "The flow has ended, waits for a person, or is being executed."
+    )
+    EPOCH_ENDED = _flow(
+        "EPOCH_ENDED",
+        409,
+        "Flow predates a restore",
+        "A backup was restored since it was opened: find out what happened, then open another, or abort.",
+    )
+    RECOVERY = _flow(
+        "RECOVERY",
+        503,
+        "Restored from a backup",
+        "A backup was restored: until an admin ends recovery, only ABORT without a statement is accepted.",
+        is_retriable=True,
+    )
+    NO_RECOVERY = _flow("NO_RECOVERY", 409, "Not in recovery", "The database is not in recovery (command).")
+    RECOVERY_UNDER_WAY = _flow(
+        "RECOVERY_UNDER_WAY",
+        409,
+        "Recovery is under way",
+        "Live intents are still being put in doubt (command); retry in a few seconds.",
+        is_retriable=True,
+    )
+    ALREADY_CLAIMED = _flow(
+        "ALREADY_CLAIMED", 409, "Already being executed", "Too late to cancel: a worker has the intent."
+    )
+    BUDGET_EXCEEDED = _flow(
+        "BUDGET_EXCEEDED", 429, "Budget exceeded", "The flow exceeded its compute budget, and is aborted."
+    )
+    TOO_DEEP = _flow("TOO_DEEP", 409, "Too many levels", "The flow would be too many levels below the root.")
+    TOO_MANY_CHILDREN = _flow(
+        "TOO_MANY_CHILDREN", 409, "Too many child flows", "Too many flows are open under the parent or root."
+    )
+    TOO_MANY_STEPS = _flow(
+        "TOO_MANY_STEPS", 429, "Too many steps", "The flow has the maximum number of reasoning steps."
+    )
+    TOO_MANY_ARTIFACTS = _flow(
+        "TOO_MANY_ARTIFACTS", 409, "Too many artifacts", "The agent has the maximum number of artifacts."
+    )
+    TOO_MANY_TIMERS = _flow(
+        "TOO_MANY_TIMERS", 409, "Too many timers", "The agent has the maximum number of timers."
+    )
+    MEMORY_FULL = _flow(
+        "MEMORY_FULL", 409, "Memory is full", "The scope has no room for another key or quarantined value."
+    )
+    FACT_NOT_FOUND = _flow("FACT_NOT_FOUND", 404, "Fact not found", "No fact has this path.")
+    VERSION_MISMATCH = _flow(
+        "VERSION_MISMATCH",
+        412,
+        "Newer version exists",
+        "The fact has a newer version. 409 for memory.",
+        other_status=409,
+    )
+    NOTHING_ASKED = _flow("NOTHING_ASKED", 409, "No question asked", "There is no question to answer.")
+    ALREADY_ANSWERED = _flow(
+        "ALREADY_ANSWERED", 409, "Already answered", "The question has another answer, and that is final."
+    )
+    QUESTION_CLOSED = _flow(
+        "QUESTION_CLOSED", 409, "Question is closed", "The question takes no more answers."
+    )
+
+    ESCALATION_NOT_FOUND = _decision(
+        "ESCALATION_NOT_FOUND", 404, "Escalation not found", "No escalation has this id."
+    )
+    ACTION_UNKNOWN = _decision(
+        "ACTION_UNKNOWN", 400, "Action not available", "It is not an action of this family."
+    )
+    ALREADY_DECIDED = _decision(
+        "ALREADY_DECIDED", 409, "Already decided", "The escalation is no longer open."
+    )
+    DEADLINE_PASSED = _decision(
+        "DEADLINE_PASSED", 409, "Deadline has passed", "The deadline has passed; the proposal was aborted."
+    )
+    TAMPERED = _decision(
+        "TAMPERED",
+        409,
+        "Does not match the ledger",
+        "The stored case, or the draft to activate, does not match the ledger; a case can only be aborted.",
+    )
+    EVIDENCE_CHANGED = _decision(
+        "EVIDENCE_CHANGED", 409, "Evidence has changed", "The evidence has changed since it was shown."
+    )
+    VERSION_CHANGED = _decision(
+        "VERSION_CHANGED", 409, "Escalation has changed", "The escalation has changed since it was shown."
+    )
+    IMPACT_CHANGED = _decision(
+        "IMPACT_CHANGED", 409, "Impact has changed", "The impact has changed since it was shown."
+    )
+    ROLE_MISSING = _decision(
+        "ROLE_MISSING", 403, "Role missing", "Another role is required; to decide, operator or senior."
+    )
+    SEPARATION_OF_DUTY = _decision(
+        "SEPARATION_OF_DUTY",
+        403,
+        "Someone else must decide",
+        "The person owns or recently owned the agent, or wrote or activated the active version.",
+    )
+    STEP_UP = _decision(
+        "STEP_UP", 401, "Password confirmation required", "The password was confirmed too long ago."
+    )
+    NOT_LIFTABLE = _decision(
+        "NOT_LIFTABLE", 409, "Cannot be overridden", "The gate found something that no person can override."
+    )
+    STEPS_DONE = _decision(
+        "STEPS_DONE", 409, "A step has taken effect", "A step has taken effect, so it cannot be replaced."
+    )
+    EFFECT_CONTRADICTED = _decision(
+        "EFFECT_CONTRADICTED",
+        409,
+        "Receipt contradicts the statement",
+        "A receipt shows that the replaced call took effect: make a new statement about it.",
+    )
+    GATE_REFUSED = _decision(
+        "GATE_REFUSED", 409, "Rejected by the gate", "The gate rejects the change; `violations` lists why."
+    )
+    IMPACT_RAISED = _decision(
+        "IMPACT_RAISED", 409, "Impact is higher", "The changed proposal has a higher impact than was shown."
+    )
+    SILENCE_OVER = _decision(
+        "SILENCE_OVER", 409, "Silence is over", "The agent called again, or is no longer monitored."
+    )
+    JUSTIFICATION_MISSING = _decision(
+        "JUSTIFICATION_MISSING", 400, "Reason missing or too short", "A reason, or a longer one, is required."
+    )
+    STATEMENT_MISSING = _decision(
+        "STATEMENT_MISSING",
+        400,
+        "Statement missing",
+        "State whether the call in doubt took effect; to replace it, `effect` is `NOT_HAPPENED`.",
+    )
+    ALREADY_STATED = _decision(
+        "ALREADY_STATED", 409, "Effect already known", "The effect is known, or the escalation is still open."
+    )
+    TYPE_AGAIN = _decision(
+        "TYPE_AGAIN", 400, "Not typed again", "The amount or target was not typed again exactly as shown."
+    )
+    PARAMS_MISSING = _decision("PARAMS_MISSING", 400, "Parameters missing", "MODIFY has no parameters.")
+    RECEIPT_MISSING = _decision(
+        "RECEIPT_MISSING", 400, "Receipt missing", "MARK_DONE needs the receipt that was found."
+    )
+    CONDITION_UNREADABLE = _decision(
+        "CONDITION_UNREADABLE", 400, "Invalid condition", "A condition is not a valid expression."
+    )
+    HASH_UNREADABLE = _decision(
+        "HASH_UNREADABLE", 400, "Invalid evidence hash", "The field `evidence_hash` is not a hash."
+    )
+    VERSION_UNREADABLE = _decision(
+        "VERSION_UNREADABLE", 400, "Invalid version", "The field `version` is not a whole number."
+    )
+    JSON_UNREADABLE = _decision(
+        "JSON_UNREADABLE", 400, "Field is not JSON", "A field of the form is not a JSON object."
+    )
+    TEXT_UNREADABLE = _decision(
+        "TEXT_UNREADABLE", 400, "Text has a NUL character", "A field of the form contains a NUL character."
+    )
+    TEXT_TOO_LONG = _decision("TEXT_TOO_LONG", 400, "Text is too long", "A field of the form is too long.")
+    EFFECT_UNREADABLE = _decision(
+        "EFFECT_UNREADABLE", 400, "Invalid effect", "The field `effect` is not one of the effects."
+    )
+    QUESTION_OPEN = _decision(
+        "QUESTION_OPEN", 409, "Question already open", "The last question is neither answered nor closed."
+    )
+    QUESTIONS_SPENT = _decision(
+        "QUESTIONS_SPENT", 409, "No questions left", "The maximum number of questions has been asked."
+    )
+    AGENT_SILENCED = _decision(
+        "AGENT_SILENCED", 409, "Agent cannot answer", "The agent is suspended or retired, and cannot answer."
+    )
+    CLAIMED = _decision(
+        "CLAIMED", 409, "Claimed by another operator", "Someone else has claimed the escalation."
+    )
+    CLAIMED_BY_ANOTHER = _decision(
+        "CLAIMED_BY_ANOTHER", 409, "Confirmation required", "Someone else has claimed it: confirm to decide."
+    )
+
+    REASON_MISSING = _admin("REASON_MISSING", 422, "Reason missing", "A reason is required.")
+    AGENT_EXISTS = _admin("AGENT_EXISTS", 409, "Agent already exists", "The id is taken.")
+    AGENT_MOVED = _admin(
+        "AGENT_MOVED", 409, "Agent profile has changed", "Someone else updated the agent's profile meanwhile."
+    )
+    OWNER_CHANGE_OPEN = _admin(
+        "OWNER_CHANGE_OPEN", 409, "Change of owner pending", "A change of owner waits for another admin."
+    )
+    OWNER_CHANGE_CLOSED = _admin(
+        "OWNER_CHANGE_CLOSED", 409, "Change of owner closed", "It was approved or dropped meanwhile."
+    )
+    GROUP_OWNS_AGENTS = _admin(
+        "GROUP_OWNS_AGENTS", 409, "Group owns agents", "It owns, or will own, agents: no one can be removed."
+    )
+    NAME_TAKEN = _admin("NAME_TAKEN", 409, "Name is taken", "A user, a role or a group has this name.")
+    ROLE_BY_SHELL = _admin(
+        "ROLE_BY_SHELL", 403, "Role needs a shell", "The group is a role: roles are assigned from a shell."
+    )
+    STATUS_MOVED = _admin(
+        "STATUS_MOVED", 409, "Status has changed", "The status has changed since it was shown."
+    )
+    STATUS_NOT_ALLOWED = _admin(
+        "STATUS_NOT_ALLOWED", 409, "Status change not allowed", "This status cannot follow the current one."
+    )
+    STATUS_UNKNOWN = _admin("STATUS_UNKNOWN", 422, "Unknown status", "It is not a status.")
+    ID_NOT_TYPED = _admin("ID_NOT_TYPED", 422, "Id not typed", "The id was not typed to confirm.")
+    NO_MANIFEST = _admin(
+        "NO_MANIFEST", 409, "No active manifest", "The agent has no active manifest, so no bucket."
+    )
+    MANIFEST_UNSOUND = _admin(
+        "MANIFEST_UNSOUND",
+        422,
+        "Manifest is invalid",
+        "The manifest draft is invalid; `violations` lists why. 409 when activating it.",
+        other_status=409,
+    )
+    MANIFEST_MOVED = _admin(
+        "MANIFEST_MOVED", 409, "Another manifest is active", "Another one was activated since it was shown."
+    )
+    MANIFEST_OVERTAKEN = _admin(
+        "MANIFEST_OVERTAKEN", 409, "Later manifest is active", "A later one was activated: draft from it."
+    )
+    MANIFEST_ACTIVE = _admin(
+        "MANIFEST_ACTIVE", 409, "Manifest already active", "The version is already active."
+    )
+    MANIFEST_SUPERSEDED = _admin(
+        "MANIFEST_SUPERSEDED", 409, "Manifest was superseded", "It was active before: draft it as a new one."
+    )
+    MANIFEST_DISCARDED = _admin(
+        "MANIFEST_DISCARDED", 409, "Manifest was discarded", "The draft was discarded."
+    )
+    MANIFEST_NOT_A_DRAFT = _admin(
+        "MANIFEST_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a manifest can be discarded."
+    )
+    KIND_UNSOUND = _admin(
+        "KIND_UNSOUND",
+        422,
+        "Policy kind is invalid",
+        "The kind draft is invalid; `violations` lists why. 409 when activating it.",
+        other_status=409,
+    )
+    KIND_MOVED = _admin(
+        "KIND_MOVED", 409, "Another version is active", "Another one was activated since it was shown."
+    )
+    KIND_ACTIVE = _admin("KIND_ACTIVE", 409, "Policy kind already active", "The version is already active.")
+    KIND_DISCARDED = _admin("KIND_DISCARDED", 409, "Policy kind was discarded", "The draft was discarded.")
+    KIND_NOT_A_DRAFT = _admin(
+        "KIND_NOT_A_DRAFT", 409, "Not a draft", "Only a draft of a policy kind can be discarded."
+    )
+    CAPACITY_IN_USE = _admin(
+        "CAPACITY_IN_USE", 409, "Capacity is in use", "The capacity is below what is in use."
+    )
+    REVIEW_CLOSED = _admin("REVIEW_CLOSED", 409, "Review is closed", "The review is already closed.")
+    USER_EXISTS = _admin("USER_EXISTS", 409, "User already exists", "A user has this name.")
+
+    def __new__(
+        cls,
+        section: Section,
+        code: str,
+        status: int,
+        heading: str,
+        meaning: str,
+        other_status: int | None,
+        is_retriable: bool,
+    ) -> Self:
+        """Make the code itself the value of the member, and the rest of its entry attributes."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.section, member.status, member.heading, member.meaning = section, status, heading, meaning
+        member.other_status, member.is_retriable = other_status, is_retriable
+        return member
+
+
+# A caller that is not ACTIVE, by its status.
+AGENT_STATUS_CODES: Mapping[str, ProblemCode] = {
+    AgentStatus.PASSIVE: ProblemCode.AGENT_PASSIVE,
+    AgentStatus.LOCKED: ProblemCode.AGENT_LOCKED,
+    AgentStatus.SUSPENDED: ProblemCode.AGENT_SUSPENDED,
+    AgentStatus.RETIRED: ProblemCode.AGENT_RETIRED,
+}

@@ -9,10 +9,10 @@ from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
-from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.states import STANDING, Effect, IntentState, ReservationState
 from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt
 from runtime.flows.queries import intent_records
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.resources.models import Reservation
 from runtime.verification.flow_entries import Entries, Payloads, entries_of, note_extra, of_kind
 
@@ -82,9 +82,7 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
         for name, recorded, held in intent_records.list_unlike(record, row):
             found.same(last[said["intent_id"]], f"intent.{name}", recorded, held)
         if row_checks.digest_of(row.requests) == said["request_digest"]:
-            steps = RenderedIntent.from_bytes(bytes(row.requests)).steps
-            target = steps[row.position].target if row.position < len(steps) else ""
-            found.same(entry, "intent.target", target, row.target)
+            found.same(entry, "intent.target", IntentPlan.of(row).target_at(row.position), row.target)
         if record.at_rest is not None:
             found.same(last[said["intent_id"]], "intent.state", record.at_rest.value, row.state)
         elif row.state not in (IntentState.PENDING, IntentState.CLAIMED):

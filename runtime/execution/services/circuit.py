@@ -21,10 +21,10 @@ from runtime.contracts.verdict import StepRequest
 from runtime.core import clock, ports, transactions
 from runtime.execution.adapters.executors import registry
 from runtime.execution.models import Circuit
-from runtime.execution.services import intent_plan, intent_transitions, repeating
-from runtime.execution.services.intent_plan import CurrentCall
+from runtime.execution.services import doubts, intent_transitions
 from runtime.flows.models import Intent
 from runtime.flows.queries import due_intents
+from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import breaker
 from runtime.kernel.breaker import Allow, Signal, Trial, WaitUntil
@@ -107,11 +107,11 @@ def _yields(
     """
     if row.retry_at is None or at >= row.retry_at + timedelta(seconds=settings.DIR_LEASE_S):
         return False
-    if (place is not None and place.health) or repeating.settles_itself(intent, current=current, place=place):
+    if (place is not None and place.health) or doubts.settles_itself(intent, current=current, place=place):
         return False
     for other in due_intents.list_due_at(tenant=row.tenant, target=row.target, at=at, limit=_LOOKED_AT):
-        follows = intent_plan.current(other)
-        if follows is not None and repeating.settles_itself(other, current=follows, place=place):
+        follows = IntentPlan.of(other).current(other)
+        if follows is not None and doubts.settles_itself(other, current=follows, place=place):
             transaction.on_commit(partial(ports.ring, [other.pk]))
             return True
     return False

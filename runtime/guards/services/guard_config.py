@@ -57,7 +57,7 @@ def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str
     return transactions.retry_on_conflict(work)
 
 
-def ask(*, proposal: Proposal, at: datetime) -> None:
+def queue_guards(*, proposal: Proposal, at: datetime) -> None:
     """Queue every guard that reviews the proposal's kind, inside the transaction of its verdict.
 
     Without an explanation there is nothing to compare; where no guard is on, this is one read.

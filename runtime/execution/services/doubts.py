@@ -1,18 +1,76 @@
-"""The one place where a call in doubt becomes a call of which it is known what it did."""
+"""Calls in doubt: whether one may be made again, and what settles it.
+
+The one place where a call in doubt becomes a call of which it is known what it did.
+"""
 
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from audit import events
-from runtime.contracts.states import KNOWN_EFFECTS, AttemptState, Effect, Purpose
+from runtime.contracts.policy_kind import OnUnknown
+from runtime.contracts.states import KNOWN_EFFECTS, AttemptState, Direction, Effect, Purpose
+from runtime.execution.adapters.executors import registry
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
+from runtime.flows.queries.intent_plan import CurrentCall
 from runtime.flows.services.flow_transaction import Journal
+from runtime.registry.queries.target_endpoints import TargetEndpoint
 
 # Who found out, where it was no person.
 RECEIPT = "receipt"
 PROBE = "probe"
+
+
+def on_unknown(current: CurrentCall, place: TargetEndpoint | None) -> OnUnknown:
+    """What follows an unknown result at this target as it is configured now.
+
+    The kind was checked against its target at load, but targets are deployment settings: one that does not
+    honour keys would do the call twice, so a person is asked instead.
+    """
+    if current.on_unknown is not OnUnknown.RESEND or current.step.executor not in registry.REMOTE:
+        return current.on_unknown
+    return OnUnknown.RESEND if place is not None and place.honours_keys else OnUnknown.PERSON
+
+
+def settles_itself(intent: Intent, *, current: CurrentCall, place: TargetEndpoint | None) -> bool:
+    """Whether no person is needed to find out what the intent's next call did."""
+    return intent.purpose == Purpose.PROBE or on_unknown(current, place) is not OnUnknown.PERSON
+
+
+def may_call(intent: Intent, *, current: CurrentCall, place: TargetEndpoint | None) -> bool:
+    """Whether the intent's next call may go out as far as the calls before it go.
+
+    One in doubt is repeated where its target honours keys, or by a person's RESUME; asking is never a repeat.
+    One whose receipt came too late has happened, whatever a person stated before; nothing runs in its place.
+    """
+    if intent.purpose == Purpose.PROBE:
+        return True
+    key = current.step.key
+    if _replaces_what_happened(intent, key=key):
+        return False
+    if on_unknown(current, place) is OnUnknown.RESEND:
+        return True
+    done = calls_in_doubt.is_done_unrecorded(intent=intent, key=key)
+    return not done and not calls_in_doubt.is_call_unanswered(intent=intent, key=key)
+
+
+def needs_person(intent: Intent, *, current: CurrentCall | None) -> bool:
+    """Whether only a person may end it: a call of it is in doubt, or known from a late receipt alone."""
+    if calls_in_doubt.is_in_doubt(intent=intent):
+        return True
+    if current is None:
+        return False
+    key = current.step.key
+    return calls_in_doubt.is_done_unrecorded(intent=intent, key=key) or _replaces_what_happened(
+        intent, key=key
+    )
+
+
+def _replaces_what_happened(intent: Intent, *, key: str) -> bool:
+    """Whether the next call is one to fall back to from a step that has happened after all."""
+    forward = intent.direction == Direction.FORWARD
+    return forward and calls_in_doubt.is_replaced_known_done(intent=intent, key=key)
 
 
 @dataclass(frozen=True, kw_only=True)

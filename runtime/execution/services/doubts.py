@@ -113,10 +113,10 @@ def settle_late(*, journal: Journal, intent: Intent, by: str, key: str) -> Settl
     people = list(dict.fromkeys(stated.order_by("-number").values_list("settled_by", flat=True)))
     changed = 0
     for person in people:
-        said = stated.filter(settled_by=person)
-        changed += _write(journal, said, intent, effect=Effect.HAPPENED, by=by, contradicts=person)
-    unsaid = lost.exclude(effect=Effect.HAPPENED)
-    changed += _write(journal, unsaid, intent, effect=Effect.HAPPENED, by=by)
+        contradicted = stated.filter(settled_by=person)
+        changed += _write(journal, contradicted, intent, effect=Effect.HAPPENED, by=by, contradicts=person)
+    left = lost.exclude(effect=Effect.HAPPENED)
+    changed += _write(journal, left, intent, effect=Effect.HAPPENED, by=by)
     return SettledLate(is_new=changed > 0, contradicts=people[0] if people else "")
 
 

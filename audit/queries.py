@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from audit import canonical, chain
+from audit import canonical, cells, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 
@@ -89,10 +89,11 @@ def _bodies(rows: QuerySet[LedgerEntry]) -> Iterator[tuple[Kind, dict[str, Any]]
 def is_committed(*, tenant: str, commitment: str, body: object) -> bool:
     """Whether a cell holds the bytes behind a commitment; where they were erased, nobody can say: True."""
     row = Payload.objects.filter(tenant=tenant, commitment=commitment).values_list("salt").first()
-    if row is None or not isinstance(body, bytes | bytearray | memoryview):
+    held = cells.bytes_of(body)
+    if row is None or held is None:
         return False
     (salt,) = row
-    return salt is None or chain.commitment(bytes(salt), bytes(body)) == commitment
+    return salt is None or chain.commitment(bytes(salt), held) == commitment
 
 
 def list_texts(*, tenant: str, commitments: Collection[str]) -> dict[str, str]:

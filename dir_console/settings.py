@@ -207,10 +207,10 @@ DIR_PORTS = {
     "ring_guards": "runtime.workers.guard_threads.ring"
     if EMBEDDED
     else "runtime.workers.celery_tasks.ring_guards",
-    "queue_guards": "runtime.guards.services.guard_config.ask",
+    "queue_guards": "runtime.guards.services.guard_config.queue_guards",
     "begin_agent_events": "runtime.contexts.services.agent_events.begin",
     "has_dirty_flows": "runtime.flows.queries.saga_progress.has_dirty_flows",
-    "may_have_taken_effect": "runtime.flows.queries.saga_progress.may_stand",
+    "may_have_taken_effect": "runtime.flows.queries.saga_progress.may_have_taken_effect",
     "list_resource_names": "runtime.resources.queries.resource_facts.list_names",
     "list_existing_facts": "runtime.state.queries.visible_facts.list_existing",
 }

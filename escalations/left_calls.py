@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from audit import actors, canonical, chain
+from audit import actors, canonical, cells, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
 from escalations import policy
@@ -164,7 +164,7 @@ def _reports(
 def _body_of(row: Payload) -> bytes | None:
     if row.erased_at is not None and row.body is None:
         return b""
-    salt, body = row.salt, row.body
-    if not isinstance(salt, bytes | memoryview) or not isinstance(body, bytes | memoryview):
+    salt, body = cells.bytes_of(row.salt), cells.bytes_of(row.body)
+    if salt is None or body is None:
         return None
-    return bytes(body) if chain.commitment(bytes(salt), bytes(body)) == row.commitment else None
+    return body if chain.commitment(salt, body) == row.commitment else None

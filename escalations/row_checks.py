@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, signing
+from audit import actors, canonical, cells, signing
 from audit.chain import BreakKind, ChainBreak, time_text
 from audit.events import Kind
 from audit.models import Payload
@@ -276,7 +276,7 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
 def _compare_text(
     found: Found, entry: Entry, what: str, commitment: str, text: str, salts: Mapping[str, Any]
 ) -> None:
-    salt = salts.get(commitment)
-    if isinstance(salt, bytes | memoryview):  # else it was erased
-        digest = canonical.digest(bytes(salt) + canonical.encode(text))
+    salt = cells.bytes_of(salts.get(commitment))
+    if salt is not None:  # else it was erased
+        digest = canonical.digest(salt + canonical.encode(text))
         found.same(entry, what, commitment, digest)

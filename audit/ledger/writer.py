@@ -12,7 +12,7 @@ from functools import partial
 
 from django.db import transaction
 
-from audit import actors, chain
+from audit import actors, chain, row_locks
 from audit.events import Event, PayloadErased
 from audit.live import hints
 from audit.models import LedgerEntry, Payload, StreamHead
@@ -93,12 +93,8 @@ def append_to(*, tenant: str, stream: str, actor: str, at: datetime, events: Seq
     Locks the stream's StreamHead row until the transaction ends; last in the order of locks.
     """
     _require_transaction()
-    heads = StreamHead.objects.select_for_update().filter(tenant=tenant, stream=stream)
-    row = heads.first()
-    if row is None:
-        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
-        StreamHead.objects.bulk_create([StreamHead(tenant=tenant, stream=stream)], ignore_conflicts=True)
-        row = heads.get()
+    heads = StreamHead.objects.filter(tenant=tenant, stream=stream)
+    row = row_locks.lock_or_create(heads, tenant=tenant, stream=stream)
     head = append(
         tenant=tenant,
         stream=stream,

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
-from audit import canonical, chain
+from audit import canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Kind
 from audit.models import LedgerEntry, Payload
@@ -225,11 +225,12 @@ class _Payloads:
             if commitment in self.erased:
                 return None
             return BreakKind.PAYLOAD_MISSING, "the payload was erased without an erasure entry"
-        if not isinstance(salt, bytes | memoryview) or not isinstance(body, bytes | memoryview):
+        salt_held, held = cells.bytes_of(salt), cells.bytes_of(body)
+        if salt_held is None or held is None:
             return BreakKind.UNREADABLE, "the payload has a value of the wrong type"
         if commitment in self.erased:
             return BreakKind.PAYLOAD_MISMATCH, "the payload was erased but is present again"
-        if chain.commitment(bytes(salt), bytes(body)) != commitment:
+        if chain.commitment(salt_held, held) != commitment:
             return BreakKind.PAYLOAD_MISMATCH, "the stored payload does not match its commitment"
         return None
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from audit import canonical
+from audit import canonical, cells
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
@@ -79,7 +79,8 @@ def is_then(told: datetime, stored: object) -> bool:
 
 def digest_of(cell: object) -> str:
     """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
-    return canonical.digest(bytes(cell)) if isinstance(cell, bytes | bytearray | memoryview) else ""
+    held = cells.bytes_of(cell)
+    return "" if held is None else canonical.digest(held)
 
 
 @dataclass(slots=True)

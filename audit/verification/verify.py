@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
-from audit import chain
+from audit import cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.models import LedgerEntry, Payload, StreamHead
 
@@ -238,7 +238,8 @@ def _check_head(
     *,
     catch_up: Callable[[str, str, int, int], Iterable[LedgerRow]] | None,
 ) -> ChainBreak | None:
-    if not isinstance(seq, int) or not isinstance(head_hash, bytes | memoryview):
+    held = cells.bytes_of(head_hash)
+    if not isinstance(seq, int) or held is None:
         detail = "the stored head has a value of the wrong type"
         return ChainBreak(str(tenant), str(stream), 0, BreakKind.UNREADABLE, detail)
     last_seq = walk.heads.get((tenant, stream), (0, b""))[0]
@@ -247,7 +248,7 @@ def _check_head(
         for row in catch_up(tenant, stream, last_seq, seq):
             if (found := walk.step(row)) is not None:
                 return found
-    return chain.compare_head(walk, tenant=tenant, stream=stream, seq=seq, head_hash=bytes(head_hash))
+    return chain.compare_head(walk, tenant=tenant, stream=stream, seq=seq, head_hash=held)
 
 
 def _head_missing(walk: ChainVerifier, tenant: str, stream: str) -> ChainBreak:

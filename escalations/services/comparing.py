@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 
-from audit import actors, canonical, queries, signing
+from audit import actors, canonical, cells, queries, signing
 from audit.chain import time_text
 from audit.events import Kind
 from escalations import recorded_deadlines
@@ -212,10 +212,7 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
 
 def _is_signed(decision: Decision, said: Mapping[str, Any]) -> bool:
     """Whether the signature is the recorded one; for a key that is not held here, no more can be checked."""
-    signature: object = decision.signature
-    # SQLite lets anybody write a text where bytes belong.
-    if not isinstance(signature, bytes | bytearray | memoryview):
+    signature = cells.bytes_of(decision.signature)
+    if signature is None or signature.hex() != said["signature"] or decision.key_id != said["key_id"]:
         return False
-    if bytes(signature).hex() != said["signature"] or decision.key_id != said["key_id"]:
-        return False
-    return signing.verify(bytes(decision.statement), bytes(signature), decision.key_id) is not False
+    return signing.verify(bytes(decision.statement), signature, decision.key_id) is not False

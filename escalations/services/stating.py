@@ -23,7 +23,7 @@ from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect, FeedbackType
 from runtime.core import transactions
 from runtime.epochs.services import epochs
-from runtime.execution.services import settling
+from runtime.execution.services import doubts
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services.flow_transaction import Journal
@@ -109,7 +109,7 @@ def _outcome(
         words = "State whether the call took effect. While that is unknown, the call stays on this list."
         return _refuse(held, ProblemCode.STATEMENT_MISSING, words)
     stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
-    settling.settle_left(
+    doubts.settle_left(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )
     journal.add(

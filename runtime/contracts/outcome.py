@@ -25,11 +25,6 @@ class RenderedIntent(Contract):
     on_unknown: OnUnknown = Field(default=OnUnknown.PERSON, exclude_if=is_person)
     followed: bool = Field(default=False, exclude_if=is_false)
 
-    @property
-    def fallbacks(self) -> frozenset[int]:
-        """The places of the steps that only a route runs."""
-        return frozenset(at for at, step in enumerate(self.steps) if step.fallback)
-
 
 class Deviation(Contract):
     """An expected effect that the receipt contradicts, or a write for which it gave no value (then `why`)."""

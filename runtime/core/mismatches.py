@@ -67,8 +67,8 @@ def compare_committed(
 
 def of_values(row: str, row_id: str, recorded: object, found: object) -> Mismatch:
     """Two values of a column that are not bytes, compared by the digests of their texts."""
-    told, held = (canonical.digest(str(value).encode()) for value in (recorded, found))
-    return Mismatch(row=row, row_id=row_id, recorded=told, found=held)
+    before, after = (canonical.digest(str(value).encode()) for value in (recorded, found))
+    return Mismatch(row=row, row_id=row_id, recorded=before, found=after)
 
 
 def compare_digests(row: str, row_id: str, recorded: str, found: str) -> Mismatch | None:

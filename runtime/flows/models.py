@@ -197,7 +197,7 @@ class Attempt(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     # Of a call that ended UNKNOWN: what was found out since, by `receipt`, `probe` or a person, and when.
-    # Empty while it is in doubt. Written by `runtime.execution.services.settling` alone.
+    # Empty while it is in doubt. Written by `runtime.execution.services.doubts` alone.
     effect = models.CharField(max_length=12, blank=True, default="")
     settled_by = models.CharField(max_length=160, blank=True, default="")
     settled_at = models.DateTimeField(null=True, blank=True)

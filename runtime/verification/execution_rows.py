@@ -9,10 +9,10 @@ from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
-from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.states import STANDING, Effect, IntentState, ReservationState
 from runtime.flows.models import Attempt, Intent, Outcome, StepReceipt
 from runtime.flows.queries import intent_records
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.resources.models import Reservation
 from runtime.verification.flow_entries import Entries, Payloads, entries_of, note_extra, of_kind
 
@@ -70,25 +70,23 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
     ends = {entry.payload["intent_id"]: entry for entry in entries_of(flows, *intent_records.ENDS)}
     entries = entries_of(flows, Kind.INTENT_CREATED)
     for entry, row in found.rows_of(entries, rows, _INTENT, "the intent {intent_id}"):
-        said = entry.payload
-        found.bytes(entry, "intent.requests", said["request_digest"], row.requests)
-        found.same(entry, "intent.proposal", said["proposal_id"], str(row.proposal_id))
+        payload = entry.payload
+        found.bytes(entry, "intent.requests", payload["request_digest"], row.requests)
+        found.same(entry, "intent.proposal", payload["proposal_id"], str(row.proposal_id))
         found.same(entry, "intent.tenant", entry.tenant, row.tenant)
         found.same(entry, "intent.flow", entry.stream, str(row.flow_id))
         found.then(entry, entry, "intent.created_at", row.created_at)
-        found.then(ends.get(said["intent_id"]), entry, "intent.finished_at", row.finished_at)
-        found.same(entry, "intent.steps", len(said["step_ids"]), row.steps)
-        record = records[said["intent_id"]]
+        found.then(ends.get(payload["intent_id"]), entry, "intent.finished_at", row.finished_at)
+        found.same(entry, "intent.steps", len(payload["step_ids"]), row.steps)
+        record = records[payload["intent_id"]]
         for name, recorded, held in intent_records.list_unlike(record, row):
-            found.same(last[said["intent_id"]], f"intent.{name}", recorded, held)
-        if row_checks.digest_of(row.requests) == said["request_digest"]:
-            steps = RenderedIntent.from_bytes(bytes(row.requests)).steps
-            target = steps[row.position].target if row.position < len(steps) else ""
-            found.same(entry, "intent.target", target, row.target)
+            found.same(last[payload["intent_id"]], f"intent.{name}", recorded, held)
+        if row_checks.digest_of(row.requests) == payload["request_digest"]:
+            found.same(entry, "intent.target", IntentPlan.of(row).target_at(row.position), row.target)
         if record.at_rest is not None:
-            found.same(last[said["intent_id"]], "intent.state", record.at_rest.value, row.state)
+            found.same(last[payload["intent_id"]], "intent.state", record.at_rest.value, row.state)
         elif row.state not in (IntentState.PENDING, IntentState.CLAIMED):
-            found.same(last[said["intent_id"]], "intent.state", "waiting or claimed", row.state)
+            found.same(last[payload["intent_id"]], "intent.state", "waiting or claimed", row.state)
     note_extra(found, flows, ((row.flow_id, name) for name, row in rows.items()), "intent")
 
 
@@ -100,17 +98,17 @@ def _compare_attempts(found: Found, flows: Mapping[UUID, Entries], records: Reco
     last: dict[tuple[str, int], Entry] = {}
     settled: dict[tuple[str, int], Entry] = {}
     for _, entry in of_kind(flows, *_ATTEMPTED):
-        said = entry.payload
-        key = (said["intent_id"], said["number"])
+        payload = entry.payload
+        key = (payload["intent_id"], payload["number"])
         last[key] = entry
         if key in rows and entry.kind == Kind.ATTEMPT_STARTED:
             found.then(entry, entry, "attempt.started_at", rows[key].started_at)
         if key in rows and entry.kind == Kind.ATTEMPT_FINISHED:
             found.then(entry, entry, "attempt.finished_at", rows[key].finished_at)
             found.same(
-                entry, "attempt.error_category", said["error_category"] or "", rows[key].error_category
+                entry, "attempt.error_category", payload["error_category"] or "", rows[key].error_category
             )
-            found.same(entry, "attempt.status_code", said["status_code"], rows[key].status_code)
+            found.same(entry, "attempt.status_code", payload["status_code"], rows[key].status_code)
     for _, entry in of_kind(flows, Kind.ATTEMPT_SETTLED):
         for number in entry.payload["numbers"]:
             key = (entry.payload["intent_id"], number)
@@ -163,22 +161,22 @@ def _compare_reservations(found: Found, flows: Mapping[UUID, Entries]) -> None:
     for dfid, name, amount, state in Reservation.objects.filter(flow__in=flows).values_list(*columns):
         if state in STANDING or state == ReservationState.COMMITTED:
             stored[dfid, name][int(state == ReservationState.COMMITTED)] += amount
-    told: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
+    recorded: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
     last: dict[tuple[UUID, str], Entry] = {}
     for dfid, entry in of_kind(flows, *_RESERVED):
         key, amount = (dfid, entry.payload["resource"]), entry.payload["amount"]
         last[key] = entry
         if entry.kind == Kind.RESOURCE_RESERVED or entry.payload.get("again"):
-            told[key][0] += amount
+            recorded[key][0] += amount
         elif entry.kind == Kind.RESOURCE_COMMITTED:
-            told[key][0] -= amount
-            told[key][1] += amount
+            recorded[key][0] -= amount
+            recorded[key][1] += amount
         elif entry.kind == Kind.RESOURCE_RELEASED:
             # Of what was used up: someone has stated that the call did not happen. A constraint may have the
             # same word for its id; its flow ends with nothing used up.
             stated = entry.payload["reason"] == Effect.NOT_HAPPENED
-            is_given_back = stated and told[key][1] >= amount
-            told[key][int(is_given_back)] -= amount
+            is_given_back = stated and recorded[key][1] >= amount
+            recorded[key][int(is_given_back)] -= amount
     for key, entry in last.items():
-        found.same(entry, f"what is held and used of {key[1]}", told[key], stored[key])
+        found.same(entry, f"what is held and used of {key[1]}", recorded[key], stored[key])
     note_extra(found, flows, stored.keys() - last.keys(), "reservation of")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from audit import chain
+from audit import cells, chain
 from audit.events import Kind
 from audit.models import Payload
 from audit.verification.row_checks import Entry, Found
@@ -28,12 +28,12 @@ class Payloads:
     def compare(self, found: Found, entry: Entry, what: str, name: str, cell: object) -> None:
         """Compare a cell with a commitment of an entry; an erased one can no longer be compared."""
         commitment = entry.payload.get(name)
-        salt = self._salts.get(commitment or "")
+        salt = cells.bytes_of(self._salts.get(commitment or ""))
         if not commitment:
             found.same(entry, what, None, cell)
-        elif isinstance(salt, bytes | memoryview):
-            body = bytes(cell) if isinstance(cell, bytes | memoryview) else None
-            if body is None or chain.commitment(bytes(salt), body) != commitment:
+        elif salt is not None:
+            body = cells.bytes_of(cell)
+            if body is None or chain.commitment(salt, body) != commitment:
                 found.same(entry, what, "the committed content", "other content")
 
 

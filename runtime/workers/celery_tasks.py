@@ -4,9 +4,9 @@ No countdown and no retry of Celery's own: a redelivered message would run twice
 row; the sweeper queues again whatever a lost message left behind.
 """
 
+import itertools
 import logging
 import os
-import queue
 import socket
 import threading
 import time
@@ -17,6 +17,7 @@ from uuid import UUID
 from celery import shared_task
 from django.db import connection
 
+from audit.live.background import BackgroundSender, PerProcess
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -54,74 +55,48 @@ def sweep() -> None:
         connection.close()
 
 
-class Ringer:
-    """Sends ids to the broker from a thread of its own: a hung Redis once held a request for a minute.
+class Ringer(BackgroundSender[int, tuple[Any, UUID | int]]):
+    """Sends ids to the broker, one by one and each as often as it was given.
 
-    The queue is bounded, sends have timeouts (the broker's transport options), and after a failure nothing is
-    sent for PAUSE_S. Dropping is fine, because the sweeper queues again.
+    Sends have timeouts (the broker's transport options). Dropping is fine, because the sweeper queues again.
     """
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
-        self._ids: queue.Queue[tuple[Any, UUID | int]] = queue.Queue(QUEUE_LIMIT)
-        self._quiet_until = 0.0
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        super().__init__(
+            name="ringer",
+            connect=lambda: _send,
+            on_failure=lambda error: _log.warning(
+                "the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S
+            ),
+            limit=QUEUE_LIMIT,
+            batch=1,
+            pause_s=PAUSE_S,
+        )
+        self._numbers = itertools.count()
 
-    @property
-    def is_pausing(self) -> bool:
-        """Whether offers are dropped just now."""
-        return time.monotonic() < self._quiet_until
-
-    def offer(self, task: Any, ids: Sequence[UUID | int]) -> None:
-        """Take ids, or drop them when the queue is full or the broker failed a moment ago. Never waits."""
-        if self.is_pausing:
-            return
-        try:
-            for item in ids:
-                self._ids.put_nowait((task, item))
-        except queue.Full:
-            _log.warning("the wake-up queue is full; the sweeper will queue the rest")
-            self._quiet_until = time.monotonic() + FULL_PAUSE_S
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            task, item = self._ids.get()
-            try:
-                task.apply_async((str(item),), retry=False)
-            except Exception as error:
-                _log.warning("the broker cannot be reached (%s); pausing %s s", type(error).__name__, PAUSE_S)
-                self._quiet_until = time.monotonic() + PAUSE_S
-                self._empty()
-
-    def _empty(self) -> None:
-        try:
-            while True:
-                self._ids.get_nowait()
-        except queue.Empty:
-            return
+    def ring(self, task: Any, ids: Sequence[UUID | int]) -> None:
+        """Take ids for a task, or drop them when the queue is full or the broker failed a moment ago."""
+        for item in ids:
+            if not self.offer(next(self._numbers), (task, item)):
+                if not self.is_pausing:
+                    _log.warning("the wake-up queue is full; the sweeper will queue the rest")
+                    self.pause(FULL_PAUSE_S)
+                return
 
 
-_ringer = Ringer()
+def _send(batch: Sequence[tuple[int, tuple[Any, UUID | int]]]) -> None:
+    for _, (task, item) in batch:
+        task.apply_async((str(item),), retry=False)
+
+
+ringers = PerProcess(Ringer)
 
 
 def ring(intent_ids: Sequence[UUID]) -> None:
-    """Tell the workers; returns at once."""
-    this_ringer().offer(attempt, intent_ids)
+    """Wake the workers; returns at once."""
+    ringers.get().ring(attempt, intent_ids)
 
 
 def ring_guards(run_ids: Sequence[int]) -> None:
     """The same for guards that are to look."""
-    this_ringer().offer(guard, run_ids)
-
-
-def this_ringer() -> Ringer:
-    """The ringer of this process: after a fork the parent's thread and locks are not ours."""
-    global _ringer
-    if _ringer.pid != os.getpid():
-        _ringer = Ringer()
-    return _ringer
+    ringers.get().ring(guard, run_ids)

@@ -18,6 +18,7 @@ from runtime.contracts.states import LIVE_INTENTS
 from runtime.core import clock
 from runtime.execution.services import intent_transitions
 from runtime.flows.models import Intent
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.resources.models import Resource
 from runtime.resources.services import reservations
@@ -43,7 +44,9 @@ def failed(desk: factories.Desk) -> Escalation:
     with transaction.atomic():
         journal = Journal(flow=flow.row(), actor="system", at=clock.now())
         journal.add(*(reservations.pin(intent=intent, at=clock.now()) or ()))
-        intent_transitions.ask_person(journal, intent, reason=Reason.REPEATED_FAILURE, failures=4)
+        intent_transitions.ask_person(
+            journal, intent, IntentPlan.of(intent), reason=Reason.REPEATED_FAILURE, failures=4
+        )
         journal.write()
     return Escalation.objects.get(intent=intent)
 

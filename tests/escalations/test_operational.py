@@ -14,6 +14,7 @@ from runtime.contracts.reasons import Reason
 from runtime.core import clock
 from runtime.execution.services import intent_transitions
 from runtime.flows.models import Attempt, Intent, Outcome
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import timestamps
 from runtime.state.models import Fact, FactVersion
@@ -50,7 +51,7 @@ def left_in_doubt(flow: factories.Opened) -> Escalation:
         finished_at=clock.now(),
     )
     journal = Journal(flow=flow.row(), actor="system", at=clock.now())
-    intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    intent_transitions.ask_person(journal, intent, IntentPlan.of(intent), reason=Reason.IN_DOUBT, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 

@@ -19,6 +19,7 @@ from runtime.contracts.verdict import VerdictDocument
 from runtime.core import clock
 from runtime.execution.services import intent_transitions, recovery
 from runtime.flows.models import Attempt, Feedback, Intent, Outcome
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.resources.models import Reservation, Resource
@@ -73,7 +74,7 @@ def give_to_person(intent: Intent, state: str, reason: Reason) -> Escalation:
     )
     journal = Journal(flow=intent.flow, actor="system", at=clock.now())
     journal.add(*(reservations.pin(intent=intent, at=clock.now()) or ()))
-    intent_transitions.ask_person(journal, intent, reason=reason, failures=1)
+    intent_transitions.ask_person(journal, intent, IntentPlan.of(intent), reason=reason, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 
 from runtime.contracts.states import Effect
 from runtime.core import clock
-from runtime.execution.services import recovery, settling
+from runtime.execution.services import doubts, recovery
 from runtime.flows.models import Attempt, Flow, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services.flow_transaction import Journal
@@ -124,10 +124,10 @@ def test_only_what_is_in_doubt_is_settled_and_only_by_knowing(book: Book, desk: 
     walk(intent_id)
     intent = Intent.objects.get(pk=intent_id)
     journal = Journal(flow=trading_desk.flow_of(intent_id), actor="user:7", at=clock.now())
-    assert settling.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by="user:7") == 0
+    assert doubts.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by="user:7") == 0
     assert journal.entries == []
     with pytest.raises(ValueError, match="settles nothing"):
-        settling.settle(journal=journal, intent=intent, effect=Effect.UNKNOWN, by="user:7")
+        doubts.settle(journal=journal, intent=intent, effect=Effect.UNKNOWN, by="user:7")
     row = Attempt.objects.filter(intent=intent).order_by("number").first()
     assert row is not None
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from audit.live import hint_relay, hints
+from audit.live.background import PerProcess
 from audit.live.hint_relay import Publisher, Relay
 from tests.support.wait_until import until, until_async
 
@@ -50,7 +51,7 @@ def hung_layer(settings: Any) -> Iterator[None]:
 def publisher(monkeypatch: pytest.MonkeyPatch) -> Publisher:
     """This process's publisher, new for the test."""
     made = Publisher()
-    monkeypatch.setattr(hint_relay, "_publisher", made)
+    monkeypatch.setattr(hint_relay, "publishers", PerProcess(lambda: made))
     return made
 
 
@@ -62,12 +63,12 @@ def run(story: Any) -> None:
 def relay(monkeypatch: pytest.MonkeyPatch) -> Relay:
     """This process's relay, new for the test and not started."""
     made = Relay()
-    monkeypatch.setattr(hint_relay, "_relay_here", made)
+    monkeypatch.setattr(hint_relay, "relays", PerProcess(lambda: made))
     return made
 
 
 def relaying() -> bool:
-    thread = hint_relay._relay_here._thread
+    thread = hint_relay.relays.get()._thread
     return thread is not None and thread.is_alive()
 
 
@@ -75,7 +76,7 @@ async def told_by(other: Publisher, stream: str) -> None:
     """Another process's hints, repeated until the relay here has joined and heard one."""
     async with hints.listening(stream) as bell:
         for seq in range(1, 100):
-            other.offer("default", stream, seq)
+            other.offer(("default", stream), seq)
             if await hints.ring_or_timeout(bell, 0.1):
                 return
     raise AssertionError("no hint came over the bus")
@@ -121,7 +122,7 @@ class Recorder(asyncio.Event):
 
 
 async def told_by_once(other: Publisher, stream: str, delivered: list[str]) -> None:
-    other.offer("default", stream, 1)
+    other.offer(("default", stream), 1)
     await until_async(lambda: "theirs" in delivered)
 
 
@@ -142,17 +143,17 @@ def test_the_membership_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(joined) == {(hint_relay.GROUP, "live!1")}
 
 
-def test_a_forked_process_gets_its_own_relay(
-    relay: Relay, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_process_gets_its_own_relay(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.CHANNEL_LAYERS = layers("redis://127.0.0.1:1")
+    monkeypatch.setattr(hint_relay, "relays", PerProcess(Relay))
     started: list[Relay] = []
     monkeypatch.setattr(Relay, "start", lambda self, deliver: started.append(self))
     hint_relay.listen(lambda tenant, stream, seq: None)
-    relay.pid -= 1
     hint_relay.listen(lambda tenant, stream, seq: None)
-    assert started[0] is relay
-    assert started[1] is not relay
+    assert started[1] is started[0]
+    monkeypatch.setattr(hint_relay.relays, "_pid", 0)
+    hint_relay.listen(lambda tenant, stream, seq: None)
+    assert started[2] is not started[0]
 
 
 @pytest.mark.usefixtures("hung_layer")
@@ -162,7 +163,7 @@ def test_a_hung_redis_never_holds_a_request(publisher: Publisher, monkeypatch: p
     for seq in range(1, 2001):
         hints.hint(tenant="default", stream=f"flow-{seq}", seq=1)
     assert time.monotonic() - started_at < 100  # 200 s, had each waited for a send that hangs
-    until(lambda: publisher._closed_until > 0)
+    until(lambda: publisher.is_pausing)
     dropped = publisher.dropped
     hints.hint(tenant="default", stream="flow-1", seq=2)
     assert publisher.dropped == dropped + 1
@@ -171,12 +172,13 @@ def test_a_hung_redis_never_holds_a_request(publisher: Publisher, monkeypatch: p
 
 @pytest.mark.usefixtures("hung_layer")
 def test_the_queue_is_bounded_and_keeps_the_newest_number(
-    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hint_relay, "QUEUE_LIMIT", 3)
+    publisher = Publisher()
     monkeypatch.setattr(publisher, "_thread", threading.current_thread())  # nobody takes from the queue
     for stream, seq in (("a", 1), ("b", 1), ("a", 5), ("a", 4), ("c", 1), ("d", 1), ("b", 2)):
-        publisher.offer("default", stream, seq)
+        publisher.offer(("default", stream), seq)
     assert publisher._pending == {("default", "a"): 5, ("default", "b"): 2, ("default", "c"): 1}
     assert publisher.dropped == 1
 
@@ -211,7 +213,9 @@ def test_without_a_shared_layer_nothing_is_sent_and_nobody_listens(
     assert publisher._thread is None
 
 
-def test_a_forked_process_gets_its_own_publisher(publisher: Publisher) -> None:
-    assert hint_relay.this_publisher() is publisher
-    publisher.pid -= 1
-    assert hint_relay.this_publisher() is not publisher
+def test_a_forked_process_gets_its_own_publisher(monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = hint_relay.publishers.get()
+    assert hint_relay.publishers.get() is publisher
+    monkeypatch.setattr(hint_relay.publishers, "_pid", 0)
+    assert hint_relay.publishers.get() is not publisher
+    assert hint_relay.publishers.get().origin != publisher.origin

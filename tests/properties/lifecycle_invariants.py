@@ -21,8 +21,8 @@ from runtime.contracts.states import (
     IntentState,
     OutcomeStatus,
 )
-from runtime.execution.services import intent_plan
 from runtime.flows.models import Attempt, Feedback, Flow, Intent, Outcome, StepReceipt, Verdict
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.kernel import lifecycle
 from runtime.proposals.queries import verdict_replay
 from runtime.registry.models import Agent
@@ -103,7 +103,7 @@ def check_endings(happened: Mapping[str, Attempt]) -> None:
     for intent in Intent.objects.exclude(state__in=LIVE_INTENTS).exclude(pk__in=with_people):
         done, undone = steps[intent.pk][Direction.FORWARD], steps[intent.pk][Direction.COMPENSATE]
         if intent.state == IntentState.DONE:
-            wanted = intent.steps - len(intent_plan.fallbacks(intent))  # each runs in place of another
+            wanted = intent.steps - len(IntentPlan.of(intent).fallbacks)  # each runs in place of another
             assert (len(done), undone) == (wanted, set()), intent.pk
         else:
             assert done == undone, (intent.pk, intent.state, done, undone)

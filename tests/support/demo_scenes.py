@@ -20,6 +20,7 @@ from runtime.contracts.states import AttemptState
 from runtime.core import clock
 from runtime.execution.services import intent_transitions
 from runtime.flows.models import Attempt, Intent
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.packs.services import packs
@@ -171,7 +172,7 @@ def put_in_doubt() -> Escalation:
         finished_at=now,
     )
     journal = Journal(flow=intent.flow, actor="system", at=now)
-    intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=1)
+    intent_transitions.ask_person(journal, intent, IntentPlan.of(intent), reason=Reason.IN_DOUBT, failures=1)
     journal.write()
     return Escalation.objects.get(intent=intent)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from audit.live.background import PerProcess
 from runtime.contracts.guard import GuardRunState
 from runtime.core import clock, ports, transactions
 from runtime.guards.models import GuardRun, Review
@@ -84,7 +85,7 @@ def test_in_production_the_ids_go_to_the_broker_and_come_back_as_a_task(
 ) -> None:
     sent: list[str] = []
     monkeypatch.setattr(celery_tasks.guard, "apply_async", lambda args, **_: sent.append(args[0]))
-    monkeypatch.setattr(celery_tasks, "_ringer", celery_tasks.Ringer())
+    monkeypatch.setattr(celery_tasks, "ringers", PerProcess(celery_tasks.Ringer))
     celery_tasks.ring_guards([7, 8])
     until(lambda: sent == ["7", "8"], timeout_s=90)
     looked: list[int] = []

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import dir_console.celery
+from audit.live.background import PerProcess
 from runtime.execution.services import attempting
 from runtime.workers import celery_tasks, sweep_rounds
 from tests.faults.processes import ROOT, clean_environment, python
@@ -22,13 +23,14 @@ import json, sys, time, uuid
 import django
 django.setup()
 import dir_console.celery
+from audit.live.background import PerProcess
 from runtime.workers import celery_tasks
 from tests.support.wait_until import until
 start = time.monotonic()
 for _ in range(3000):
     celery_tasks.ring([uuid.uuid4()])
 print(json.dumps(time.monotonic() - start), flush=True)
-until(lambda: celery_tasks.this_ringer().is_pausing, timeout_s=90)
+until(lambda: celery_tasks.ringers.get().is_pausing, timeout_s=90)
 print(json.dumps(True))
 """
 
@@ -38,7 +40,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids that reached the broker."""
     ids: list[str] = []
     send_by(monkeypatch, lambda args, **_: ids.append(args[0]))
-    monkeypatch.setattr(celery_tasks, "_ringer", celery_tasks.Ringer())
+    monkeypatch.setattr(celery_tasks, "ringers", PerProcess(celery_tasks.Ringer))
     return ids
 
 
@@ -72,7 +74,7 @@ def test_a_full_queue_drops_and_does_not_wait(sent: list[str], monkeypatch: pyte
     send_by(monkeypatch, lambda args, **_: gate.wait(60))
     celery_tasks.ring([uuid4()])
     celery_tasks.ring([uuid4() for _ in range(2 * celery_tasks.QUEUE_LIMIT)])
-    assert celery_tasks.this_ringer().is_pausing
+    assert celery_tasks.ringers.get().is_pausing
     celery_tasks.ring([uuid4()])
     gate.set()
 
@@ -86,15 +88,15 @@ def test_a_failing_broker_is_left_alone_for_a_while(sent: list[str], monkeypatch
 
     send_by(monkeypatch, fail)
     celery_tasks.ring([uuid4() for _ in range(10)])
-    until(lambda: celery_tasks.this_ringer().is_pausing, timeout_s=90)
+    until(lambda: celery_tasks.ringers.get().is_pausing, timeout_s=90)
     celery_tasks.ring([uuid4()])
     assert len(tries) == 1
 
 
 def test_a_fork_gets_a_ringer_of_its_own(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    inherited = celery_tasks.this_ringer()
-    monkeypatch.setattr(inherited, "pid", 0)
-    assert celery_tasks.this_ringer() is not inherited
+    inherited = celery_tasks.ringers.get()
+    monkeypatch.setattr(celery_tasks.ringers, "_pid", 0)
+    assert celery_tasks.ringers.get() is not inherited
 
 
 def test_the_tasks_do_what_their_names_say(monkeypatch: pytest.MonkeyPatch) -> None:

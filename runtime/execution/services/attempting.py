@@ -16,7 +16,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
 from runtime.core import transactions
-from runtime.execution.services import calling, circuit, claim_deadlines, claiming, lost_calls, recording
+from runtime.execution.services import calling, circuit, claiming, lost_calls, recording
 from runtime.execution.services.claiming import Claimed, ClaimRefused
 from runtime.execution.services.recording import RecordedCall, TooLate
 from runtime.flows.models import Outcome
@@ -80,35 +80,42 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     """
     # Before the claim, so that what is left of the lease is never thought longer than it is.
     asked_at_s = time.monotonic()
-    claim_deadlines.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
+    claiming.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
-    if isinstance(claim, ClaimRefused) and claim.status == AttemptStatus.ENDED:
-        # The result of the execution that was (DIR paper, 7.2); a cancelled intent has none.
-        outcome = Outcome.objects.filter(intent_id=intent_id).first()
-        if outcome is None:
-            return AttemptResult(status=AttemptStatus.ENDED, called=False, detail=claim.detail)
-        return AttemptResult(
-            status=AttemptStatus.ENDED,
-            called=False,
-            detail=outcome.error_category,
-            outcome=OutcomeStatus(outcome.status),
-            receipt=None if outcome.receipt is None else bytes(outcome.receipt),
-        )
-    if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRECORDED:
-        transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
-        return AttemptResult(status=AttemptStatus.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
     if isinstance(claim, ClaimRefused):
-        return AttemptResult(status=AttemptStatus(claim.status), called=False, detail=claim.detail)
+        return _refused(intent_id, claim)
+    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     try:
-        if _is_sick(claim, asked_at_s=asked_at_s):
-            return _hold_from_sick(claim)
+        if claim.is_trial and _is_sick(claim, asked_at_s=asked_at_s):
+            reason = _retry_database(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
+            if reason is None:
+                return AttemptResult(status=AttemptStatus.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
+            return AttemptResult(status=AttemptStatus.WITH_PERSON, called=False, detail=reason.value)
         result = _call(claim, asked_at_s=asked_at_s)
     except call_gate.ClosedError as error:
         why = error.why  # the stop may have been pressed since the claim was committed
         _retry_database(claim, lambda: recording.hold(claim, why=why))
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
+
+
+def _refused(intent_id: UUID, claim: ClaimRefused) -> AttemptResult:
+    """What there was to find instead of a call; a call that may have happened is put in doubt."""
+    if claim.status == claiming.UNRECORDED:
+        transactions.retry_on_conflict(lambda: lost_calls.put_in_doubt(intent_id))
+        return AttemptResult(status=AttemptStatus.BLOCKED, called=False, detail=Reason.IN_DOUBT.value)
+    # The result of the execution that was (DIR paper, 7.2); a cancelled intent has none.
+    ended = claim.status == AttemptStatus.ENDED
+    outcome = Outcome.objects.filter(intent_id=intent_id).first() if ended else None
+    if outcome is None:
+        return AttemptResult(status=AttemptStatus(claim.status), called=False, detail=claim.detail)
+    return AttemptResult(
+        status=AttemptStatus.ENDED,
+        called=False,
+        detail=outcome.error_category,
+        outcome=OutcomeStatus(outcome.status),
+        receipt=None if outcome.receipt is None else bytes(outcome.receipt),
+    )
 
 
 def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
@@ -130,18 +137,10 @@ def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
         return True
 
 
-def _hold_from_sick(claim: Claimed) -> AttemptResult:
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    reason = _retry_database(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
-    if reason is None:
-        return AttemptResult(status=AttemptStatus.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
-    return AttemptResult(status=AttemptStatus.WITH_PERSON, called=False, detail=reason.value)
-
-
 def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
     transactions.give_back_connection()
     if claim.purpose is Purpose.CALL:
-        claim_deadlines.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
+        claiming.note_call(claim.step.key, until_s=asked_at_s + settings.DIR_LEASE_S)
     try:
         lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
         return calling.call(claim, lease_left_s=lease_left_s)
@@ -159,7 +158,7 @@ def _call(claim: Claimed, *, asked_at_s: float) -> CallResult:
 def _retry_database(claim: Claimed, write: Callable[[], Written]) -> Written:
     """Write what became of a claim, again where the database fails: losing it makes the intent IN_DOUBT."""
     for wait_s in RECORD_WAITS_S:
-        claim_deadlines.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
+        claiming.prolong(claim.intent_id, owner=claim.owner, by_s=RECORD_TRY_S)
         try:
             return transactions.retry_on_conflict(write)
         except (transactions.BusyError, OperationalError, InterfaceError):

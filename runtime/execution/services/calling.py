@@ -74,9 +74,9 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
 
 
 def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
-    """Whether the target reports at its `health` path that it is unavailable; only before trial calls."""
+    """Whether the target reports at its `health` path that it is unavailable; asked before a trial call."""
     limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
-    if not claim.is_trial or claim.place is None or not claim.place.health or limit_s <= 0:
+    if claim.place is None or not claim.place.health or limit_s <= 0:
         return False
     found = registry.EXECUTORS[claim.step.executor](
         TargetCall(

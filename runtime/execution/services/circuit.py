@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 
-from audit import actors, events, ledger
+from audit import actors, events, ledger, row_locks
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.receipt import CallResult
@@ -22,10 +22,10 @@ from runtime.contracts.verdict import StepRequest
 from runtime.core import clock, ports, transactions
 from runtime.execution.adapters.executors import registry
 from runtime.execution.models import Circuit
-from runtime.execution.services import intent_plan, intent_transitions, repeating
-from runtime.execution.services.intent_plan import CurrentCall
+from runtime.execution.services import doubts, intent_transitions
 from runtime.flows.models import Intent
 from runtime.flows.queries import due_intents
+from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import breaker
 from runtime.kernel.breaker import Allow, Signal, Trial, WaitUntil
@@ -108,11 +108,11 @@ def _yields(
     """
     if row.retry_at is None or at >= row.retry_at + timedelta(seconds=settings.DIR_LEASE_S):
         return False
-    if (place is not None and place.health) or repeating.settles_itself(intent, current=current, place=place):
+    if (place is not None and place.health) or doubts.settles_itself(intent, current=current, place=place):
         return False
     for other in due_intents.list_due_at(tenant=row.tenant, target=row.target, at=at, limit=_LOOKED_AT):
-        follows = intent_plan.current(other)
-        if follows is not None and repeating.settles_itself(other, current=follows, place=place):
+        follows = IntentPlan.of(other).current(other)
+        if follows is not None and doubts.settles_itself(other, current=follows, place=place):
             transaction.on_commit(partial(ports.ring, [other.pk]))
             return True
     return False
@@ -137,24 +137,18 @@ def report_result(
     signal = unasked if result is None else breaker.signal_of(result)
     probe = probe_of(intent, number=number)
 
-    def hear(circuit: breaker.CircuitSnapshot) -> breaker.CircuitSnapshot:
+    def updated(circuit: breaker.CircuitSnapshot) -> breaker.CircuitSnapshot:
         return breaker.on_result(circuit, signal, probe=probe, at=journal.at, bounds=_bounds())
 
     row = Circuit.objects.of(intent.tenant).filter(target=step.target).first()
     before = breaker.CLOSED if row is None else _read(row)
-    if hear(before) == before:
+    if updated(before) == before:
         return
     # Read again under the lock, so that twenty failures at once queue up and are each counted.
-    rows = Circuit.objects.select_for_update().filter(tenant=intent.tenant, target=step.target)
-    row = rows.first()
-    if row is None:
-        # ON CONFLICT DO NOTHING waits for a racing insert and then yields to it: no error, one row.
-        Circuit.objects.bulk_create(
-            [Circuit(tenant=intent.tenant, target=step.target, changed_at=journal.at)], ignore_conflicts=True
-        )
-        row = rows.get()
+    rows = Circuit.objects.filter(tenant=intent.tenant, target=step.target)
+    row = row_locks.lock_or_create(rows, tenant=intent.tenant, target=step.target, changed_at=journal.at)
     before = _read(row)
-    after = hear(before)
+    after = updated(before)
     if after == before:
         return
     _write(row, after, at=journal.at)
@@ -165,25 +159,22 @@ def report_result(
         journal.record_on(stream_of(row.target), _closed(row, before, reason=PROBE_SUCCEEDED))
 
 
+@transactions.retried
 def close_circuit(*, tenant: str, name: str, actor: str, reason: str) -> bool | Problem:
     """Close a target's circuit by a person's word; False where it is closed already.
 
     404 where there is no such target.
     """
-
-    def work() -> bool | Problem:
-        if not Target.objects.of(tenant).filter(name=name).exists():
-            return Problem(code=ProblemCode.NOT_FOUND, detail="No target has this name.")
-        row = Circuit.objects.select_for_update().filter(tenant=tenant, target=name).first()
-        if row is None or row.state == CircuitState.CLOSED:
-            return False
-        at, before = clock.now(), _read(row)
-        _write(row, breaker.CLOSED, at=at)
-        closed = _closed(row, before, reason=reason)
-        ledger.append_to(tenant=tenant, stream=stream_of(name), actor=actor, at=at, events=[closed])
-        return True
-
-    return transactions.retry_on_conflict(work)
+    if not Target.objects.of(tenant).filter(name=name).exists():
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No target has this name.")
+    row = Circuit.objects.select_for_update().filter(tenant=tenant, target=name).first()
+    if row is None or row.state == CircuitState.CLOSED:
+        return False
+    at, before = clock.now(), _read(row)
+    _write(row, breaker.CLOSED, at=at)
+    closed = _closed(row, before, reason=reason)
+    ledger.append_to(tenant=tenant, stream=stream_of(name), actor=actor, at=at, events=[closed])
+    return True
 
 
 def _closed(row: Circuit, before: breaker.CircuitSnapshot, *, reason: str) -> events.CircuitClosed:
@@ -198,14 +189,15 @@ def _release_waiting(*, tenant: str, target: str, held_until: datetime | None) -
     waiting = Intent.objects.of(tenant).filter(held, target=target, state=IntentState.PENDING)
     intent_ids = list(waiting.order_by("created_at").values_list("intent_id", flat=True)[:_RUNG_AT_ONCE])
 
-    def work() -> None:
+    @transactions.retried
+    def make_due() -> None:
         at = clock.now()
         due = Intent.objects.filter(pk__in=intent_ids, state=IntentState.PENDING)
         woken = events.IntentWoken(target=target, count=due.update(next_at=at))
         ledger.append_to(tenant=tenant, stream=stream_of(target), actor=actors.SYSTEM, at=at, events=[woken])
 
     if intent_ids:
-        transactions.retry_on_conflict(work)
+        make_due()
         ports.ring(intent_ids)
 
 

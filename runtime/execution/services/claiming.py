@@ -1,7 +1,15 @@
-"""The claim: one worker takes a due intent, after a check of everything that may have changed."""
+"""The claim: one worker takes a due intent, after a check of everything that may have changed.
 
+Until when the threads of this process hold their claims is known here by a monotonic clock. The time in the
+row is for pages, and for other processes: a wall clock that jumps ahead must not end a lease while its call
+is under way.
+"""
+
+import threading
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -24,11 +32,11 @@ from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots, marks
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import circuit, intent_plan, intent_transitions, repeating, saga
+from runtime.execution.services import circuit, doubts, intent_transitions, saga
 from runtime.execution.services.circuit import Admitted
-from runtime.execution.services.intent_plan import CurrentCall
 from runtime.flows.models import Attempt, Intent, Verdict
 from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow
+from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
 from runtime.flows.queries.recorded_flow import OfFlow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
@@ -39,6 +47,11 @@ from runtime.registry.queries.target_endpoints import TargetEndpoint
 from runtime.resources.services import reservations
 
 UNRECORDED = "UNRECORDED"
+
+Key = TypeVar("Key")
+_claims_s: dict[tuple[UUID, str], float] = {}
+_calls_s: dict[str, float] = {}
+_deadlines_lock = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,18 +113,19 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     if intent.state != IntentState.PENDING or intent.next_at > journal.at:
         return ClaimRefused(status="NOT_DUE", detail=intent.state)
     recorded = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
-    current = intent_plan.current(intent)
+    plan = IntentPlan.of(intent)
+    current = plan.current(intent)
     refused = (
         _refuse_put_back(journal, intent, recorded)
-        or _refuse_tampered(journal, intent, recorded)
+        or _refuse_tampered(journal, intent, plan, recorded)
         or _refuse_unrecorded(intent, current)
-        or _look_at_window_and_agent(journal, intent)
+        or _refuse_late_or_held(journal, intent, plan)
     )
     if refused is not None:
         return refused
     if current is None:
-        return _end(journal, intent, status="BLOCKED", code=Reason.RENDERING_FAILED)
-    return _admit(journal, intent, recorded=recorded, current=current, owner=owner)
+        return _end(journal, intent, plan, status="BLOCKED", code=Reason.RENDERING_FAILED)
+    return _admit(journal, intent, plan, recorded=recorded, current=current, owner=owner)
 
 
 def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> ClaimRefused | None:
@@ -125,7 +139,9 @@ def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> Clai
     return ClaimRefused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
 
 
-def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> ClaimRefused | None:
+def _refuse_tampered(
+    journal: Journal, intent: Intent, plan: IntentPlan, recorded: OfFlow
+) -> ClaimRefused | None:
     """Requests other than those that were accepted are never sent: a person is asked instead."""
     found = recorded.compare_intent(intent)
     if found is None:
@@ -135,8 +151,8 @@ def _refuse_tampered(journal: Journal, intent: Intent, recorded: OfFlow) -> Clai
     if (beside := recorded.compare_verdict(verdict)) is not None:
         # What a person would be shown of it cannot be trusted either.
         journal.add(beside.event())
-        return _end(journal, intent, status="BLOCKED", code=Reason.TAMPERED)
-    return _block(journal, intent, reason=Reason.TAMPERED)
+        return _end(journal, intent, plan, status="BLOCKED", code=Reason.TAMPERED)
+    return _block(journal, intent, plan, reason=Reason.TAMPERED)
 
 
 def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> ClaimRefused | None:
@@ -146,32 +162,32 @@ def _refuse_unrecorded(intent: Intent, current: CurrentCall | None) -> ClaimRefu
     return ClaimRefused(status=UNRECORDED)
 
 
-def _block(journal: Journal, intent: Intent, *, reason: Reason) -> ClaimRefused:
+def _block(journal: Journal, intent: Intent, plan: IntentPlan, *, reason: Reason) -> ClaimRefused:
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=reason))
-    intent_transitions.ask_person(journal, intent, reason=reason, failures=intent.failures)
+    intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=intent.failures)
     journal.write()
     return ClaimRefused(status="BLOCKED", detail=reason)
 
 
 def _admit(
-    journal: Journal, intent: Intent, *, recorded: OfFlow, current: CurrentCall, owner: str
+    journal: Journal, intent: Intent, plan: IntentPlan, *, recorded: OfFlow, current: CurrentCall, owner: str
 ) -> Claimed | ClaimRefused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
     if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
         # What it was to replace has taken effect after all: with this call there would be two.
-        return _block(journal, intent, reason=Reason.EFFECT_CONTRADICTED)
+        return _block(journal, intent, plan, reason=Reason.EFFECT_CONTRADICTED)
     target = target_endpoints.get_target(tenant=intent.tenant, name=current.step.target)
     if target is not None and (moved := recorded.compare_target(target)) is not None:
         journal.add(moved.event())
-        return _block(journal, intent, reason=Reason.TAMPERED)
+        return _block(journal, intent, plan, reason=Reason.TAMPERED)
     place = None if target is None else target_endpoints.place_of(target)
     admitted = circuit.try_acquire(journal, intent, current=current, place=place)
     if admitted is Admitted.WAIT:
         journal.write()
         return ClaimRefused(status="HELD", detail=circuit.CIRCUIT_OPEN)
-    if not repeating.is_allowed(intent, current=current, place=place):
+    if not doubts.may_call(intent, current=current, place=place):
         circuit.report_result(journal, intent, step=current.step, number=intent.attempts + 1, result=None)
-        return _end(journal, intent, status="BLOCKED", code=Reason.IN_DOUBT)
+        return _end(journal, intent, plan, status="BLOCKED", code=Reason.IN_DOUBT)
     obstacle = _blocking_reason(journal, intent, recorded) if _has_window(intent) else None
     if obstacle is None:
         claimed = _take(journal, intent, current=current, place=place, owner=owner)
@@ -180,30 +196,33 @@ def _admit(
     if isinstance(obstacle, Withdrawn) and not obstacle.is_final:
         # A limit is tighter now, or can no longer be checked: a person decides whether it runs.
         journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=obstacle.code))
-        reason = Reason.IN_DOUBT if repeating.is_a_persons(intent) else Reason(obstacle.code)
+        reason = Reason.IN_DOUBT if doubts.needs_person(intent, current=current) else Reason(obstacle.code)
         intent_transitions.ask_person(
-            journal, intent, reason=reason, failures=intent.failures, withdrawn=obstacle
+            journal, intent, plan, reason=reason, failures=intent.failures, withdrawn=obstacle
         )
         journal.write()
         return ClaimRefused(status="WITH_PERSON", detail=obstacle.code)
     code = obstacle.code if isinstance(obstacle, Withdrawn) else obstacle
-    return _end(journal, intent, status="BLOCKED", code=code)
+    return _end(journal, intent, plan, status="BLOCKED", code=code)
 
 
 def _has_window(intent: Intent) -> bool:
     return intent.direction == Direction.FORWARD and intent.purpose == Purpose.CALL
 
 
-def _look_at_window_and_agent(journal: Journal, intent: Intent) -> ClaimRefused | None:
+def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> ClaimRefused | None:
+    """A call whose window has ended is not made; one whose agent is stopped or held waits."""
     has_window = _has_window(intent)
     if has_window and journal.at >= intent.valid_until:
-        return _end(journal, intent, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED)
+        return _end(
+            journal, intent, plan, status="EXPIRED", code=Reason.EXPIRED, outcome=OutcomeStatus.EXPIRED
+        )
     standing = due_intents.get_standing(agent_pk=journal.flow.agent_id)
     held_by = standing.held_by if has_window else standing.stopped_by
     if held_by is not None:
         return ClaimRefused(status="HELD", detail=held_by)
     if has_window and standing.status is AgentStatus.RETIRED:
-        return _end(journal, intent, status="BLOCKED", code=Reason.AGENT_RETIRED)
+        return _end(journal, intent, plan, status="BLOCKED", code=Reason.AGENT_RETIRED)
     return None
 
 
@@ -280,18 +299,18 @@ def _take(
         traceparent=flow.traceparent,
         direction=direction,
         purpose=purpose,
-        on_unknown=repeating.on_unknown(current, place),
+        on_unknown=doubts.on_unknown(current, place),
     )
 
 
-def take_as_lost(journal: Journal, intent: Intent) -> None:
+def take_as_lost(journal: Journal, intent: Intent, plan: IntentPlan) -> None:
     """Note a call that may have been made but was not recorded; nothing is called.
 
     What it claims of resources is pinned as far as it can be, since it may have been used.
     """
-    current = intent_plan.current(intent)
+    current = plan.current(intent)
     if current is None:
-        intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+        intent_transitions.ask_person(journal, intent, plan, reason=Reason.IN_DOUBT, failures=intent.failures)
         journal.write()
         return
     journal.add(*(reservations.pin(intent=intent, at=journal.at) or ()))
@@ -301,6 +320,7 @@ def take_as_lost(journal: Journal, intent: Intent) -> None:
 def _end(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     status: str,
     code: str,
@@ -308,14 +328,53 @@ def _end(
 ) -> ClaimRefused:
     """No call is made: the walk turns back or ends. What may have taken effect goes to a person instead."""
     journal.add(events.IntentBlocked(intent_id=str(intent.pk), code=code))
-    if repeating.is_a_persons(intent):
-        intent_transitions.ask_person(journal, intent, reason=Reason.IN_DOUBT, failures=intent.failures)
+    if doubts.needs_person(intent, current=plan.current(intent)):
+        intent_transitions.ask_person(journal, intent, plan, reason=Reason.IN_DOUBT, failures=intent.failures)
     elif intent.direction == Direction.COMPENSATE:
         intent_transitions.ask_person(
-            journal, intent, reason=Reason.COMPENSATION_FAILED, failures=intent.failures
+            journal, intent, plan, reason=Reason.COMPENSATION_FAILED, failures=intent.failures
         )
     else:
-        saga.fail(journal, intent, status=outcome, code=code, error_category=code)
+        saga.fail(journal, intent, plan, status=outcome, code=code, error_category=code)
     turned_back = intent.state == IntentState.PENDING
     journal.write()
     return ClaimRefused(status="TURNED_BACK" if turned_back else status, detail=str(code))
+
+
+def note_claim(intent_id: UUID, *, owner: str, until_s: float) -> None:
+    """A thread is about to claim: noted before the claim commits, so that no sweeper comes between."""
+    with _deadlines_lock:
+        _forget_past(_claims_s)
+        _claims_s[intent_id, owner] = until_s
+
+
+def prolong(intent_id: UUID, *, owner: str, by_s: float) -> None:
+    """The thread is alive and has an answer to record: it keeps its claim for at least `by_s` from now."""
+    with _deadlines_lock:
+        held_s = _claims_s.get((intent_id, owner), float("-inf"))
+        _claims_s[intent_id, owner] = max(held_s, time.monotonic() + by_s)
+
+
+def is_held(intent_id: UUID, *, owner: str) -> bool:
+    """Whether the thread of this process called `owner` may still report on the intent."""
+    with _deadlines_lock:
+        return _claims_s.get((intent_id, owner), float("-inf")) > time.monotonic()
+
+
+def note_call(key: str, *, until_s: float) -> None:
+    """A call under `key` is about to be made, and is surely over at `until_s`."""
+    with _deadlines_lock:
+        _forget_past(_calls_s)
+        _calls_s[key] = until_s
+
+
+def call_left_s(key: str) -> float:
+    """Seconds until the call that this process made under `key` is surely over; 0 where there is none."""
+    with _deadlines_lock:
+        return max(0.0, _calls_s.get(key, 0.0) - time.monotonic())
+
+
+def _forget_past(ends_s: dict[Key, float]) -> None:
+    now_s = time.monotonic()
+    for key in [key for key, end_s in ends_s.items() if end_s <= now_s]:
+        del ends_s[key]

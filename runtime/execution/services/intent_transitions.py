@@ -8,9 +8,10 @@ from audit import actors, canonical, events
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect, FeedbackType, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.core import ports, transactions
-from runtime.execution.services import intent_plan, receipt_facts
+from runtime.execution.services import result_rules
 from runtime.flows.models import Attempt, Intent, Outcome, Proposal
 from runtime.flows.queries import intent_records, saga_progress
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import execution
 from runtime.kernel.execution import RetryAt
@@ -21,6 +22,7 @@ from runtime.kernel.saga import Position
 def close(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     receipt: bytes,
     receipt_commitment: str,
@@ -34,6 +36,7 @@ def close(
     _record(
         journal,
         intent,
+        plan,
         status=OutcomeStatus.SUCCEEDED,
         receipt=receipt,
         receipt_commitment=receipt_commitment,
@@ -47,6 +50,7 @@ def close(
 def abort(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     status: OutcomeStatus,
     code: str,
@@ -54,16 +58,17 @@ def abort(
     recorded_by: str = actors.SYSTEM,
 ) -> None:
     """The effect will not come: outcome `status`, flow ABORTED for `code`."""
-    _record(journal, intent, status=status, error_category=error_category, recorded_by=recorded_by)
+    _record(journal, intent, plan, status=status, error_category=error_category, recorded_by=recorded_by)
     journal.transition(FlowState.ABORTED, reason=str(code))
     journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": str(code)})
 
 
-def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
+def close_failed(journal: Journal, intent: Intent, plan: IntentPlan, *, error_category: str) -> None:
     """A route of the kind closes the flow although the step has failed; the outcome records the failure."""
     _record(
         journal,
         intent,
+        plan,
         status=OutcomeStatus.FAILED,
         error_category=error_category,
         recorded_by=actors.SYSTEM,
@@ -72,7 +77,7 @@ def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> No
     journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": Reason.CLOSED_BY_ROUTE.value})
 
 
-def tell_late(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
+def report_late_receipt(journal: Journal, intent: Intent, *, receipt: bytes) -> None:
     """Tell the agent that a receipt came after the work had ended: what it knows of the effect was wrong."""
     outcome = Outcome.objects.filter(intent=intent).first()
     journal.notify_agent(
@@ -107,6 +112,7 @@ def schedule_retry(intent: Intent, *, again: RetryAt) -> None:
 
 def advance_to(
     intent: Intent,
+    plan: IntentPlan,
     to: Position,
     *,
     at: datetime,
@@ -120,7 +126,7 @@ def advance_to(
         position=to.step,
         direction=to.direction,
         purpose=Purpose.CALL,
-        target=intent_plan.target_at(intent, to.step),
+        target=plan.target_at(to.step),
         failures=0,
         next_at=at,
         cause=intent.cause if cause is None else str(cause)[:64],
@@ -153,7 +159,13 @@ def extend_window(intent: Intent, *, valid_until: datetime) -> None:
 
 
 def ask_person(
-    journal: Journal, intent: Intent, *, reason: Reason, failures: int, withdrawn: Withdrawn | None = None
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    *,
+    reason: Reason,
+    failures: int,
+    withdrawn: Withdrawn | None = None,
 ) -> None:
     """Open an operational escalation; no deadline resolves it and no escalation token is spent.
 
@@ -179,7 +191,7 @@ def ask_person(
     journal.add(opened.event)
     place = {}
     if intent.steps != 1:
-        place = {"step": intent_plan.step_id(intent, intent.position), "direction": str(intent.direction)}
+        place = {"step": plan.step_id(intent.position), "direction": str(intent.direction)}
     journal.notify_agent(
         FeedbackType.ESCALATION_REQUIRED,
         {
@@ -200,6 +212,7 @@ def ask_person(
 def _record(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     status: OutcomeStatus,
     recorded_by: str,
@@ -208,10 +221,9 @@ def _record(
     receipt_commitment: str | None = None,
     observed: Mapping[str, Any] | None = None,
 ) -> None:
-    changes, missed = receipt_facts.collect_changes(journal, intent)
-    rendered = intent_plan.read(intent)
-    # Requests that cannot be read are themselves a reason to end.
-    expected = [] if rendered is None else list(rendered.expected)
+    changes, missed = result_rules.collect_changes(journal, intent, plan)
+    # Nothing is expected of requests that cannot be read, which are themselves a reason to end.
+    expected = list(plan.expected)
     # What did not come about was not observed to be other than expected.
     found = (
         () if observed is None else execution.deviations(expected=expected, receipt=observed, written=changes)

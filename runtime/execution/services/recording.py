@@ -22,18 +22,11 @@ from runtime.contracts.states import (
 )
 from runtime.core import clock, transactions
 from runtime.epochs.services import boots
-from runtime.execution.services import (
-    circuit,
-    claim_deadlines,
-    intent_transitions,
-    repeating,
-    routing,
-    saga,
-    settling,
-)
+from runtime.execution.services import circuit, claiming, doubts, intent_transitions, result_rules, saga
 from runtime.execution.services.claiming import Claimed
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import execution
@@ -61,35 +54,16 @@ def record(claim: Claimed, result: CallResult, *, jitter: float) -> RecordedCall
     if not _is_ours(intent, attempt, claim):
         return _note_late(journal, intent, attempt, result)
     circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=result)
-    action = _follow(journal, intent, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
+    plan = IntentPlan.of(intent)
+    action = follow_result(journal, intent, plan, attempt, result, on_unknown=claim.on_unknown, jitter=jitter)
     journal.write()
     return RecordedCall(action=action, state=IntentState(intent.state))
 
 
-def record_lost_attempt(
+def follow_result(
     journal: Journal,
     intent: Intent,
-    attempt: Attempt,
-    *,
-    jitter: float,
-    on_unknown: OnUnknown | None = None,
-) -> None:
-    """A worker has died between the claim and the record: it is unknown whether its call was made.
-
-    `on_unknown` is what follows where the kind does not decide it.
-    """
-    lost = Failure(
-        category=FailureCategory.LEASE_ENDED,
-        failure_class=FailureClass.UNKNOWN,
-        detail="the worker did not report before its lease expired; the call may have taken effect",
-    )
-    follows = on_unknown or repeating.on_unknown_of(intent)
-    _follow(journal, intent, attempt, lost, on_unknown=follows, jitter=jitter)
-
-
-def _follow(
-    journal: Journal,
-    intent: Intent,
+    plan: IntentPlan,
     attempt: Attempt,
     result: CallResult,
     *,
@@ -101,18 +75,17 @@ def _follow(
     tried = _tried(intent, result, key=key, on_unknown=on_unknown, at=journal.at)
     follows = execution.decide(tried, at=journal.at, jitter=jitter)
     if execution.is_settled_by_probe(tried, follows):
-        settling.settle(
-            journal=journal, intent=intent, effect=Effect.NOT_HAPPENED, by=settling.PROBE, key=key
-        )
-    decided = routing.decide(journal, intent, tried=tried, action=follows, jitter=jitter)
+        doubts.settle(journal=journal, intent=intent, effect=Effect.NOT_HAPPENED, by=doubts.PROBE, key=key)
+    decided = result_rules.choose_route(journal, intent, plan, tried=tried, action=follows, jitter=jitter)
     action = decided.action
     kept = _finish(journal, attempt, result, again=action if isinstance(action, RetryAt) else None)
-    routing.tell(journal, intent, choice=decided.choice)
+    result_rules.record_route(journal, intent, plan, choice=decided.choice)
     match action:
         case Succeed(receipt=receipt):
             saga.advance(
                 journal,
                 intent,
+                plan,
                 receipt=receipt.body,
                 receipt_commitment=kept or "",
                 recorded_by=actors.SYSTEM,
@@ -120,15 +93,16 @@ def _follow(
         case RetryAt():
             intent_transitions.schedule_retry(intent, again=action)
         case EscalateToPerson(reason=reason, failures=failures):
-            intent_transitions.ask_person(journal, intent, reason=reason, failures=failures)
+            intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=failures)
         case FallBack(step=step):
-            saga.fall_back(journal, intent, to_step=step)
+            saga.fall_back(journal, intent, plan, to_step=step)
         case CloseFailed(failure=failure):
-            saga.close_failed(journal, intent, error_category=failure.category)
+            saga.close_failed(journal, intent, plan, error_category=failure.category)
         case Fail(failure=failure):
             saga.fail(
                 journal,
                 intent,
+                plan,
                 status=OutcomeStatus.FAILED,
                 code=Reason.TERMINAL_FAILURE,
                 error_category=failure.category,
@@ -165,7 +139,7 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     if boots.this_boot() is None:
         return over_at
     # A server that is alone made the call itself, and knows it by a monotonic clock.
-    return max(over_at, at + timedelta(seconds=claim_deadlines.call_left_s(key)))
+    return max(over_at, at + timedelta(seconds=claiming.call_left_s(key)))
 
 
 def hold(claim: Claimed, *, why: str) -> None:
@@ -199,8 +173,8 @@ def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
     follows = execution.decide(tried, at=journal.at, jitter=jitter)
     reason = None
     if isinstance(follows, EscalateToPerson):
-        reason = follows.reason
-        intent_transitions.ask_person(journal, intent, reason=reason, failures=follows.failures)
+        reason, plan = follows.reason, IntentPlan.of(intent)
+        intent_transitions.ask_person(journal, intent, plan, reason=reason, failures=follows.failures)
     elif isinstance(follows, RetryAt):
         intent_transitions.schedule_retry(intent, again=follows)
     journal.write()
@@ -247,12 +221,12 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
     # A commit whose answer was lost is written again by the same worker: then there is nothing to note.
     state, _ = _ending(result)
     if attempt.state == AttemptState.UNKNOWN and state is not AttemptState.UNKNOWN:
-        kept, late = None, settling.NOTHING_NEW
+        kept, late = None, doubts.NOTHING_NEW
         if isinstance(result, Receipt):
             # Kept outside the chain like any receipt: it is what the person who decides was looking for.
             kept = ledger.commit_payload(tenant=intent.tenant, body=result.body)
-            by = settling.PROBE if attempt.purpose == Purpose.PROBE else settling.RECEIPT
-            late = settling.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
+            by = doubts.PROBE if attempt.purpose == Purpose.PROBE else doubts.RECEIPT
+            late = doubts.settle_late(journal=journal, intent=intent, by=by, key=attempt.target_key)
         journal.add(
             events.AttemptReportedLate(
                 intent_id=str(intent.pk),
@@ -270,13 +244,17 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
             waiting = Intent.objects.select_for_update().filter(flow=journal.flow, state=IntentState.PENDING)
             for other in waiting.filter(direction=Direction.FORWARD).exclude(pk=intent.pk):
                 intent_transitions.ask_person(
-                    journal, other, reason=Reason.EFFECT_CONTRADICTED, failures=other.failures
+                    journal,
+                    other,
+                    IntentPlan.of(other),
+                    reason=Reason.EFFECT_CONTRADICTED,
+                    failures=other.failures,
                 )
         if isinstance(result, Receipt) and late.is_new:
             if intent.state not in LIVE_INTENTS:
-                intent_transitions.tell_late(journal, intent, receipt=result.body)
+                intent_transitions.report_late_receipt(journal, intent, receipt=result.body)
             elif intent.direction == Direction.COMPENSATE:
-                saga.take_known(journal, intent, recorded_by=actors.SYSTEM)
+                saga.take_known(journal, intent, IntentPlan.of(intent), recorded_by=actors.SYSTEM)
         journal.write()
     return TooLate()
 

@@ -16,9 +16,10 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.states import KNOWN_EFFECTS, Direction, Effect, IntentState, OutcomeStatus
 from runtime.contracts.verdict import Finding
 from runtime.core import ports, transactions
-from runtime.execution.services import intent_plan, intent_transitions, saga, settling
+from runtime.execution.services import doubts, intent_transitions, saga
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.services import precondition_check
 from runtime.resources.services import reservations
@@ -63,6 +64,7 @@ def mark_done(
     saga.advance(
         journal,
         intent,
+        IntentPlan.of(intent),
         receipt=body,
         receipt_commitment=commitment,
         recorded_by=actor,
@@ -80,7 +82,7 @@ def supersede(*, journal: Journal, intent: Intent, by_intent_id: str, effect: Ef
     if effect not in (None, Effect.NOT_HAPPENED):
         raise ValueError(f"nothing may run in place of a call whose effect is {effect}")
     if effect is not None:
-        settling.settle(journal=journal, intent=intent, effect=effect, by=journal.actor)
+        doubts.settle(journal=journal, intent=intent, effect=effect, by=journal.actor)
     changed = Intent.objects.filter(pk=intent.pk, state=intent.state, attempts=intent.attempts).update(
         state=IntentState.CANCELLED, finished_at=journal.at
     )
@@ -112,22 +114,26 @@ def give_up(
     stays in doubt after that.
     """
     _require_with_people(intent)
-    if effect is Effect.HAPPENED and intent_plan.can_be_undone(intent):
-        saga.take_as_done(journal, intent, recorded_by=actor)
+    plan = IntentPlan.of(intent)
+    current = plan.current(intent)
+    undoable = current is not None and current.step.compensation is not None
+    if effect is Effect.HAPPENED and undoable and intent.direction == Direction.FORWARD:
+        saga.take_as_done(journal, intent, plan, recorded_by=actor)
     elif effect in KNOWN_EFFECTS:
         # Of the call at hand where that is in doubt; else of all that were left in doubt before it. Where its
         # receipt has come, a statement about it does not cover the others.
-        stated, current = Effect(effect), intent_plan.current(intent)
+        stated = Effect(effect)
         key = "" if current is None else current.step.key
-        settled = settling.settle(journal=journal, intent=intent, effect=stated, by=actor, key=key)
+        settled = doubts.settle(journal=journal, intent=intent, effect=stated, by=actor, key=key)
         if not settled and not calls_in_doubt.is_at_hand_known_done(intent=intent):
-            settling.settle(journal=journal, intent=intent, effect=stated, by=actor)
+            doubts.settle(journal=journal, intent=intent, effect=stated, by=actor)
     if intent.direction == Direction.COMPENSATE:
-        saga.abandon(journal, intent, code=reason, recorded_by=actor)
+        saga.abandon(journal, intent, plan, code=reason, recorded_by=actor)
         return
     saga.fail(
         journal,
         intent,
+        plan,
         status=OutcomeStatus.FAILED,
         code=reason,
         error_category=intent.state,

@@ -1,6 +1,8 @@
 """An intent's walk through its steps: what a finished call, or a failure for good, leads to.
 
-Collects in the journal; the caller writes it, and holds the locks of flow, agent and intent.
+Collects in the journal; the caller writes it, and holds the locks of flow, agent and intent. While a flow is
+partially executed its agent is locked (DIR paper, 7.3): the agent's row is locked before the intent's, which
+`locks.lock_intent` sees to where there are several steps.
 """
 
 from datetime import datetime
@@ -11,20 +13,27 @@ from django.db import transaction
 
 from audit import actors, canonical, events, ledger
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Direction, Effect, FlowState, OutcomeStatus, Purpose
+from runtime.contracts.states import AgentStatus, Direction, Effect, FlowState, OutcomeStatus, Purpose
 from runtime.core import ports
-from runtime.execution.services import agent_lock, intent_plan, intent_transitions, receipt_facts, settling
+from runtime.execution.services import doubts, intent_transitions, result_rules
 from runtime.flows.models import Intent, StepReceipt
-from runtime.flows.queries import calls_in_doubt, saga_progress
+from runtime.flows.queries import calls_in_doubt, intent_plan, saga_progress
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import saga
 from runtime.kernel.saga import End, Position
+from runtime.registry.models import Agent
+from runtime.registry.services import agents
 from runtime.resources.services import reservations
+
+# An agent that is out of work for a graver reason, or for good, stays so.
+_LEFT_ALONE = (AgentStatus.LOCKED, AgentStatus.SUSPENDED, AgentStatus.RETIRED)
 
 
 def advance(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     receipt: bytes,
     receipt_commitment: str,
@@ -38,21 +47,22 @@ def advance(
     """
     if valid_until is not None:
         intent_transitions.extend_window(intent, valid_until=valid_until)
-    _settle(journal, intent, recorded_by=recorded_by)
+    _settle(journal, intent, plan, recorded_by=recorded_by)
     if intent.direction == Direction.FORWARD:
-        receipt_facts.write_facts(journal, intent, receipt=receipt)
+        result_rules.write_facts(journal, intent, plan, receipt=receipt)
     if intent.steps == 1:
         intent_transitions.close(
             journal,
             intent,
+            plan,
             receipt=receipt,
             receipt_commitment=receipt_commitment,
             observed=canonical.decode(receipt),
             recorded_by=recorded_by,
         )
         return
-    here = saga_progress.position_of(intent)
-    step = intent_plan.step_id(intent, here.step)
+    here = intent_plan.position_of(intent)
+    step = plan.step_id(here.step)
     StepReceipt.objects.create(
         intent=intent,
         position=here.step,
@@ -66,7 +76,7 @@ def advance(
         here,
         steps=intent.steps,
         progress=saga_progress.progress_of(intent),
-        fallbacks=intent_plan.fallbacks(intent),
+        fallbacks=plan.fallbacks,
     )
     journal.add(
         events.SagaAdvanced(
@@ -74,23 +84,22 @@ def advance(
             step=step,
             direction=here.direction,
             receipt_commitment=receipt_commitment,
-            next_step=intent_plan.step_id(intent, following.step)
-            if isinstance(following, Position)
-            else None,
+            next_step=plan.step_id(following.step) if isinstance(following, Position) else None,
             valid_until=valid_until,
         )
     )
     if following is End.COMPLETED:
-        _complete(journal, intent, recorded_by=recorded_by)
+        _complete(journal, intent, plan, recorded_by=recorded_by)
     elif following is End.CONVERGED:
-        _converge(journal, intent, recorded_by=recorded_by)
+        _converge(journal, intent, plan, recorded_by=recorded_by)
     else:
-        _go_on(journal, intent, following)
+        _go_on(journal, intent, plan, following)
 
 
 def fail(
     journal: Journal,
     intent: Intent,
+    plan: IntentPlan,
     *,
     status: OutcomeStatus,
     code: str,
@@ -98,59 +107,59 @@ def fail(
     recorded_by: str = actors.SYSTEM,
 ) -> None:
     """No further forward call will be made: what was done is undone, or there is nothing to undo."""
-    take_known(journal, intent, recorded_by=recorded_by)
+    take_known(journal, intent, plan, recorded_by=recorded_by)
     progress = saga_progress.progress_of(intent)
     back = saga.turn_back(progress)
     if back is None:
         intent_transitions.abort(
-            journal, intent, status=status, code=code, error_category=error_category, recorded_by=recorded_by
+            journal,
+            intent,
+            plan,
+            status=status,
+            code=code,
+            error_category=error_category,
+            recorded_by=recorded_by,
         )
         return
     journal.add(
         events.SagaDirtied(
             intent_id=str(intent.pk),
-            step=intent_plan.step_id(
-                intent, saga.first_not_done(saga_progress.position_of(intent), progress)
-            ),
+            step=plan.step_id(saga.first_not_done(intent_plan.position_of(intent), progress)),
             cause=str(code),
-            done=_ids_of(intent, progress.standing),
+            done=plan.step_ids(progress.standing),
             category=error_category,
         )
     )
     journal.transition(FlowState.PARTIAL_SUCCESS_DIRTY, reason=str(code))
-    agent_lock.lock_agent(journal)
-    intent_transitions.advance_to(intent, back, at=journal.at, cause=code, cause_category=error_category)
+    _lock_agent(journal)
+    intent_transitions.advance_to(
+        intent, plan, back, at=journal.at, cause=code, cause_category=error_category
+    )
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 
-def fallback_candidates(intent: Intent) -> dict[str, int]:
-    """The steps that a route may run in place of the one at the intent's position, with their places."""
-    here, spare = saga_progress.position_of(intent), intent_plan.fallbacks(intent)
-    return {intent_plan.step_id(intent, at): at for at in saga.fallback_candidates(here, fallbacks=spare)}
-
-
-def fall_back(journal: Journal, intent: Intent, *, to_step: str) -> None:
+def fall_back(journal: Journal, intent: Intent, plan: IntentPlan, *, to_step: str) -> None:
     """Run another step in place of the one that failed, at once, under its own key."""
-    to = Position(step=fallback_candidates(intent)[to_step], direction=Direction.FORWARD)
-    _go_on(journal, intent, to)
+    to = Position(step=plan.fallback_candidates(intent)[to_step], direction=Direction.FORWARD)
+    _go_on(journal, intent, plan, to)
 
 
-def close_failed(journal: Journal, intent: Intent, *, error_category: str) -> None:
+def close_failed(journal: Journal, intent: Intent, plan: IntentPlan, *, error_category: str) -> None:
     """A route closes the flow although the step has failed: what was done before it remains."""
-    if not saga_progress.may_stand(proposals={intent.proposal_id}):
+    if not saga_progress.may_have_taken_effect(proposals={intent.proposal_id}):
         # Nothing has happened: what a closed flow holds would be taken as used up.
         released = reservations.release(flow=journal.flow, reason=Reason.CLOSED_BY_ROUTE, at=journal.at)
         journal.add(*released)
-    intent_transitions.close_failed(journal, intent, error_category=error_category)
+    intent_transitions.close_failed(journal, intent, plan, error_category=error_category)
 
 
-def take_as_done(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+def take_as_done(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """By a person's word the step at hand has happened: it is undone with those before it."""
-    _settle(journal, intent, recorded_by=recorded_by)
-    _note_done(journal, intent, position=intent.position, recorded_by=recorded_by)
+    _settle(journal, intent, plan, recorded_by=recorded_by)
+    _note_done(journal, intent, plan, position=intent.position, recorded_by=recorded_by)
 
 
-def take_known(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+def take_known(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """Steps that a late receipt has shown to be done are undone with the others, where that is possible.
 
     No statement is needed: whoever gives up without knowing leaves no known effect behind.
@@ -158,13 +167,15 @@ def take_known(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     if intent.steps == 1:
         return
     known = calls_in_doubt.list_known_done(intent=intent)
-    for step, position in intent_plan.undoable(intent).items():
+    for step, position in plan.undoable.items():
         if step in known:
-            _note_done(journal, intent, position=position, recorded_by=recorded_by)
+            _note_done(journal, intent, plan, position=position, recorded_by=recorded_by)
 
 
-def _note_done(journal: Journal, intent: Intent, *, position: int, recorded_by: str) -> None:
-    step = intent_plan.step_id(intent, position)
+def _note_done(
+    journal: Journal, intent: Intent, plan: IntentPlan, *, position: int, recorded_by: str
+) -> None:
+    step = plan.step_id(position)
     receipt = canonical.encode({"effect": Effect.HAPPENED.value})
     StepReceipt.objects.create(
         intent=intent,
@@ -185,17 +196,18 @@ def _note_done(journal: Journal, intent: Intent, *, position: int, recorded_by: 
     )
 
 
-def abandon(journal: Journal, intent: Intent, *, code: str, recorded_by: str) -> None:
+def abandon(journal: Journal, intent: Intent, plan: IntentPlan, *, code: str, recorded_by: str) -> None:
     """A person gives up the compensations: the flow ends with what was not undone; the agent may continue."""
     intent_transitions.abort(
         journal,
         intent,
+        plan,
         status=OutcomeStatus.FAILED,
         code=code,
         error_category=Reason.COMPENSATION_FAILED,
         recorded_by=recorded_by,
     )
-    agent_lock.unlock_agent(journal, ended=intent)
+    _unlock_agent(journal, ended=intent)
 
 
 def state_again(intent: Intent) -> FlowState:
@@ -205,25 +217,25 @@ def state_again(intent: Intent) -> FlowState:
     return FlowState.EXECUTING if saga_progress.progress_of(intent).standing else FlowState.ACCEPTED
 
 
-def _settle(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
-    current = intent_plan.current(intent)
+def _settle(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
+    current = plan.current(intent)
     by = recorded_by
     if recorded_by == actors.SYSTEM:
-        by = settling.PROBE if intent.purpose == Purpose.PROBE else settling.RECEIPT
+        by = doubts.PROBE if intent.purpose == Purpose.PROBE else doubts.RECEIPT
     key = "" if current is None else current.step.key
-    settling.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by=by, key=key)
+    doubts.settle(journal=journal, intent=intent, effect=Effect.HAPPENED, by=by, key=key)
 
 
-def _go_on(journal: Journal, intent: Intent, to: Position) -> None:
+def _go_on(journal: Journal, intent: Intent, plan: IntentPlan, to: Position) -> None:
     """The next call, at once. The flow may come from a person who has found this one done."""
     state = FlowState.EXECUTING if to.direction is Direction.FORWARD else FlowState.COMPENSATING
     if journal.flow.state != state:
         journal.transition(state, reason=intent.cause)
-    intent_transitions.advance_to(intent, to, at=journal.at)
+    intent_transitions.advance_to(intent, plan, to, at=journal.at)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 
-def _complete(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+def _complete(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """Every step is done. The outcome's receipt is `{step: receipt}`.
 
     Where two of them speak of the same fact, the later one counts.
@@ -234,6 +246,7 @@ def _complete(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     intent_transitions.close(
         journal,
         intent,
+        plan,
         receipt=body,
         receipt_commitment=ledger.commit_payload(tenant=intent.tenant, body=body),
         observed={name: value for receipt in receipts.values() for name, value in receipt.items()},
@@ -241,23 +254,52 @@ def _complete(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
     )
 
 
-def _converge(journal: Journal, intent: Intent, *, recorded_by: str) -> None:
+def _converge(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """Every effect is undone: the state has converged, and the agent may work again."""
     journal.add(
         events.SagaCompensated(
-            intent_id=str(intent.pk), undone=_ids_of(intent, saga_progress.progress_of(intent).undone)
+            intent_id=str(intent.pk), undone=plan.step_ids(saga_progress.progress_of(intent).undone)
         )
     )
     intent_transitions.abort(
         journal,
         intent,
+        plan,
         status=OutcomeStatus.COMPENSATED,
         code=intent.cause,
         error_category=intent.cause_category or intent.cause,
         recorded_by=recorded_by,
     )
-    agent_lock.unlock_agent(journal, ended=intent)
+    _unlock_agent(journal, ended=intent)
 
 
-def _ids_of(intent: Intent, positions: frozenset[int]) -> tuple[str, ...]:
-    return tuple(intent_plan.step_id(intent, at) for at in sorted(positions))
+def _lock_agent(journal: Journal) -> None:
+    """Lock the flow's agent out of new operations, and keep what it was before."""
+    agent = agents.lock_by_pk(pk=journal.flow.agent_id)
+    before = AgentStatus(agent.status)
+    if before in _LEFT_ALONE:
+        return
+    agent.locked_from, agent.locked_from_reason = before, agent.status_reason
+    _move_agent(journal, agent, to=AgentStatus.LOCKED, reason=Reason.PARTIAL_SUCCESS_DIRTY)
+
+
+def _unlock_agent(journal: Journal, *, ended: Intent) -> None:
+    """Let the agent work again as before, unless a person has moved it since or another flow is dirty."""
+    agent = agents.lock_by_pk(pk=journal.flow.agent_id)
+    ours = agent.status == AgentStatus.LOCKED and agent.status_reason == Reason.PARTIAL_SUCCESS_DIRTY
+    if not ours or saga_progress.has_dirty_flows(agent=agent, besides=ended):
+        return
+    before, reason = AgentStatus(agent.locked_from or AgentStatus.ACTIVE), agent.locked_from_reason
+    agent.locked_from, agent.locked_from_reason = "", ""
+    _move_agent(journal, agent, to=before, reason=reason)
+
+
+def _move_agent(journal: Journal, agent: Agent, *, to: AgentStatus, reason: str) -> None:
+    before = agent.status
+    agent.status, agent.status_reason = to, str(reason)
+    agent.save(update_fields=["status", "status_reason", "locked_from", "locked_from_reason"])
+    changed = events.AgentStatusChanged(
+        agent_id=agent.agent_id, from_status=before, to_status=to, reason=str(reason)
+    )
+    # With the journal, after the resources that it settles: heads come last in the order of locks.
+    journal.record_on(actors.agent(agent.agent_id), changed)

@@ -1,7 +1,7 @@
 """Calls in doubt: each ended without anybody knowing what it did, and nothing has settled it since.
 
 The one definition: an attempt of a CALL that ended UNKNOWN and whose `effect` is empty. Only a receipt, a
-probe or a person settles one (`runtime.execution.services.settling`); the end of its intent or of its flow
+probe or a person settles one (`runtime.execution.services.doubts`); the end of its intent or of its flow
 does not.
 """
 

@@ -58,16 +58,16 @@ class IntentRecord:
         return self.at_rest in ENDED_BY.values()
 
 
-def follow(records: MutableMapping[str, IntentRecord], kind: str, said: Mapping[str, Any]) -> None:
+def follow(records: MutableMapping[str, IntentRecord], kind: str, payload: Mapping[str, Any]) -> None:
     """Take the next entry of a flow; `records` holds its intents by their ids."""
     if kind == Kind.INTENT_CREATED:
         # The first entry about an intent counts: another one that came later is no second chance.
-        records.setdefault(said["intent_id"], _created(said))
+        records.setdefault(payload["intent_id"], _created(payload))
     elif kind == Kind.FLOW_MOVED:
         for moved in records.values():
-            _move_flow(moved, said)
-    elif kind in _TAKES and said["intent_id"] in records:
-        _TAKES[Kind(kind)](records[said["intent_id"]], said)
+            _move_flow(moved, payload)
+    elif kind in _TAKES and payload["intent_id"] in records:
+        _TAKES[Kind(kind)](records[payload["intent_id"]], payload)
 
 
 def stored(row: Intent) -> dict[str, Any]:
@@ -147,12 +147,12 @@ def list_unlike(record: IntentRecord, row: Intent) -> Iterator[tuple[str, Any, A
             yield name, recorded, held[name]
 
 
-def _created(said: Mapping[str, Any]) -> IntentRecord:
+def _created(payload: Mapping[str, Any]) -> IntentRecord:
     return IntentRecord(
-        request_digest=said["request_digest"],
-        steps=tuple(said["step_ids"]),
+        request_digest=payload["request_digest"],
+        steps=tuple(payload["step_ids"]),
         columns={
-            "valid_until": said["valid_until"],
+            "valid_until": payload["valid_until"],
             "lifted": _NOTHING_LIFTED,
             "position": 0,
             "direction": Direction.FORWARD.value,
@@ -165,86 +165,90 @@ def _created(said: Mapping[str, Any]) -> IntentRecord:
     )
 
 
-def _move_flow(record: IntentRecord, said: Mapping[str, Any]) -> None:
+def _move_flow(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     """A flow that is escalated has a person asked about what it does; whatever follows ends that."""
     if record.has_ended:
         return
-    if said["to_state"] != FlowState.ESCALATED:
+    if payload["to_state"] != FlowState.ESCALATED:
         record.at_rest = None
     elif record.at_rest is None:
         record.at_rest = IntentState.WITH_PERSON
 
 
-def _doubt(record: IntentRecord, said: Mapping[str, Any]) -> None:
+def _doubt(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     record.at_rest = IntentState.IN_DOUBT
 
 
-def _take_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+def _take_back(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     record.at_rest = IntentState.CANCELLED
 
 
-def _end(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    record.at_rest = ENDED_BY[OutcomeStatus(said["status"])]
-    record.outcome = said
+def _end(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.at_rest = ENDED_BY[OutcomeStatus(payload["status"])]
+    record.outcome = payload
 
 
-def _resume(record: IntentRecord, said: Mapping[str, Any]) -> None:
+def _resume(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     columns = record.columns
-    columns["valid_until"] = said.get("valid_until", NOT_STATED)
-    if said.get("lifted_digest") is not None or said.get("lifted"):
-        columns["lifted"] = said.get("lifted_digest", NOT_STATED)
+    columns["valid_until"] = payload.get("valid_until", NOT_STATED)
+    if payload.get("lifted_digest") is not None or payload.get("lifted"):
+        columns["lifted"] = payload.get("lifted_digest", NOT_STATED)
     columns["purpose"] = Purpose.CALL.value
     columns["answered"] = columns["attempts"]
 
 
-def _start(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    record.columns["attempts"] = max(record.columns["attempts"], said["number"])
-    record.calls[said["number"]] = {
-        "step": said["step"],
-        "direction": said.get("direction", NOT_STATED),
-        "purpose": said.get("purpose", NOT_STATED),
-        "target_key": said["target_key"],
+def _start(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.columns["attempts"] = max(record.columns["attempts"], payload["number"])
+    record.calls[payload["number"]] = {
+        "step": payload["step"],
+        "direction": payload.get("direction", NOT_STATED),
+        "purpose": payload.get("purpose", NOT_STATED),
+        "target_key": payload["target_key"],
         "state": _OPEN,
         **_UNSETTLED,
     }
 
 
-def _finish(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    if said.get("next_at") is not None:
-        record.columns["purpose"] = said.get("next_purpose", NOT_STATED)
-    call = record.calls.setdefault(said["number"], {})
-    call["state"] = said["result"]
+def _finish(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    if payload.get("next_at") is not None:
+        record.columns["purpose"] = payload.get("next_purpose", NOT_STATED)
+    call = record.calls.setdefault(payload["number"], {})
+    call["state"] = payload["result"]
     # What was found out of older calls was not entered for each.
-    call.update(_UNSETTLED if "next_purpose" in said else dict.fromkeys(_UNSETTLED, NOT_STATED))
+    call.update(_UNSETTLED if "next_purpose" in payload else dict.fromkeys(_UNSETTLED, NOT_STATED))
 
 
-def _settle(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    settled = {"effect": said["effect"], "settled_by": said["by"], "contradicts": said["contradicts"] or ""}
-    for number in said["numbers"]:
+def _settle(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    settled = {
+        "effect": payload["effect"],
+        "settled_by": payload["by"],
+        "contradicts": payload["contradicts"] or "",
+    }
+    for number in payload["numbers"]:
         record.calls.setdefault(number, {}).update(settled)
 
 
-def _take_route(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    if said["action"] == RouteAction.FALL_BACK:
-        _move(record, said["to_step"], Direction.FORWARD)
+def _take_route(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    if payload["action"] == RouteAction.FALL_BACK:
+        _move(record, payload["to_step"], Direction.FORWARD)
 
 
-def _advance(record: IntentRecord, said: Mapping[str, Any]) -> None:
-    if "valid_until" not in said:
+def _advance(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    if "valid_until" not in payload:
         # A person who marks a step as done extends the window, which older entries do not record.
         record.columns["valid_until"] = NOT_STATED
-    elif said["valid_until"] is not None:
-        record.columns["valid_until"] = said["valid_until"]
-    record.finished.add((place_of(record, said["step"]), said["direction"]))
-    if said.get("next_step") is not None:
-        _move(record, said["next_step"], said["direction"])
+    elif payload["valid_until"] is not None:
+        record.columns["valid_until"] = payload["valid_until"]
+    record.finished.add((place_of(record, payload["step"]), payload["direction"]))
+    if payload.get("next_step") is not None:
+        _move(record, payload["next_step"], payload["direction"])
 
 
-def _turn_back(record: IntentRecord, said: Mapping[str, Any]) -> None:
+def _turn_back(record: IntentRecord, payload: Mapping[str, Any]) -> None:
     """What is done is named in the order of the steps, and the last of it is undone first."""
-    _move(record, said["done"][-1], Direction.COMPENSATE)
-    record.columns["cause"] = said["cause"][:_CAUSE_CHARS]
-    category = said.get("category", NOT_STATED)
+    _move(record, payload["done"][-1], Direction.COMPENSATE)
+    record.columns["cause"] = payload["cause"][:_CAUSE_CHARS]
+    category = payload.get("category", NOT_STATED)
     record.columns["cause_category"] = category if category is NOT_STATED else category[:_CATEGORY_CHARS]
 
 

@@ -48,24 +48,24 @@ class OfFlow:
     def compare_outcome(self, outcome: Outcome) -> mismatches.Mismatch | None:
         """Whether an outcome and its receipt are those that were recorded."""
         record = self.intents.get(str(outcome.pk))
-        said = {} if record is None else record.outcome
-        if said.get("status") != outcome.status:
+        payload = {} if record is None else record.outcome
+        if payload.get("status") != outcome.status:
             return mismatches.of_values(
-                "outcome.status", str(outcome.pk), said.get("status", ""), outcome.status
+                "outcome.status", str(outcome.pk), payload.get("status", ""), outcome.status
             )
         digest = intent_records.outcome_digest(outcome)
         # Entries of older versions do not hold the digest.
-        if said.get("outcome_digest") not in (None, digest):
+        if payload.get("outcome_digest") not in (None, digest):
             return mismatches.Mismatch(
-                row="outcome", row_id=str(outcome.pk), recorded=said["outcome_digest"], found=digest
+                row="outcome", row_id=str(outcome.pk), recorded=payload["outcome_digest"], found=digest
             )
-        if outcome.receipt is None and said["receipt_commitment"] is None:
+        if outcome.receipt is None and payload["receipt_commitment"] is None:
             return None
         return mismatches.compare_committed(
             "outcome.receipt",
             str(outcome.pk),
             tenant=outcome.intent.tenant,
-            commitment=said["receipt_commitment"],
+            commitment=payload["receipt_commitment"],
             body=outcome.receipt,
         )
 
@@ -92,8 +92,8 @@ class OfFlow:
 
     def compare_verdict(self, verdict: Verdict) -> mismatches.Mismatch | None:
         """Whether input, rules and bytes of a verdict are those that were recorded with it."""
-        said = self.verdicts.get(str(verdict.pk), {})
-        digest = said.get("policy_bundle_hash", mismatches.NOT_RECORDED)
+        payload = self.verdicts.get(str(verdict.pk), {})
+        digest = payload.get("policy_bundle_hash", mismatches.NOT_RECORDED)
         if verdict.bundle_id != digest:
             return mismatches.Mismatch(
                 row="verdict.bundle", row_id=str(verdict.pk), recorded=digest, found=verdict.bundle_id
@@ -104,7 +104,7 @@ class OfFlow:
             ("verdict.body", "verdict_digest", verdict.body),
         )
         for row, name, body in parts:
-            found = mismatches.compare(row, str(verdict.pk), said.get(name, mismatches.NOT_RECORDED), body)
+            found = mismatches.compare(row, str(verdict.pk), payload.get(name, mismatches.NOT_RECORDED), body)
             if found is not None:
                 return found
         return None
@@ -121,19 +121,19 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
     entries = queries.list_payloads_and_of_kind(
         tenant=tenant, stream=str(dfid), kinds=kinds, kind=Kind.TARGET_CONFIGURED
     )
-    for kind, said in entries:
+    for kind, payload in entries:
         # The first entry about a row counts: another one that came later is no second chance.
         match kind:
             case Kind.FLOW_OPENED:
-                opened = opened or said
+                opened = opened or payload
             case Kind.PROPOSAL_SUBMITTED:
-                proposals.setdefault(said["proposal_id"], said["proposal_digest"])
+                proposals.setdefault(payload["proposal_id"], payload["proposal_digest"])
             case Kind.VERDICT_GIVEN:
-                verdicts.setdefault(said["proposal_id"], said)
+                verdicts.setdefault(payload["proposal_id"], payload)
             case Kind.TARGET_CONFIGURED:
-                targets[said["name"]] = said  # when configured again, the last one counts
+                targets[payload["name"]] = payload  # when configured again, the last one counts
             case _:
-                intent_records.follow(intents, kind, said)
+                intent_records.follow(intents, kind, payload)
     return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets, opened=opened)
 
 

@@ -6,13 +6,13 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
-from pydantic import ValidationError
 
-from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.states import LIVE_INTENTS, AttemptState, Direction, Effect, Purpose, StepState
 from runtime.flows.models import Attempt, Flow, Intent, StepReceipt
+from runtime.flows.queries import intent_plan
+from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.kernel import saga
-from runtime.kernel.saga import Position, Progress
+from runtime.kernel.saga import Progress
 from runtime.registry.models import Agent
 
 
@@ -30,11 +30,6 @@ class StepShown:
     has_undo: bool
     recorded_at: datetime | None
     recorded_by: str
-
-
-def position_of(intent: Intent) -> Position:
-    """The progress of the intent."""
-    return Position(step=intent.position, direction=Direction(intent.direction))
 
 
 def progress_of(intent: Intent) -> Progress:
@@ -71,7 +66,7 @@ def get_effect(*, proposals: Collection[UUID]) -> Effect:
     return Effect.UNKNOWN if done or in_doubt[Direction.FORWARD] - undone else Effect.NOT_HAPPENED
 
 
-def may_stand(*, proposals: Collection[UUID]) -> bool:
+def may_have_taken_effect(*, proposals: Collection[UUID]) -> bool:
     """Whether these proposals have, or may have, taken effect, although their flow is aborted."""
     return get_effect(proposals=proposals) is not Effect.NOT_HAPPENED
 
@@ -81,9 +76,10 @@ def is_dirty(flow: Flow) -> bool:
     return _dirty().filter(flow=flow).exists()
 
 
-def has_dirty_flows(*, agent: Agent) -> bool:
-    """Whether a flow of the agent is partially executed and still being compensated."""
-    return _dirty().filter(flow__agent=agent).exists()
+def has_dirty_flows(*, agent: Agent, besides: Intent | None = None) -> bool:
+    """Whether a flow of the agent, other than that of `besides`, is partially executed and being undone."""
+    rows = _dirty().filter(flow__agent=agent)
+    return (rows if besides is None else rows.exclude(pk=besides.pk)).exists()
 
 
 def list_dirty_flows(agent: Agent, *, limit: int) -> list[UUID]:
@@ -100,16 +96,15 @@ def list_steps(intent: Intent) -> tuple[StepShown, ...]:
     """The steps of an intent with several, in order; none for a single one, whose attempts tell all."""
     if intent.steps == 1:
         return ()
-    try:
-        rendered = RenderedIntent.from_bytes(bytes(intent.requests))
-    except ValidationError:
+    plan = IntentPlan.of(intent)
+    if not plan.steps:
         return ()
     is_live = intent.state in LIVE_INTENTS
     states = saga.states(
-        position_of(intent),
+        intent_plan.position_of(intent),
         steps=intent.steps,
         progress=progress_of(intent),
-        fallbacks=rendered.fallbacks,
+        fallbacks=plan.fallbacks,
         is_live=is_live,
     )
     last = {
@@ -125,5 +120,5 @@ def list_steps(intent: Intent) -> tuple[StepShown, ...]:
             recorded_at=last[at].recorded_at if at in last else None,
             recorded_by=last[at].recorded_by if at in last else "",
         )
-        for at, (step, state) in enumerate(zip(rendered.steps, states, strict=True))
+        for at, (step, state) in enumerate(zip(plan.steps, states, strict=True))
     )

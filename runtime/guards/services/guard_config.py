@@ -37,28 +37,23 @@ def configure(*, tenant: str, given: GuardDocument, at: datetime) -> list[events
     ]
 
 
+@transactions.retried
 def switch(*, tenant: str, guard_id: str, enabled: bool, reason: str, actor: str) -> Guard | Problem:
     """Turn a guard on or off; the same state again changes nothing. 404 for an unknown id."""
-
-    def work() -> Guard | Problem:
-        row = Guard.objects.of(tenant).select_for_update().filter(guard_id=guard_id).first()
-        if row is None:
-            return Problem(code=ProblemCode.NOT_FOUND, detail="No guard has this id.")
-        if row.enabled is enabled:
-            return row
-        row.enabled, row.switched_at, row.switched_by = enabled, clock.now(), actor
-        row.switch_reason = reason[:500]
-        row.save(update_fields=["enabled", "switched_at", "switched_by", "switch_reason"])
-        switched = events.GuardSwitched(guard_id=guard_id, enabled=enabled, reason=row.switch_reason)
-        ledger.append_to(
-            tenant=tenant, stream=actors.SYSTEM, actor=actor, at=row.switched_at, events=[switched]
-        )
+    row = Guard.objects.of(tenant).select_for_update().filter(guard_id=guard_id).first()
+    if row is None:
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No guard has this id.")
+    if row.enabled is enabled:
         return row
+    row.enabled, row.switched_at, row.switched_by = enabled, clock.now(), actor
+    row.switch_reason = reason[:500]
+    row.save(update_fields=["enabled", "switched_at", "switched_by", "switch_reason"])
+    switched = events.GuardSwitched(guard_id=guard_id, enabled=enabled, reason=row.switch_reason)
+    ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=row.switched_at, events=[switched])
+    return row
 
-    return transactions.retry_on_conflict(work)
 
-
-def ask(*, proposal: Proposal, at: datetime) -> None:
+def queue_guards(*, proposal: Proposal, at: datetime) -> None:
     """Queue every guard that reviews the proposal's kind, inside the transaction of its verdict.
 
     Without an explanation there is nothing to compare; where no guard is on, this is one read.

@@ -61,17 +61,18 @@ def run(run_id: int) -> GuardRunState | None:
     Raises:
         transactions.BusyError: when the rows were too contended; the run becomes due again by itself.
     """
-    taken = transactions.retry_on_conflict(lambda: _take(run_id))
+    taken = _take(run_id)
     if not isinstance(taken, TakenRun):
         return taken
     answer = _look(taken)
     if isinstance(answer, Held):
-        return transactions.retry_on_conflict(lambda: _give_back(taken, answer))
+        return _give_back(taken, answer)
     if isinstance(answer, Unanswered):
-        return transactions.retry_on_conflict(lambda: _put_off(taken, answer))
-    return transactions.retry_on_conflict(lambda: _record(taken, answer))
+        return _put_off(taken, answer)
+    return _record(taken, answer)
 
 
+@transactions.retried
 def _take(run_id: int) -> TakenRun | GuardRunState | None:
     row = _pending(run_id)
     at = clock.now()
@@ -153,12 +154,13 @@ def _consult(taken: TakenRun) -> GuardResult | Unanswered | Held:
         return answer
     if not answer.flag:
         return GuardResult(findings=(), confidence=answer.confidence)
-    said = GuardFinding(code=Code.TARGET_SAYS, message=answer.message, confidence=answer.confidence)
-    return GuardResult(findings=(said,), confidence=answer.confidence)
+    finding = GuardFinding(code=Code.TARGET_SAYS, message=answer.message, confidence=answer.confidence)
+    return GuardResult(findings=(finding,), confidence=answer.confidence)
 
 
+@transactions.retried
 def _record(taken: TakenRun, result: GuardResult) -> GuardRunState | None:
-    """Once: whoever ends the run first is heard, and anybody later changes nothing."""
+    """Once: whoever ends the run first is recorded, and anybody later changes nothing."""
     state = GuardRunState.FLAGGED if result.findings else GuardRunState.CLEAR
     # The flow first, in the order of locks: a flag is written into it.
     flow = locks.lock_one(dfid=taken.proposal.flow_id) if result.findings else None
@@ -170,6 +172,7 @@ def _record(taken: TakenRun, result: GuardResult) -> GuardRunState | None:
     return state
 
 
+@transactions.retried
 def _give_back(taken: TakenRun, answer: Held) -> GuardRunState | None:
     """A stop came between the take and the question: that was no try."""
     row = _pending(taken.run_id)
@@ -181,6 +184,7 @@ def _give_back(taken: TakenRun, answer: Held) -> GuardRunState | None:
     return GuardRunState.PENDING
 
 
+@transactions.retried
 def _put_off(taken: TakenRun, answer: Unanswered) -> GuardRunState | None:
     row = _pending(taken.run_id)
     at = clock.now()

@@ -77,33 +77,30 @@ def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, 
     return review
 
 
+@transactions.retried
 def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, actor: str) -> Review | Problem:
     """Record what a person found; nothing is executed by it. 404 for none, 409 where it is already closed."""
-
-    def work() -> Review | Problem:
-        dfid = Review.objects.of(tenant).filter(pk=review_id).values_list("flow_id", flat=True).first()
-        flow = None if dfid is None else locks.lock_one(dfid=dfid, tenant=tenant)
-        if flow is None:
-            return Problem(code=ProblemCode.NOT_FOUND, detail="No review has this id.")
-        review = Review.objects.select_for_update(of=("self",)).select_related("guard").get(pk=review_id)
-        if review.state != ReviewState.OPEN:
-            return Problem(
-                code=ProblemCode.REVIEW_CLOSED,
-                detail=f"This review was already closed as {review.result}. Review it again.",
-            )
-        journal = Journal(flow=flow, actor=actor, at=clock.now())
-        review.state, review.result, review.note = ReviewState.REVIEWED, result, note[:MAX_NOTE_CHARS]
-        review.reviewed_by, review.reviewed_at = actor, journal.at
-        review.save(update_fields=["state", "result", "note", "reviewed_by", "reviewed_at"])
-        journal.add(
-            events.ReviewClosed(
-                review_id=str(review.pk), guard_id=review.guard.guard_id, result=result, note=review.note
-            )
+    dfid = Review.objects.of(tenant).filter(pk=review_id).values_list("flow_id", flat=True).first()
+    flow = None if dfid is None else locks.lock_one(dfid=dfid, tenant=tenant)
+    if flow is None:
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No review has this id.")
+    review = Review.objects.select_for_update(of=("self",)).select_related("guard").get(pk=review_id)
+    if review.state != ReviewState.OPEN:
+        return Problem(
+            code=ProblemCode.REVIEW_CLOSED,
+            detail=f"This review was already closed as {review.result}. Review it again.",
         )
-        journal.write()
-        return review
-
-    return transactions.retry_on_conflict(work)
+    journal = Journal(flow=flow, actor=actor, at=clock.now())
+    review.state, review.result, review.note = ReviewState.REVIEWED, result, note[:MAX_NOTE_CHARS]
+    review.reviewed_by, review.reviewed_at = actor, journal.at
+    review.save(update_fields=["state", "result", "note", "reviewed_by", "reviewed_at"])
+    journal.add(
+        events.ReviewClosed(
+            review_id=str(review.pk), guard_id=review.guard.guard_id, result=result, note=review.note
+        )
+    )
+    journal.write()
+    return review
 
 
 def _met(flow: Flow) -> EmergencyStop:

@@ -55,8 +55,8 @@ def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Sil
         return None
     # The latest of everything from which a silence can count: the last call, or what a person did.
     activated_at = None if agent.active_manifest is None else agent.active_manifest.activated_at
-    heard = (listening_since, agent.created_at, agent.last_seen_at, agent.watched_from, activated_at)
-    since = max(moment for moment in heard if moment is not None)
+    signs = (listening_since, agent.created_at, agent.last_seen_at, agent.watched_from, activated_at)
+    since = max(moment for moment in signs if moment is not None)
     since_ms, now_ms, hours = timestamps.to_ms(since), timestamps.to_ms(at), manifest.hours
     if not silence.is_past(since_ms=since_ms, now_ms=now_ms, hours=hours, bound_s=manifest.silent_after_s):
         return None

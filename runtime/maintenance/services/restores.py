@@ -4,6 +4,7 @@ What was accepted in the backup may have run in the time that is lost, so nothin
 """
 
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -72,12 +73,13 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         before.ended_at = at
         before.save(update_fields=["ended_at"])
         # A number that no agent has seen: the same backup may be restored twice.
-        missing, mark = canonical.decode(bytes(before.missing)), marks.read()
+        missing: dict[str, Any] = canonical.decode(bytes(before.missing))
+        mark = marks.read()
         number = max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
         epoch = Epoch.objects.create(number=number, database_id=before.database_id, began_at=at)
         Session.objects.filter(expires_at__gt=at).update(expires_at=at)
         BrowserSession.objects.all().delete()
-        begun = _signed(tenant, before, epoch, actor=actor, reason=reason)
+        begun = _signed(tenant, epoch, missing=missing, actor=actor, reason=reason)
         ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[begun])
         return epoch
 
@@ -89,8 +91,9 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
     return begun
 
 
-def _signed(tenant: str, before: Epoch, epoch: Epoch, *, actor: str, reason: str) -> events.EpochBegun:
-    missing: dict[str, Any] = canonical.decode(bytes(before.missing))
+def _signed(
+    tenant: str, epoch: Epoch, *, missing: Mapping[str, Any], actor: str, reason: str
+) -> events.EpochBegun:
     in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT)
     statement = canonical.encode(
         {

@@ -5,10 +5,10 @@ own, so that one bad row stops no other.
 """
 
 import logging
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -17,12 +17,11 @@ from django.conf import settings
 from audit import actors
 from runtime.contexts.services import usage
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState, IntentState
+from runtime.contracts.states import OPEN_TO_PROPOSALS, FeedbackType, FlowState
 from runtime.core import clock, ports, transactions
-from runtime.epochs.services import boots, epochs
+from runtime.epochs.services import epochs
 from runtime.execution.queries import unrecorded
-from runtime.execution.services import claim_deadlines, lost_calls, recording
-from runtime.flows.models import Attempt, Intent
+from runtime.execution.services import lost_calls
 from runtime.flows.queries import due_intents
 from runtime.flows.services import leases, locks
 from runtime.flows.services.flow_transaction import Journal
@@ -65,7 +64,7 @@ def sweep() -> SweepResult:
     """One round over everything; bounded, and safe beside workers and other sweepers."""
     unmarked = _look_at_mark()
     at = clock.now()
-    orphans, failed = _for_each(_list_orphans(at), _rescue)
+    orphans, failed = _for_each(lost_calls.list_lost(at=at, limit=BATCH), lost_calls.rescue)
     misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
     _, undoubted = _for_each(misread, lost_calls.put_in_doubt)
     idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
@@ -125,45 +124,11 @@ def expire_all_leases() -> int:
     """Rescue every claimed intent: only for a start under the exclusive lock, when no worker can be alive."""
     rescued = 0
     while orphans := due_intents.list_orphans(at=None, limit=BATCH):
-        mended, _ = _for_each(orphans, lambda intent_id: _rescue(intent_id, even_leased=True))
-        if not mended:
+        repaired, _ = _for_each(orphans, partial(lost_calls.rescue, even_leased=True))
+        if not repaired:
             break
-        rescued += mended
+        rescued += repaired
     return rescued
-
-
-def _rescue(intent_id: UUID, *, even_leased: bool = False) -> bool:
-    """A worker has died between the claim and the record: it is unknown whether the call was made."""
-    found = locks.lock_intent(intent_id=intent_id)
-    if found is None:
-        return False
-    flow, intent = found
-    journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
-    if intent.state != IntentState.CLAIMED or (_is_leased(intent, at=journal.at) and not even_leased):
-        return False
-    attempt = Attempt.objects.get(intent=intent, number=intent.attempts)
-    jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
-    recording.record_lost_attempt(journal, intent, attempt, jitter=jitter)
-    journal.write()
-    return True
-
-
-def _list_orphans(at: datetime) -> list[UUID]:
-    if boots.this_boot() is None:
-        return due_intents.list_orphans(at=at, limit=BATCH)
-    claimed = due_intents.list_claimed(limit=BATCH)
-    return [intent_id for intent_id, owner in claimed if not claim_deadlines.is_held(intent_id, owner=owner)]
-
-
-def _is_leased(intent: Intent, *, at: datetime) -> bool:
-    """Whether the worker may still report.
-
-    A server that is alone knows the leases of its own threads by a monotonic clock; what it does
-    not know was claimed before it began. Several processes compare the row's time with the database's clock.
-    """
-    if boots.this_boot() is not None:
-        return claim_deadlines.is_held(intent.pk, owner=intent.lease_owner)
-    return intent.lease_until is not None and intent.lease_until >= at
 
 
 def _abort_idle(dfid: UUID) -> bool:
@@ -203,13 +168,13 @@ def _expire_escalations() -> tuple[int, int]:
         return 0, 1
 
 
-def _for_each(items: Iterable[Item], mend: Callable[[Item], bool]) -> tuple[int, int]:
+def _for_each(items: Iterable[Item], repair: Callable[[Item], bool]) -> tuple[int, int]:
     """Repair each item in its own transaction; returns how many were repaired, and how many raised."""
-    mended = failed = 0
+    repaired = failed = 0
     for item in items:
         try:
-            mended += transactions.retry_on_conflict(lambda item=item: mend(item))  # type: ignore[misc]
+            repaired += transactions.retry_on_conflict(partial(repair, item))
         except Exception:
             _log.exception("the sweeper could not repair %s", item)
             failed += 1
-    return mended, failed
+    return repaired, failed

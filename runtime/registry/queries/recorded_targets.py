@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from audit import canonical, queries
+from audit import canonical, cells, queries
 from audit.events import Kind
 from runtime.core import mismatches
 from runtime.registry.models import Target
@@ -16,9 +16,8 @@ def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[s
     if said.get("secret_env") is not None:
         yield "secret_env", said["secret_env"], row.secret_env
     # The cell of a row that was written by hand may be no bytes.
-    cell: object = row.refuses
-    refuses = bytes(cell) if isinstance(cell, bytes | bytearray | memoryview) else cell
-    yield "refuses", canonical.encode(said.get("refuses", ())), refuses
+    refuses = cells.bytes_of(row.refuses)
+    yield "refuses", canonical.encode(said.get("refuses", ())), row.refuses if refuses is None else refuses
     yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
     yield "health", said.get("health") or "", row.health
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from audit import canonical, events
+from audit import canonical, cells, events
 from runtime.contracts.pack import PackTarget
 from runtime.registry.models import Target
 from runtime.registry.queries import recorded_targets, target_endpoints
@@ -38,7 +38,6 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
 
 
 def _differs(row: Target, values: dict[str, str | bytes | bool]) -> bool:
-    held = ((name, getattr(row, name)) for name in values)
-    # A BinaryField is a memoryview on PostgreSQL.
-    plain = {name: bytes(cell) if isinstance(cell, memoryview) else cell for name, cell in held}
-    return plain != values
+    held = {name: getattr(row, name) for name in values}
+    as_bytes = {name: cells.bytes_of(cell) for name, cell in held.items()}
+    return {name: held[name] if plain is None else plain for name, plain in as_bytes.items()} != values

@@ -1,0 +1,180 @@
+"""What the rules of a kind make of a result: the route that follows, and the facts taken from its receipt.
+
+Asked inside the record, over the rules that were active at the ACCEPT.
+
+Locks: the rows of facts are locked after flow and intent, by path, against the one order of `locks`. That
+cannot deadlock: whoever else locks a fact's row locks only ledger heads after it, and heads are last
+here too. Locking them first would need the receipt before the intent is known to be ours.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from audit import actors, canonical, events
+from audit.models import LedgerEntry
+from runtime.contracts.outcome import Deviation, FactChange
+from runtime.contracts.policy_kind import RouteAction
+from runtime.contracts.receipt import Receipt
+from runtime.contracts.states import FeedbackType
+from runtime.flows.models import Intent
+from runtime.flows.queries.intent_plan import IntentPlan
+from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import routes, writes
+from runtime.kernel.execution import Action, FinishedAttempt
+from runtime.kernel.routes import RouteChoice, Routed
+from runtime.kernel.rules import safety
+from runtime.proposals.queries import stored_cases
+from runtime.registry.models import Agent
+from runtime.state.models import FactVersion
+from runtime.state.services import facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteDecision:
+    """What follows a result, and by which route; without one, what would have followed anyway."""
+
+    action: Routed
+    choice: RouteChoice
+
+
+def choose_route(
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    *,
+    tried: FinishedAttempt,
+    action: Action,
+    jitter: float,
+) -> RouteDecision:
+    """What the kind's routes make of a result, by the rules of the verdict.
+
+    Writes nothing: `record_route` does, after the attempt's own entry.
+    """
+    came_to = routes.result_of(tried, action)
+    if came_to is None or not plan.is_followed:
+        return RouteDecision(action=action, choice=RouteChoice())
+    case = stored_cases.get_case(proposal_id=intent.proposal_id)
+    if safety.why_unsafe(case.kind):
+        return RouteDecision(action=action, choice=RouteChoice())
+    step, result = plan.step_id(intent.position), tried.result
+    attempts, failures = intent.attempts, intent.failures
+    names = {
+        **case.names,
+        "receipt": canonical.decode(result.body) if isinstance(result, Receipt) else {},
+        "outcome": routes.outcome(result=result, step=step, attempts=attempts, failures=failures),
+    }
+    choice = routes.choose(
+        case.kind.routes, names=names, result=came_to, fallbacks=plan.fallback_candidates(intent)
+    )
+    if choice.route is None:
+        return RouteDecision(action=action, choice=choice)
+    follows = routes.follow(
+        choice.route, action=action, result=result, failures=failures, at=journal.at, jitter=jitter
+    )
+    return RouteDecision(action=follows, choice=choice)
+
+
+def record_route(journal: Journal, intent: Intent, plan: IntentPlan, *, choice: RouteChoice) -> None:
+    """Record the route that was taken and those that could not be asked; give the agent its advice."""
+    step = plan.step_id(intent.position)
+    for error in choice.errors:
+        journal.add(
+            events.RouteFailed(intent_id=str(intent.pk), step=step, route=error.number, why=error.message)
+        )
+    route = choice.route
+    if route is None:
+        return
+    journal.add(
+        events.RouteTaken(
+            intent_id=str(intent.pk),
+            step=step,
+            route=choice.number,
+            action=route.action,
+            to_step=route.step,
+        )
+    )
+    if route.action is RouteAction.RE_ENGAGE:
+        body = {"intent_id": str(intent.pk), "step": step, "advice": route.advice or ""}
+        journal.notify_agent(FeedbackType.RE_ENGAGEMENT_ADVICE, body)
+        agent_id = Agent.objects.values_list("agent_id", flat=True).get(pk=journal.flow.agent_id)
+        advised = events.AgentAdvised(agent_id=agent_id, dfid=str(journal.flow.dfid), **body)
+        journal.record_on(actors.agent(agent_id), advised)
+
+
+def write_facts(journal: Journal, intent: Intent, plan: IntentPlan, *, receipt: bytes) -> None:
+    """Write what the step at the intent's position takes from its receipt: a new version by `intent:<id>`.
+
+    The rules are those of the verdict. Entries go to the flow's own stream; what cannot be written is
+    recorded, and nothing else is lost by it.
+    """
+    if not plan.is_followed:
+        return
+    case = stored_cases.get_case(proposal_id=intent.proposal_id)
+    step = plan.step_id(intent.position)
+    asked = next((one.writes for one in case.kind.steps if one.id == step), ())
+    if not asked:
+        return
+    if safety.why_unsafe(case.kind):
+        taken = writes.take_none(asked, why=safety.NOT_ASKED)
+    else:
+        names = {**case.names, "receipt": canonical.decode(receipt)}
+        taken = writes.take(asked, names=names, longest_bytes=facts.MAX_VALUE_BYTES)
+    for new in taken.facts:
+        journal.add(
+            facts.write_taken(
+                tenant=intent.tenant,
+                path=new.path,
+                body=new.value,
+                writer=writer_of(intent.pk),
+                at=journal.at,
+            )
+        )
+    for deviation in taken.deviations:
+        journal.add(
+            events.FactNotWritten(
+                intent_id=str(intent.pk),
+                path=deviation.fact,
+                value=str(deviation.expected),
+                why=deviation.why or "",
+            )
+        )
+
+
+def writer_of(intent_id: UUID) -> str:
+    """The writer of the facts that an intent's steps leave."""
+    return f"intent:{intent_id}"
+
+
+def collect_changes(
+    journal: Journal, intent: Intent, plan: IntentPlan
+) -> tuple[list[FactChange], list[Deviation]]:
+    """What all steps of the intent have written, and what they could not: from the flow's entries.
+
+    Those of this transaction are still in the journal.
+    """
+    if not plan.is_followed:
+        return [], []
+    kept = LedgerEntry.objects.filter(
+        tenant=intent.tenant,
+        stream=str(intent.flow_id),
+        kind__in=(events.Kind.FACT_WRITTEN, events.Kind.FACT_NOT_WRITTEN),
+    )
+    earlier = [events.read(row.kind, row.payload) for row in kept.order_by("seq")]
+    changes: list[FactChange] = []
+    missed: list[Deviation] = []
+    for event in (*earlier, *journal.entries):
+        if isinstance(event, events.FactWritten) and event.writer == writer_of(intent.pk):
+            versions = (event.version - 1, event.version)
+            rows = FactVersion.objects.filter(tenant=intent.tenant, path=event.path, version__in=versions)
+            values = {row.version: canonical.decode(bytes(row.value)) for row in rows}
+            changes.append(
+                FactChange(
+                    fact=event.path,
+                    version=event.version,
+                    before=values.get(event.version - 1),
+                    after=values[event.version],
+                )
+            )
+        elif isinstance(event, events.FactNotWritten) and event.intent_id == str(intent.pk):
+            missed.append(Deviation(fact=event.path, expected=event.value, observed=None, why=event.why))
+    return changes, missed

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import Contract, KindDocument
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.kernel import budget_rules, schemas, timestamps
 from runtime.kernel.rules import declared, evaluate, figures, language
 
@@ -47,7 +47,7 @@ class PolicyBundle(Contract):
 class Case:
     """What a check may look at. `now_ms` is the judged moment in Unix milliseconds."""
 
-    proposal: JudgedProposal
+    proposal: ProposalDocument
     facts: Facts
     rules: PolicyBundle
     now_ms: int

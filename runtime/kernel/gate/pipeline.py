@@ -11,7 +11,7 @@ from pydantic import Field
 from audit import canonical
 from runtime.contracts.facts import Facts, Lift
 from runtime.contracts.policy_kind import Contract
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
@@ -71,7 +71,7 @@ class Judgement(Contract):
     What was stored before there was a second gate names none.
     """
 
-    proposal: JudgedProposal
+    proposal: ProposalDocument
     facts: Facts
     now_ms: int
     rules_digest: str
@@ -79,7 +79,7 @@ class Judgement(Contract):
 
 
 def judge(
-    proposal: JudgedProposal,
+    proposal: ProposalDocument,
     facts: Facts,
     rules_in_force: PolicyBundle,
     now_ms: int,

@@ -9,18 +9,20 @@ from runtime.contracts.policy_kind import KindDocument, OnFail
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel.gate import calls
-from runtime.kernel.rules import evaluate
+from runtime.kernel.rules import evaluate, language
 from runtime.kernel.rules.evaluate import FRESH, EvaluationStatus, Move
 from runtime.kernel.rules.language import ExpressionError
 from tests.support import gate_cases
 
-NAMES: dict[str, Any] = {
-    "params": {"symbol": "AAPL", "n": 5, "rate": "0.50"},
-    "constraints": {"max_slippage_bps": 50},
-    "context": {"facts": {"price": {"AAPL": 100}, "market": {"state": "OPEN"}}},
-    "manifest": {"limits": {"max": 4, "rate": "0.5"}},
-    "flow": {"dfid": "d1"},
-}
+NAMES = language.Names(
+    {
+        "params": {"symbol": "AAPL", "n": 5, "rate": "0.50"},
+        "constraints": {"max_slippage_bps": 50},
+        "context": {"facts": {"price": {"AAPL": 100}, "market": {"state": "OPEN"}}},
+        "manifest": {"limits": {"max": 4, "rate": "0.5"}},
+        "flow": {"dfid": "d1"},
+    }
+)
 UNLESS = "current * 10000 <= seen * (10000 + constraints.max_slippage_bps)"
 
 

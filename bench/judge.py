@@ -18,7 +18,7 @@ from audit import canonical
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, ResourceFacts, SnapshotFacts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
@@ -113,7 +113,7 @@ def _case() -> pipeline.Judgement:
         if namespace in {"market", "price", "position", "cash"}
     }
     return pipeline.Judgement(
-        proposal=JudgedProposal(
+        proposal=ProposalDocument(
             proposal_id="019b7c00-0000-7000-8000-000000000002",
             intent_id="019b7c00-0000-7000-8000-000000000003",
             dfid="019b7c00-0000-7000-8000-000000000001",

@@ -1,7 +1,7 @@
 """The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime
 from typing import assert_never
 
 from audit import actors
@@ -12,10 +12,11 @@ from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision, FeedbackType, FlowState
 from runtime.contracts.verdict import FindingOutcome
+from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
 from runtime.execution.services import recovery
 from runtime.flows.models import Flow
@@ -85,31 +86,30 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
     return ActionResult()
 
 
-def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
-    """The proposal of a person: the agent's own, or with other params, on the evidence that was shown.
+def judge_change(order: AuthorizedDecision, *, flow: Flow, agent: Agent, at: datetime) -> judging.Judged:
+    """Judge the proposal of a person: the agent's own, or with other params, on the evidence that was shown.
 
     The evidence revision replaces the agent's older context; its Refer findings, and those that an
-    earlier person has lifted, are lifted up to the values that were on the page; the window is as long as the
-    agent's and starts now.
+    earlier person has lifted, are lifted up to the values that were on the page.
     """
-    stored = JudgedProposal.from_bytes(bytes(evidence_revision.proposal_of(order.escalation).body))
-    window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
-    expires_at = order.at + timedelta(seconds=window_s)
-    params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
-    return judging.ProposalDraft(
-        author=actors.user(order.person.user_id),
-        by_person=True,
-        policy_kind=stored.policy_kind,
-        policy_version=None,
-        params=dict(params or {}),
-        execution_constraints=stored.execution_constraints,
-        context_ref=order.escalation.evidence_hash,
-        snapshot=SnapshotFacts(
-            facts=evidence.seen_facts(order.shown), expires_at_ms=timestamps.to_ms(expires_at)
+    stored = ProposalDocument.from_bytes(bytes(evidence_revision.proposal_of(order.escalation).body))
+    return judging.judge(
+        flow=flow,
+        agent=agent,
+        document=ProposalDocument.from_person(
+            stored,
+            proposal_id=str(new_id()),
+            intent_id=str(new_id()),
+            author=actors.user(order.person.user_id),
+            params=order.wish.params if order.wish.action is Action.MODIFY else None,
+            conditions=order.wish.conditions,
+            evidence_hash=order.escalation.evidence_hash,
+            received_at_ms=timestamps.to_ms(at),
         ),
-        window_s=window_s,
-        expected_effects=stored.expected_effects,
-        conditions=order.wish.conditions,
+        snapshot=SnapshotFacts(
+            facts=evidence.seen_facts(order.shown),
+            expires_at_ms=timestamps.to_ms(order.at) + stored.window_ms,
+        ),
         lifts=tuple(
             Lift(
                 check=item["check"],
@@ -153,8 +153,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     found = faults(order, agent) or of_ended_epoch(flow)
     if found is not None:
         return found
-    claim = person_claim(order)
-    judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
+    judged = judge_change(order, flow=flow, agent=agent, at=journal.at)
     if judged.verdict.decision is not Decision.ACCEPT:
         return Problem(
             code=ProblemCode.GATE_REFUSED,
@@ -180,13 +179,13 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
         recovery.supersede(
             journal=journal,
             intent=intent,
-            by_intent_id=judged.intent_id,
+            by_intent_id=judged.document.intent_id,
             effect=order.effect,
         )
     follow = apply_verdict.accept(journal=journal, judged=judged)
     return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
-        params=claim.params if order.wish.action is Action.MODIFY else None,
+        params=judged.document.params if order.wish.action is Action.MODIFY else None,
         valid_until=judged.proposal.valid_until,
         intent_id=follow.intent_id,
         superseded_intent_id=None if intent is None else str(intent.pk),

@@ -13,7 +13,6 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core import transactions
-from runtime.proposals.services import judging
 
 
 def dry_run(
@@ -56,8 +55,7 @@ def _dry_run(
     faults = actions.faults(order, held.agent) or actions.of_ended_epoch(held.flow)
     if faults is not None:
         return faults
-    claim = actions.person_claim(order)
-    verdict = judging.judge(flow=held.flow, agent=held.agent, claim=claim, at=held.at).verdict
+    verdict = actions.judge_change(order, flow=held.flow, agent=held.agent, at=held.at).verdict
     answered = events.WhatifAnswered(
         escalation_id=str(escalation_id),
         action=wish.action,

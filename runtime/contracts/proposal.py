@@ -1,16 +1,23 @@
-"""A proposal as the gate judges it: read back from the canonical bytes that are stored."""
+"""The one shape of a proposal between the wire and its row: what the gate judges, stored as canonical bytes.
 
-from typing import Annotated, Any
+A field that agents may send is declared in `envelope` and copied here; on the way from here to the gate
+nothing names it again.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
+from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.policy_kind import Contract
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class JudgedProposal(Contract):
-    """One claim. Times are Unix milliseconds of the server; ids are text.
+class ProposalDocument(Contract):
+    """One proposal. Times are Unix milliseconds of the server; ids are text.
 
     `intent_id` is the id that the intent will have if this is accepted: the gate renders every request.
     `conditions` are CEL obligations that a person attached; they must hold at the gate and inside the claim.
@@ -34,3 +41,79 @@ class JudgedProposal(Contract):
     conditions: tuple[str, ...] = ()
     received_at_ms: int
     valid_until_ms: int
+
+    @classmethod
+    def from_envelope(
+        cls,
+        envelope: ProposalEnvelope,
+        *,
+        proposal_id: str,
+        intent_id: str,
+        dfid: str,
+        tenant: str,
+        author: str,
+        received_at_ms: int,
+    ) -> Self:
+        """The proposal of an agent. Its explanation is stored beside it, so that it can be erased."""
+        window = timedelta(seconds=envelope.execution_constraints["validity_window_sec"])
+        return cls(
+            proposal_id=proposal_id,
+            intent_id=intent_id,
+            dfid=dfid,
+            tenant=tenant,
+            author=author,
+            by_person=False,
+            policy_kind=envelope.policy_kind,
+            policy_version=envelope.policy_version,
+            params=envelope.params,
+            execution_constraints=dict(envelope.execution_constraints),
+            context_ref=envelope.context_ref,
+            confidence=envelope.confidence,
+            human_review_required=bool(envelope.human_review_required),
+            expected_effects=envelope.expected_effects,
+            received_at_ms=received_at_ms,
+            valid_until_ms=received_at_ms + window // timedelta(milliseconds=1),
+        )
+
+    @classmethod
+    def from_person(
+        cls,
+        stored: "ProposalDocument",
+        *,
+        proposal_id: str,
+        intent_id: str,
+        author: str,
+        params: Mapping[str, Any] | None,
+        conditions: tuple[str, ...],
+        evidence_hash: str,
+        received_at_ms: int,
+    ) -> Self:
+        """The proposal of a person: an agent's `stored` one, with other `params` where they are given.
+
+        The evidence that was shown replaces the agent's context. The window is as long and begins now. The
+        version that the agent asked for, its confidence and its wish for a review are left out.
+        """
+        return cls(
+            proposal_id=proposal_id,
+            intent_id=intent_id,
+            dfid=stored.dfid,
+            tenant=stored.tenant,
+            author=author,
+            by_person=True,
+            policy_kind=stored.policy_kind,
+            policy_version=None,
+            params=dict(stored.params if params is None else params),
+            execution_constraints=stored.execution_constraints,
+            context_ref=evidence_hash,
+            confidence=None,
+            human_review_required=False,
+            expected_effects=stored.expected_effects,
+            conditions=conditions,
+            received_at_ms=received_at_ms,
+            valid_until_ms=received_at_ms + stored.window_ms,
+        )
+
+    @property
+    def window_ms(self) -> int:
+        """How long the proposal is valid, from the moment it was received."""
+        return self.valid_until_ms - self.received_at_ms

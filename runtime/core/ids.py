@@ -1,12 +1,25 @@
-"""New identifiers: UUIDv7, so that rows sort by the time they were made."""
+"""New identifiers: UUIDv7 (RFC 9562, section 5.7), so that rows sort by the time they were made."""
 
 import secrets
 import time
 import uuid
 
-from runtime.kernel import ids
+RANDOM_BYTES = 10
 
 
 def new_id() -> uuid.UUID:
     """A new UUIDv7 from the process clock and the system's randomness."""
-    return ids.uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+    return uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
+
+
+def uuid7(now_ms: int, random_bytes: bytes) -> uuid.UUID:
+    """A UUIDv7 of the Unix time `now_ms` (milliseconds) and ten random bytes."""
+    if len(random_bytes) != RANDOM_BYTES:
+        raise ValueError("a UUIDv7 takes ten random bytes")
+    noise = int.from_bytes(random_bytes)
+    value = (now_ms & (2**48 - 1)) << 80
+    value |= 0x7 << 76
+    value |= ((noise >> 62) & 0xFFF) << 64
+    value |= 0b10 << 62
+    value |= noise & (2**62 - 1)
+    return uuid.UUID(int=value)

@@ -8,7 +8,7 @@ from audit import canonical
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import VerdictDocument
 from runtime.kernel.gate import pipeline
-from runtime.kernel.rules import figures
+from runtime.kernel.rules import figures, language
 from tests.support import gate_cases
 
 LIVE = "params.quantity * context.facts.price[params.symbol]"
@@ -86,7 +86,7 @@ def test_a_greater_amount_outweighs_the_live_one(stated: Any, greater: Any) -> N
 @pytest.mark.parametrize("stated", [True, "many", "NaN", [9], {}])
 def test_what_is_stated_and_no_amount_leaves_no_figure(stated: Any) -> None:
     kind = gate_cases.kind(figures=[{"param": "quantity", "value": "1"}])
-    assert figures.work_out(kind, {"params": {"quantity": stated}}) == ()
+    assert figures.work_out(kind, language.Names({"params": {"quantity": stated}})) == ()
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_an_amount_in_text_fails_closed(stated: str, decision: Decision, impact:
 
 def test_a_decimal_text_is_no_figure() -> None:
     kind = gate_cases.kind(figures=[{"param": "quantity", "value": "'1.5'"}])
-    assert figures.work_out(kind, {"params": {}}) == ()
-    assert figures.work_out(None, {}) == ()
+    assert figures.work_out(kind, language.Names({"params": {}})) == ()
+    assert figures.work_out(None, language.Names({})) == ()

@@ -8,7 +8,7 @@ from runtime.contracts.facts import Lift
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
-from runtime.kernel.gate import preview
+from runtime.kernel.gate import findings
 from tests.support import gate_cases
 
 AMOUNT = 150_000
@@ -239,4 +239,4 @@ def test_a_fact_that_is_not_depended_on_is_never_taken_as_seen() -> None:
     ],
 )
 def test_numbers_in_text_are_compared_as_numbers(value: str | None, bound: str | None, holds: bool) -> None:
-    assert preview.at_most(value, bound) is holds
+    assert findings.at_most(value, bound) is holds

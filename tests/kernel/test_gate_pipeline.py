@@ -12,7 +12,7 @@ from runtime.kernel.gate.gate_input import FIRST, NEWEST, GateVersion, PolicyBun
 from runtime.kernel.rules import scope
 from tests.support import gate_cases
 
-NAMES = [stage.name for stage in pipeline.STAGES]
+NAMES: list[str] = [stage.name for stage in pipeline.STAGES]
 INTEGRITY = [stage.name for stage in pipeline.STAGES if stage.is_integrity]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import VerdictDocument
-from runtime.kernel.gate import preview
+from runtime.kernel.gate import calls
 from tests.support import gate_cases
 
 
@@ -49,7 +49,7 @@ def test_a_call_is_rendered_once_with_a_key_of_its_own() -> None:
     (step,) = gate_cases.judge().steps
     assert (step.step, step.target, step.method, step.path) == ("order", "broker", "POST", "/orders/AAPL")
     assert step.body["params"] == gate_cases.PARAMS
-    assert step.timeout_s == preview.DEFAULT_TIMEOUT_S
+    assert step.timeout_s == calls.DEFAULT_TIMEOUT_S
     (other,) = gate_cases.judge(proposal=gate_cases.proposal(intent_id="another")).steps
     assert other.key != step.key
 

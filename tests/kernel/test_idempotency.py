@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from runtime.contracts.states import Direction
-from runtime.kernel.idempotency import target_key
+from runtime.kernel.gate.calls import target_key
 
 CALL: dict[str, Any] = {"tenant": "default", "dfid": "d", "intent_id": "i", "step": "order"}
 

@@ -7,17 +7,22 @@ import pytest
 from audit import canonical
 from runtime.contracts.policy_kind import KindDocument, OnFail
 from runtime.contracts.states import Impact
-from runtime.kernel.rules import evaluate, request_rendering
+from runtime.contracts.verdict import StepRequest
+from runtime.kernel.gate import calls
+from runtime.kernel.rules import evaluate, language
 from runtime.kernel.rules.evaluate import FRESH, EvaluationStatus, Move
 from runtime.kernel.rules.language import ExpressionError
+from tests.support import gate_cases
 
-NAMES: dict[str, Any] = {
-    "params": {"symbol": "AAPL", "n": 5, "rate": "0.50"},
-    "constraints": {"max_slippage_bps": 50},
-    "context": {"facts": {"price": {"AAPL": 100}, "market": {"state": "OPEN"}}},
-    "manifest": {"limits": {"max": 4, "rate": "0.5"}},
-    "flow": {"dfid": "d1"},
-}
+NAMES = language.Names(
+    {
+        "params": {"symbol": "AAPL", "n": 5, "rate": "0.50"},
+        "constraints": {"max_slippage_bps": 50},
+        "context": {"facts": {"price": {"AAPL": 100}, "market": {"state": "OPEN"}}},
+        "manifest": {"limits": {"max": 4, "rate": "0.5"}},
+        "flow": {"dfid": "d1"},
+    }
+)
 UNLESS = "current * 10000 <= seen * (10000 + constraints.max_slippage_bps)"
 
 
@@ -186,9 +191,10 @@ def test_nests_facts_by_namespace() -> None:
     assert evaluate.nest({"a.x": 1, "a.y": 2, "b.x": 3}) == {"a": {"x": 1, "y": 2}, "b": {"x": 3}}
 
 
-def render(**fields: Any) -> request_rendering.Rendered:
-    kind = make_kind(steps=[fields])
-    return request_rendering.render_step(kind, kind.steps[0], NAMES, dfid="d1", intent_id="i1")
+def render(**fields: Any) -> StepRequest:
+    asked = gate_cases.proposal(params=NAMES["params"], dfid="d1", intent_id="i1")
+    (call,) = calls.render(make_kind(steps=[fields]), asked, NAMES)
+    return call
 
 
 def test_the_standard_body_names_the_intent() -> None:

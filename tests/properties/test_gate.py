@@ -13,7 +13,7 @@ from audit import canonical
 from runtime.contracts.facts import Lift
 from runtime.contracts.states import AgentStatus, Decision
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
-from runtime.kernel.gate import pipeline, preview, recheck
+from runtime.kernel.gate import findings, pipeline, recheck
 from runtime.kernel.gate.gate_input import Case
 from tests.support import gate_cases, hostile_values
 
@@ -128,7 +128,7 @@ def test_any_fail_rejects_and_only_a_clean_walk_accepts(asked: Case) -> None:
         assert verdict.decision is Decision.ESCALATE
     else:
         assert verdict.decision is Decision.ACCEPT
-        asking = {stage.name for stage in pipeline.STAGES if stage.applies(asked)}
+        asking = {stage.name for stage in pipeline.STAGES if stage.applies is None or stage.applies(asked)}
         assert {item.check for item in verdict.findings} == asking
     assert bool(verdict.steps) <= (verdict.decision is Decision.ACCEPT)
 
@@ -163,7 +163,7 @@ def test_a_lift_lifts_no_fail_and_no_larger_value(asked: Case) -> None:
             if asked.facts.snapshot is not None and asked.facts.snapshot.facts == asked.facts.world:
                 assert any(
                     (lift.check, lift.code, lift.subject) == (item.check, item.code, item.subject)
-                    and preview.at_most(item.proposed_value, lift.proposed_value)
+                    and findings.at_most(item.proposed_value, lift.proposed_value)
                     for lift in asked.facts.lifts
                 )
 

@@ -7,7 +7,7 @@ from audit import canonical
 from runtime.contracts.facts import AgentFacts, ComputeFacts, Facts, FlowFacts, Lift, SnapshotFacts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import pipeline
@@ -115,9 +115,9 @@ def manifest(**fields: Any) -> ManifestDocument:
     return ManifestDocument.from_bytes(canonical.encode(_merged(MANIFEST, fields)))
 
 
-def proposal(**fields: Any) -> JudgedProposal:
+def proposal(**fields: Any) -> ProposalDocument:
     """A proposal that is accepted by `kind()` under `manifest()`."""
-    return JudgedProposal(
+    return ProposalDocument(
         **{
             "proposal_id": "019b7c00-0000-7000-8000-000000000002",
             "intent_id": "019b7c00-0000-7000-8000-000000000003",

@@ -3,7 +3,7 @@
 import re
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,8 +34,8 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join((line(head), line("---" for _ in head), *(line(row) for row in rows)))
 
 
-def first_paragraph(text: str | None) -> str:
-    return (text or "").strip().split("\n\n")[0].replace("\n", " ")
+def paragraphs(text: str | None) -> list[str]:
+    return [" ".join(one.split()) for one in cleandoc(text or "").split("\n\n")]
 
 
 def event_kinds() -> str:
@@ -168,12 +168,11 @@ def agent_tables() -> str:
 
 
 def gate_checks() -> str:
-    """One row for each stage: the question of its module and the answers of its `check`."""
+    """One row for each stage: what its check asks, and what it answers."""
 
     def row(place: int, stage: pipeline.Stage) -> tuple[str, ...]:
-        check = stage.check
-        asks = first_paragraph(import_module(check.__module__).__doc__)
-        return str(place), f"`{stage.name}`", asks, first_paragraph(check.__doc__), ends[stage.is_integrity]
+        asks, answers, *_ = paragraphs(stage.check.__doc__)
+        return str(place), f"`{stage.name}`", asks, answers, ends[stage.is_integrity]
 
     ends = {True: "yes", False: "no"}
     rows = (row(place, stage) for place, stage in enumerate(pipeline.STAGES, start=1))

@@ -38,26 +38,24 @@ def read(*, agent: Agent, after: int) -> EventPage:
     """The events past `after`; what has come since the last look becomes events first."""
     inbox = Inbox.objects.filter(agent=agent).first()
     if inbox is None or pending_events.find(agent=agent, inbox=inbox, at=clock.now()).drafts:
-        inbox = transactions.retry_on_conflict(lambda: _collect(agent))
+        inbox = _collect(agent)
     return pending_events.page(inbox=inbox, after=after)
 
 
+@transactions.retried
 def set_timer(*, agent: Agent, asked: api_schemas.TimerRequest) -> api_schemas.TimerAnswer | Problem:
     """Wake the agent by an event after so many seconds; 409 TOO_MANY_TIMERS past MAX_TIMERS running ones."""
-
-    def work() -> api_schemas.TimerAnswer | Problem:
-        begin(agent=agent)
-        Inbox.objects.select_for_update().get(agent=agent)  # the count is exact only under the lock
-        if Timer.objects.filter(agent=agent).count() >= MAX_TIMERS:
-            detail = f"An agent has at most {MAX_TIMERS} timers. Read the events of those that are due."
-            return Problem(code=ProblemCode.TOO_MANY_TIMERS, detail=detail)
-        due_at = clock.now() + timedelta(seconds=asked.after_s)
-        row = Timer.objects.create(agent=agent, due_at=due_at, label=asked.label)
-        return api_schemas.TimerAnswer(timer_id=str(row.timer_id), due_at=row.due_at)
-
-    return transactions.retry_on_conflict(work)
+    begin(agent=agent)
+    Inbox.objects.select_for_update().get(agent=agent)  # the count is exact only under the lock
+    if Timer.objects.filter(agent=agent).count() >= MAX_TIMERS:
+        detail = f"An agent has at most {MAX_TIMERS} timers. Read the events of those that are due."
+        return Problem(code=ProblemCode.TOO_MANY_TIMERS, detail=detail)
+    due_at = clock.now() + timedelta(seconds=asked.after_s)
+    row = Timer.objects.create(agent=agent, due_at=due_at, label=asked.label)
+    return api_schemas.TimerAnswer(timer_id=str(row.timer_id), due_at=row.due_at)
 
 
+@transactions.retried
 def _collect(agent: Agent) -> Inbox:
     begin(agent=agent)
     inbox = Inbox.objects.select_for_update().get(agent=agent)

@@ -23,28 +23,21 @@ from runtime.registry.queries import granted_kinds
 from runtime.state.queries import memory_layers, visible_facts
 
 
+@transactions.retried
 def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | Problem:
     """Freeze the facts that the agent may see now; its first context makes a flow ACTIVE.
 
     404 for a flow that is not the agent's, 409 FLOW_NOT_OPEN once the flow has ended.
     """
-
-    def work() -> api_schemas.ContextAnswer | Problem:
-        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-        if flow is None or flow.agent_id != agent.pk:
-            return flows.not_found()
-        if flow.state in ENDED:
-            return Problem(
-                code=ProblemCode.FLOW_NOT_OPEN,
-                detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
-                dfid=str(dfid),
-            )
-        return _freeze(flow, agent)
-
-    return transactions.retry_on_conflict(work)
-
-
-def _freeze(flow: Flow, agent: Agent) -> api_schemas.ContextAnswer:
+    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+    if flow is None or flow.agent_id != agent.pk:
+        return flows.not_found()
+    if flow.state in ENDED:
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"The flow is {flow.state} and no longer provides context. Open a new flow.",
+            dfid=str(dfid),
+        )
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     compiled = _compile(flow, agent, journal.at)
     expires_at = journal.at + timedelta(seconds=settings.DIR_CONTEXT_TTL_S)

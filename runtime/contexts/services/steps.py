@@ -20,46 +20,43 @@ from runtime.registry.models import Agent
 MAX_STEPS = 200
 
 
+@transactions.retried
 def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_schemas.StepAnswer | Problem:
     """Record a step in the flow's Reasoning lane; `seq` is its entry in the flow's stream.
 
     The summary may be personal: the ledger holds a commitment to it. 404 for a flow that is not the agent's,
     409 once it has ended, 429 TOO_MANY_STEPS past MAX_STEPS.
     """
-
-    def work() -> api_schemas.StepAnswer | Problem:
-        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-        if flow is None or flow.agent_id != agent.pk:
-            return flows.not_found()
-        if flow.state in ENDED:
-            return Problem(
-                code=ProblemCode.FLOW_NOT_OPEN,
-                detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
-                dfid=str(flow.dfid),
-            )
-        if flow.steps_reported >= MAX_STEPS:
-            said = f"A flow accepts at most {MAX_STEPS} steps."
-            return Problem(
-                code=ProblemCode.TOO_MANY_STEPS,
-                detail=f"{said} Report several as one, with a payload_ref to the whole.",
-                dfid=str(flow.dfid),
-            )
-        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-        commitment = None
-        if asked.summary is not None:
-            summary = canonical.encode(asked.summary)
-            commitment = ledger.commit_payload(tenant=flow.tenant, body=summary)
-        journal.add(
-            events.StepReported(
-                step_type=asked.step_type,
-                digest=asked.digest.removeprefix("sha256:"),
-                payload_ref=asked.payload_ref,
-                source_labels=asked.source_labels,
-                summary_commitment=commitment,
-            )
+    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+    if flow is None or flow.agent_id != agent.pk:
+        return flows.not_found()
+    if flow.state in ENDED:
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"The flow is {flow.state} and no longer accepts steps. Open a new flow.",
+            dfid=str(flow.dfid),
         )
-        Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
-        journal.write()
-        return api_schemas.StepAnswer(seq=flow.head_seq)
-
-    return transactions.retry_on_conflict(work)
+    if flow.steps_reported >= MAX_STEPS:
+        said = f"A flow accepts at most {MAX_STEPS} steps."
+        return Problem(
+            code=ProblemCode.TOO_MANY_STEPS,
+            detail=f"{said} Report several as one, with a payload_ref to the whole.",
+            dfid=str(flow.dfid),
+        )
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    commitment = None
+    if asked.summary is not None:
+        summary = canonical.encode(asked.summary)
+        commitment = ledger.commit_payload(tenant=flow.tenant, body=summary)
+    journal.add(
+        events.StepReported(
+            step_type=asked.step_type,
+            digest=asked.digest.removeprefix("sha256:"),
+            payload_ref=asked.payload_ref,
+            source_labels=asked.source_labels,
+            summary_commitment=commitment,
+        )
+    )
+    Flow.objects.filter(pk=flow.pk).update(steps_reported=flow.steps_reported + 1)
+    journal.write()
+    return api_schemas.StepAnswer(seq=flow.head_seq)

@@ -1,6 +1,5 @@
 """Usage: what an agent reports of its reasoning, and the hard stop at the cap (DIR paper, 9.3)."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -25,18 +24,7 @@ from runtime.resources.models import ComputeBudget, UsageReport
 from runtime.resources.queries import compute_left
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportedUsage:
-    """One call of `POST /flows/{dfid}/usage`, parsed and authenticated."""
-
-    agent: Agent
-    dfid: UUID
-    tokens: int
-    cost_micros: int
-    tool_calls: int
-    repeatable: IdempotentRequest | None
-
-
+@transactions.retried
 def report(
     *, agent: Agent, dfid: UUID, asked: api_schemas.UsageRequest, repeatable: IdempotentRequest | None = None
 ) -> api_schemas.UsageAnswer | Problem:
@@ -45,15 +33,38 @@ def report(
     The deltas that passed the cap are recorded too: they were used. With `repeatable`, a repeat of the call
     adds nothing and gets the same answer.
     """
-    call = ReportedUsage(
-        agent=agent,
-        dfid=dfid,
-        tokens=asked.tokens,
-        cost_micros=budget_rules.micros(asked.cost_usd or "0"),
-        tool_calls=asked.tool_calls or 0,
-        repeatable=repeatable,
-    )
-    return transactions.retry_on_conflict(lambda: _report(call))
+    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+    if flow is None or flow.agent_id != agent.pk:
+        return flows.not_found()
+    if repeatable is not None:
+        stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="report", dfid=dfid)
+        if isinstance(stored, bytes):
+            kept = canonical.decode(stored)
+            again = api_schemas.UsageAnswer.model_validate(kept["answer"])
+            return _exceeded(flow, stopped=again.state in ENDED) if kept["refused"] else again
+        if stored is not None:
+            return stored
+    if flow.state in ENDED:
+        if flow.reason == Reason.BUDGET_EXCEEDED:
+            return _exceeded(flow, stopped=True)
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
+            dfid=str(flow.dfid),
+        )
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    compute = _spend(asked, agent, journal)
+    over = _passed(flow, compute, journal.at)
+    stopped = bool(over) and _stop(journal, over)
+    journal.write()
+    answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
+    refusal = _exceeded(flow, stopped=stopped) if over else None
+    if repeatable is not None:
+        kept = {"refused": refusal is not None, "answer": api_schemas.plain(answer)}
+        idempotency.store_response(
+            agent_pk=agent.pk, call=repeatable, body=canonical.encode(kept), at=journal.at
+        )
+    return refusal or answer
 
 
 def stop_overdue(dfid: UUID) -> bool:
@@ -70,64 +81,30 @@ def stop_overdue(dfid: UUID) -> bool:
     return True
 
 
-def _report(call: ReportedUsage) -> api_schemas.UsageAnswer | Problem:
-    asked = call.repeatable
-    flow = locks.lock_flow(dfid=call.dfid, tenant=call.agent.tenant)
-    if flow is None or flow.agent_id != call.agent.pk:
-        return flows.not_found()
-    if asked is not None:
-        stored = idempotency.find_response(agent_pk=call.agent.pk, call=asked, makes="report", dfid=call.dfid)
-        if isinstance(stored, bytes):
-            kept = canonical.decode(stored)
-            again = api_schemas.UsageAnswer.model_validate(kept["answer"])
-            return _exceeded(flow, stopped=again.state in ENDED) if kept["refused"] else again
-        if stored is not None:
-            return stored
-    if flow.state in ENDED:
-        if flow.reason == Reason.BUDGET_EXCEEDED:
-            return _exceeded(flow, stopped=True)
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"The flow is {flow.state} and has ended; report usage on an open flow.",
-            dfid=str(flow.dfid),
-        )
-    journal = Journal(flow=flow, actor=actors.agent(call.agent.agent_id), at=clock.now())
-    compute = _spend(call, journal)
-    over = _passed(flow, compute, journal.at)
-    stopped = bool(over) and _stop(journal, over)
-    journal.write()
-    answer = api_schemas.UsageAnswer(state=str(flow.state), **compute_left.left_of(compute, at=journal.at))
-    refusal = _exceeded(flow, stopped=stopped) if over else None
-    if asked is not None:
-        kept = {"refused": refusal is not None, "answer": api_schemas.plain(answer)}
-        idempotency.store_response(
-            agent_pk=call.agent.pk, call=asked, body=canonical.encode(kept), at=journal.at
-        )
-    return refusal or answer
-
-
-def _spend(call: ReportedUsage, journal: Journal) -> ComputeFacts:
+def _spend(asked: api_schemas.UsageRequest, agent: Agent, journal: Journal) -> ComputeFacts:
+    """Add what is reported to what the flow has used, and record it."""
     flow = journal.flow
+    cost_micros, tool_calls = budget_rules.micros(asked.cost_usd or "0"), asked.tool_calls or 0
     ComputeBudget.objects.get_or_create(flow=flow)
     ComputeBudget.objects.filter(flow=flow).update(
-        tokens_used=F("tokens_used") + call.tokens,
-        cost_used_micros=F("cost_used_micros") + call.cost_micros,
-        tool_calls_used=F("tool_calls_used") + call.tool_calls,
+        tokens_used=F("tokens_used") + asked.tokens,
+        cost_used_micros=F("cost_used_micros") + cost_micros,
+        tool_calls_used=F("tool_calls_used") + tool_calls,
     )
     UsageReport.objects.create(
         tenant=flow.tenant,
         flow=flow,
-        agent=call.agent,
-        tokens=call.tokens,
-        cost_micros=call.cost_micros,
-        tool_calls=call.tool_calls,
+        agent=agent,
+        tokens=asked.tokens,
+        cost_micros=cost_micros,
+        tool_calls=tool_calls,
         reported_at=journal.at,
     )
     journal.add(
         events.UsageReported(
-            tokens=call.tokens,
-            cost_usd=budget_rules.dollars(call.cost_micros) if call.cost_micros else None,
-            tool_calls=call.tool_calls or None,
+            tokens=asked.tokens,
+            cost_usd=budget_rules.dollars(cost_micros) if cost_micros else None,
+            tool_calls=tool_calls or None,
         )
     )
     return compute_left.compute_of(ComputeBudget.objects.get(flow=flow))

@@ -1,6 +1,5 @@
 """Flows from the agent's side: open one, withdraw it, close it (DIR paper, 4)."""
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -24,16 +23,7 @@ from runtime.resources.services import budgets
 DEFAULT_ATTEMPTS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """One call of `POST /flows`, parsed and authenticated."""
-
-    agent: Agent
-    trigger: Any
-    traceparent: str
-    parent_dfid: UUID | None
-
-
+@transactions.retried
 def open_flow(
     *,
     agent: Agent,
@@ -48,128 +38,102 @@ def open_flow(
     does not delegate to this one, 409 where the parent has ended or the family is as large as it may be.
     With `repeatable`, a repeat of the call gets the same flow, and another body under the same key 422.
     """
-    call = Opening(
-        agent=agent,
-        trigger=trigger,
-        traceparent=traceparent,
-        parent_dfid=parent_dfid,
-    )
-
-    def work() -> api_schemas.FlowState | Problem:
-        refused = epochs.refuse_while_recovering()
-        if refused is not None:
-            return refused
-        parent = None
-        if parent_dfid is not None:
-            # Flows before agents, in the order of locks.
-            parent = delegation.lock_parent(dfid=parent_dfid, tenant=agent.tenant)
-        if repeatable is None:
-            return _open(call, parent)
+    refused = epochs.refuse_while_recovering()
+    if refused is not None:
+        return refused
+    # Flows before agents, in the order of locks.
+    parent = None if parent_dfid is None else delegation.lock_parent(dfid=parent_dfid, tenant=agent.tenant)
+    if repeatable is not None:
         # The agent's lock lets only one of fifty equal calls through at a time: the rest find its answer.
         agents.lock_by_pk(pk=agent.pk)
         stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="flow")
         if stored is not None:
             return api_schemas.FlowState.model_validate_json(stored) if isinstance(stored, bytes) else stored
-        opened = _open(call, parent)
-        if isinstance(opened, Problem):
-            return opened
-        body = canonical.encode(api_schemas.plain(opened))
-        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
-        return opened
-
-    return transactions.retry_on_conflict(work)
-
-
-def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
-    """Withdraw a flow: allowed until a worker has claimed its intent, then 409."""
-
-    def work() -> api_schemas.FlowState | Problem:
-        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-        refusal = _not_open(flow, agent)
-        if refusal is not None or flow is None:
-            return refusal or not_found()
-        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-        taken_back = flow_cancellation.cancel_pending_work(
-            flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at
-        )
-        if taken_back is None:
-            return Problem(
-                code=ProblemCode.ALREADY_CLAIMED,
-                detail="The intent is already being executed. Read the feedback for its outcome.",
-                dfid=str(dfid),
-            )
-        journal.add(*taken_back)
-        journal.transition(FlowState.ABORTED, reason=Reason.CANCELLED_BY_AGENT)
-        journal.notify_agent(
-            FeedbackType.FLOW_ABORTED, {"reason": Reason.CANCELLED_BY_AGENT, "detail": reason}
-        )
-        journal.write()
-        return _state(flow)
-
-    return transactions.retry_on_conflict(work)
-
-
-def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
-    """Close a flow that only read, or that has nothing left to propose: from CREATED or ACTIVE."""
-
-    def work() -> api_schemas.FlowState | Problem:
-        flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-        refusal = _not_open(flow, agent)
-        if refusal is not None or flow is None:
-            return refusal or not_found()
-        if flow.state not in OPEN_TO_PROPOSALS:
-            return Problem(
-                code=ProblemCode.FLOW_NOT_OPEN,
-                detail=f"The flow is {flow.state}: it closes by itself, or cancel it while that is possible.",
-                dfid=str(dfid),
-            )
-        journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
-        journal.transition(FlowState.CLOSED)
-        journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": "", "detail": reason})
-        journal.write()
-        return _state(flow)
-
-    return transactions.retry_on_conflict(work)
-
-
-def not_found() -> Problem:
-    """An unknown flow and another agent's flow look the same."""
-    return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
-
-
-def _open(call: Opening, parent: Flow | None) -> api_schemas.FlowState | Problem:
-    refusal = delegation.refuse(parent=parent, agent=call.agent) if call.parent_dfid is not None else None
-    if refusal is not None:
-        return refusal
-    manifest = granted_kinds.manifest_of(call.agent)
+    refused = None if parent_dfid is None else delegation.refuse(parent=parent, agent=agent)
+    if refused is not None:
+        return refused
+    manifest = granted_kinds.manifest_of(agent)
     at = clock.now()
     flow = Flow.objects.create(
-        tenant=call.agent.tenant,
-        agent=call.agent,
+        tenant=agent.tenant,
+        agent=agent,
         parent=parent,
         root_id=None if parent is None else parent.root_id or parent.pk,
         delegator_id=None if parent is None else parent.agent_id,
         depth=0 if parent is None else parent.depth + 1,
-        trigger=canonical.encode(call.trigger),
-        traceparent=call.traceparent,
+        trigger=canonical.encode(trigger),
+        traceparent=traceparent,
         attempts_allowed=manifest.max_intent_retries if manifest else DEFAULT_ATTEMPTS,
         opened_at=at,
         updated_at=at,
     )
     budgets.open_for(flow=flow, manifest=manifest)
-    journal = Journal(flow=flow, actor=actors.agent(call.agent.agent_id), at=flow.opened_at)
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=flow.opened_at)
     journal.add(
         events.FlowOpened(
-            agent_id=call.agent.agent_id,
+            agent_id=agent.agent_id,
             trigger_commitment=ledger.commit_payload(tenant=flow.tenant, body=bytes(flow.trigger)),
             parent_dfid=None if parent is None else str(parent.pk),
-            traceparent=call.traceparent or None,
+            traceparent=traceparent or None,
         )
     )
     journal.write()
     if parent is not None:
         delegation.record(parent=parent, child=flow)
+    opened = _state(flow)
+    if repeatable is not None:
+        body = canonical.encode(api_schemas.plain(opened))
+        idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=clock.now())
+    return opened
+
+
+@transactions.retried
+def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
+    """Withdraw a flow: allowed until a worker has claimed its intent, then 409."""
+    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+    refusal = _not_open(flow, agent)
+    if refusal is not None or flow is None:
+        return refusal or not_found()
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    taken_back = flow_cancellation.cancel_pending_work(
+        flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at
+    )
+    if taken_back is None:
+        return Problem(
+            code=ProblemCode.ALREADY_CLAIMED,
+            detail="The intent is already being executed. Read the feedback for its outcome.",
+            dfid=str(dfid),
+        )
+    journal.add(*taken_back)
+    journal.transition(FlowState.ABORTED, reason=Reason.CANCELLED_BY_AGENT)
+    journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.CANCELLED_BY_AGENT, "detail": reason})
+    journal.write()
     return _state(flow)
+
+
+@transactions.retried
+def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
+    """Close a flow that only read, or that has nothing left to propose: from CREATED or ACTIVE."""
+    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
+    refusal = _not_open(flow, agent)
+    if refusal is not None or flow is None:
+        return refusal or not_found()
+    if flow.state not in OPEN_TO_PROPOSALS:
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"The flow is {flow.state}: it closes by itself, or cancel it while that is possible.",
+            dfid=str(dfid),
+        )
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
+    journal.transition(FlowState.CLOSED)
+    journal.notify_agent(FeedbackType.FLOW_CLOSED, {"reason": "", "detail": reason})
+    journal.write()
+    return _state(flow)
+
+
+def not_found() -> Problem:
+    """An unknown flow and another agent's flow look the same."""
+    return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
 
 
 def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:

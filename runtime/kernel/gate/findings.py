@@ -1,6 +1,8 @@
-"""Short constructors for findings, so that a check reads as its question."""
+"""Short constructors for findings, so that a check reads as its question, and how their numbers compare."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import Any, Protocol
 
 from audit import canonical
@@ -9,29 +11,68 @@ from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate.gate_input import Case
 
 
+class CheckName(StrEnum):
+    """The checks, by the names that findings, and lifts of them, are stored with."""
+
+    SCHEMA = "schema"
+    AUTHORITY = "authority"
+    VALIDITY = "validity"
+    RETRIES = "retries"
+    CONTEXT_FRESHNESS = "context_freshness"
+    CONSTRAINTS = "constraints"
+    CONDITIONS = "conditions"
+    BUDGET = "budget"
+    RATE = "rate"
+    LIMITS = "limits"
+    RULES = "rules"
+    CONFIDENCE = "confidence"
+    RESOURCES = "resources"
+    CONSEQUENCE = "consequence"
+    ESCALATION_BUDGET = "escalation_budget"
+
+
 class Check(Protocol):
-    """A question to a case. No findings mean that all of it holds."""
+    """A question to a case. No findings mean that all of it holds.
+
+    The docstring of each is on the page of checks: what it asks, and in a second paragraph what it answers.
+    """
 
     def __call__(self, case: Case) -> Iterable[Finding]: ...
 
 
 def fail(
-    check: str, code: str, message: str, *, subject: str = "", proposed_value: Any = None, limit: Any = None
+    check: CheckName,
+    code: str,
+    message: str,
+    *,
+    subject: str = "",
+    proposed_value: Any = None,
+    limit: Any = None,
 ) -> Finding:
     """A finding that rejects."""
-    return _finding(FindingOutcome.FAIL, check, code, message, subject, proposed_value, limit)
+    return by_rule(
+        OnFail.REJECT, check, code, message, subject=subject, proposed_value=proposed_value, limit=limit
+    )
 
 
 def refer(
-    check: str, code: str, message: str, *, subject: str = "", proposed_value: Any = None, limit: Any = None
+    check: CheckName,
+    code: str,
+    message: str,
+    *,
+    subject: str = "",
+    proposed_value: Any = None,
+    limit: Any = None,
 ) -> Finding:
     """A finding that asks for a person."""
-    return _finding(FindingOutcome.REFER, check, code, message, subject, proposed_value, limit)
+    return by_rule(
+        OnFail.ESCALATE, check, code, message, subject=subject, proposed_value=proposed_value, limit=limit
+    )
 
 
 def by_rule(
     on_fail: OnFail,
-    check: str,
+    check: CheckName,
     code: str,
     message: str,
     *,
@@ -40,41 +81,26 @@ def by_rule(
     limit: Any = None,
 ) -> Finding:
     """A finding whose weight the policy kind sets."""
-    outcome = FindingOutcome.FAIL if on_fail is OnFail.REJECT else FindingOutcome.REFER
-    return _finding(outcome, check, code, message, subject, proposed_value, limit)
-
-
-def passed(check: str) -> Finding:
-    """The check held."""
-    return Finding(check=check, outcome=FindingOutcome.PASS)
-
-
-def is_rejected(findings: Sequence[Finding]) -> bool:
-    """Whether any finding rejects."""
-    return any(finding.outcome is FindingOutcome.FAIL for finding in findings)
-
-
-def _finding(
-    outcome: FindingOutcome,
-    check: str,
-    code: str,
-    message: str,
-    subject: str,
-    proposed_value: Any,
-    limit: Any,
-) -> Finding:
+    compared, bound = (
+        value if value is None or isinstance(value, str) else canonical.encode(value).decode()
+        for value in (proposed_value, limit)
+    )
     return Finding(
         check=check,
-        outcome=outcome,
+        outcome=FindingOutcome.FAIL if on_fail is OnFail.REJECT else FindingOutcome.REFER,
         code=code,
         subject=subject,
         message=message,
-        proposed_value=_as_text(proposed_value),
-        limit=_as_text(limit),
+        proposed_value=compared,
+        limit=bound,
     )
 
 
-def _as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return canonical.encode(value).decode()
+def at_most(value: str | None, bound: str | None) -> bool:
+    """Whether a number in text is not above another; without numbers, whether the two are the same."""
+    if value == bound:
+        return True
+    try:
+        return value is not None and bound is not None and Decimal(value) <= Decimal(bound)
+    except InvalidOperation:
+        return False

@@ -8,9 +8,12 @@ from typing import Any
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import Contract, KindDocument
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.verdict import StepRequest
 from runtime.kernel import budget_rules, schemas, timestamps
-from runtime.kernel.rules import declared, evaluate, figures, language
+from runtime.kernel.gate import calls
+from runtime.kernel.rules import declared, evaluate, language
+from runtime.kernel.rules.figures import Figured, work_out
 
 
 class GateVersion(StrEnum):
@@ -47,20 +50,20 @@ class PolicyBundle(Contract):
 class Case:
     """What a check may look at. `now_ms` is the judged moment in Unix milliseconds."""
 
-    proposal: JudgedProposal
+    proposal: ProposalDocument
     facts: Facts
     rules: PolicyBundle
     now_ms: int
     gate: GateVersion = NEWEST
 
-    @property
+    @cached_property
     def kind(self) -> KindDocument:
         """The policy kind; checks after `schema` may rely on it, since without one the walk has ended."""
         if self.rules.kind is None:
             raise LookupError("the walk goes on without a policy kind")
         return self.rules.kind
 
-    @property
+    @cached_property
     def manifest(self) -> ManifestDocument:
         """The active manifest; checks after `authority` may rely on it."""
         if self.rules.manifest is None:
@@ -106,10 +109,29 @@ class Case:
             "time": timestamps.named(self.now_ms),
         }
         known = language.Names(values)
-        known["figures"] = {item.param: item.greater for item in figures.work_out(self.rules.kind, known)}
+        known["figures"] = {item.param: item.greater for item in work_out(self.rules.kind, known)}
         return known
 
     @cached_property
-    def worked_out(self) -> tuple[figures.Figured, ...]:
+    def is_evaluated(self) -> bool:
+        """Whether the kind's expressions have all that they read, and may be evaluated over it."""
+        if self.rules.kind is None or self.rules.manifest is None or self.facts.unsafe is not None:
+            return False
+        return not self.gate.has(GateVersion.V1_1) or not self.misfits
+
+    @cached_property
+    def figures(self) -> tuple[Figured, ...]:
         """The parameters that the runtime works out for itself."""
-        return figures.work_out(self.rules.kind, self.names)
+        if not self.is_evaluated:
+            return ()
+        found = work_out(self.rules.kind, self.names)
+        return tuple(item for item in found if language.is_exact([item.stated, item.live]))
+
+    @cached_property
+    def calls(self) -> tuple[StepRequest, ...]:
+        """Every call of the intent, rendered once: CEL map order differs from process to process.
+
+        Raises:
+            ExpressionError: when a call cannot be made.
+        """
+        return calls.render(self.kind, self.proposal, self.names)

@@ -11,27 +11,13 @@ from pydantic import Field
 from audit import canonical
 from runtime.contracts.facts import Facts, Lift
 from runtime.contracts.policy_kind import Contract
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.kernel.gate import findings, preview
-from runtime.kernel.gate.checks import (
-    authority,
-    budget,
-    conditions,
-    confidence,
-    constraints,
-    context_freshness,
-    escalation_budget,
-    limits,
-    rate,
-    resources,
-    retries,
-    rules,
-    schema,
-    validity,
-)
+from runtime.kernel.gate.checks import capacity, what, who_and_when
+from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import FIRST, NEWEST, Case, GateVersion, PolicyBundle, is_first
 from runtime.kernel.rules import evaluate
 
@@ -40,28 +26,38 @@ from runtime.kernel.rules import evaluate
 class Stage:
     """A check and its place. After an integrity stage that rejects, later ones would judge nonsense."""
 
-    name: str
+    name: CheckName
     check: findings.Check
     is_integrity: bool
     # A stage that came later asks only cases that know of it: a stored verdict comes out as it was.
-    applies: Callable[[Case], bool] = lambda case: True
+    applies: Callable[[Case], bool] | None = None
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage(schema.NAME, schema.check, is_integrity=True),
-    Stage(authority.NAME, authority.check, is_integrity=True),
-    Stage(validity.NAME, validity.check, is_integrity=True),
-    Stage(retries.NAME, retries.check, is_integrity=True),
-    Stage(context_freshness.NAME, context_freshness.check, is_integrity=True),
-    Stage(constraints.NAME, constraints.check, is_integrity=False),
-    Stage(conditions.NAME, conditions.check, is_integrity=False),
-    Stage(budget.NAME, budget.check, is_integrity=False, applies=budget.applies),
-    Stage(rate.NAME, rate.check, is_integrity=False),
-    Stage(limits.NAME, limits.check, is_integrity=False),
-    Stage(rules.NAME, rules.check, is_integrity=False),
-    Stage(confidence.NAME, confidence.check, is_integrity=False),
-    Stage(resources.NAME, resources.check, is_integrity=False, applies=resources.applies),
-    Stage(preview.NAME, preview.check, is_integrity=False),
+    Stage(CheckName.SCHEMA, what.check_schema, is_integrity=True),
+    Stage(CheckName.AUTHORITY, who_and_when.check_authority, is_integrity=True),
+    Stage(CheckName.VALIDITY, who_and_when.check_validity, is_integrity=True),
+    Stage(CheckName.RETRIES, who_and_when.check_retries, is_integrity=True),
+    Stage(CheckName.CONTEXT_FRESHNESS, who_and_when.check_context_freshness, is_integrity=True),
+    Stage(CheckName.CONSTRAINTS, what.check_constraints, is_integrity=False),
+    Stage(CheckName.CONDITIONS, what.check_conditions, is_integrity=False),
+    Stage(
+        CheckName.BUDGET,
+        capacity.check_budget,
+        is_integrity=False,
+        applies=lambda case: case.facts.compute is not None,
+    ),
+    Stage(CheckName.RATE, capacity.check_rate, is_integrity=False),
+    Stage(CheckName.LIMITS, what.check_limits, is_integrity=False),
+    Stage(CheckName.RULES, what.check_rules, is_integrity=False),
+    Stage(CheckName.CONFIDENCE, what.check_confidence, is_integrity=False),
+    Stage(
+        CheckName.RESOURCES,
+        capacity.check_resources,
+        is_integrity=False,
+        applies=lambda case: case.facts.resources is not None,
+    ),
+    Stage(CheckName.CONSEQUENCE, preview.check_consequence, is_integrity=False),
 )
 
 
@@ -71,7 +67,7 @@ class Judgement(Contract):
     What was stored before there was a second gate names none.
     """
 
-    proposal: JudgedProposal
+    proposal: ProposalDocument
     facts: Facts
     now_ms: int
     rules_digest: str
@@ -79,7 +75,7 @@ class Judgement(Contract):
 
 
 def judge(
-    proposal: JudgedProposal,
+    proposal: ProposalDocument,
     facts: Facts,
     rules_in_force: PolicyBundle,
     now_ms: int,
@@ -89,15 +85,15 @@ def judge(
     case = Case(proposal=proposal, facts=facts, rules=rules_in_force, now_ms=now_ms, gate=gate)
     walked: list[Finding] = []
     for stage in STAGES:
-        if not stage.applies(case):
+        if stage.applies is not None and not stage.applies(case):
             continue
         answers = list(stage.check(case))
-        walked.extend(answers or [findings.passed(stage.name)])
-        if stage.is_integrity and findings.is_rejected(answers):
+        walked.extend(answers or [Finding(check=stage.name, outcome=FindingOutcome.PASS)])
+        if stage.is_integrity and any(answer.outcome is FindingOutcome.FAIL for answer in answers):
             break
     found = _lift(case, tuple(walked))
     if _decide(found) is Decision.ESCALATE:
-        found = (*found, *escalation_budget.check(case))
+        found = (*found, *capacity.check_escalation_budget(case))
     decision = _decide(found)
     # Where nothing but the rate limit speaks against it, the same proposal is good in a minute.
     failed = {finding.code for finding in found if finding.outcome is FindingOutcome.FAIL}
@@ -105,8 +101,8 @@ def judge(
     spends_attempt = decision is Decision.REJECT and not proposal.by_person and not only_waits
     used = facts.flow.attempts_used + spends_attempt
     exhausted = spends_attempt and used >= facts.flow.attempts_allowed
-    if exhausted and not any(finding.check == retries.NAME and finding.code for finding in found):
-        found = (*found, retries.exhaustion(case))
+    if exhausted and not any(finding.check == CheckName.RETRIES and finding.code for finding in found):
+        found = (*found, who_and_when.exhaustion(case))
     accepted = decision is Decision.ACCEPT
     return VerdictDocument(
         gate_version=gate,
@@ -115,10 +111,10 @@ def judge(
         impact=preview.impact(case),
         effect=preview.effect(case),
         predicted=preview.predicted(case),
-        steps=preview.steps(case) if accepted else (),
+        steps=case.calls if accepted else (),
         attempts_left=max(0, facts.flow.attempts_allowed - used),
         exhausted=exhausted,
-        claims=resources.claims(case) if accepted else (),
+        claims=capacity.claims(case) if accepted else (),
         figures=preview.figures(case),
     )
 
@@ -161,7 +157,7 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     )
     moved = {item.fact: item.seen for item in judged if item.move is evaluate.Move.WITHIN_BOUNDS}
     facts = case.facts.model_copy(update={"world": {**case.facts.world, **moved}})
-    as_seen = {item.subject: item for item in limits.check(replace(case, facts=facts))}
+    as_seen = {item.subject: item for item in what.check_limits(replace(case, facts=facts))}
     return tuple(
         finding.model_copy(update={"outcome": FindingOutcome.LIFTED})
         if finding.outcome is FindingOutcome.REFER
@@ -174,7 +170,7 @@ def _lift(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _covers(lift: Lift, finding: Finding, as_seen: Finding | None) -> bool:
     if (lift.check, lift.code, lift.subject) != (finding.check, finding.code, finding.subject):
         return False
-    return preview.at_most(finding.proposed_value, lift.proposed_value) or (
-        finding.check == limits.NAME
-        and (as_seen is None or preview.at_most(as_seen.proposed_value, lift.proposed_value))
+    return findings.at_most(finding.proposed_value, lift.proposed_value) or (
+        finding.check == CheckName.LIMITS
+        and (as_seen is None or findings.at_most(as_seen.proposed_value, lift.proposed_value))
     )

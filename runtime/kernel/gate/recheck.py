@@ -8,16 +8,9 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome
-from runtime.kernel.gate import findings, preview
-from runtime.kernel.gate.checks import (
-    authority,
-    conditions,
-    constraints,
-    context_freshness,
-    limits,
-    schema,
-    validity,
-)
+from runtime.kernel.gate import findings
+from runtime.kernel.gate.checks import what, who_and_when
+from runtime.kernel.gate.findings import CheckName
 from runtime.kernel.gate.gate_input import Case, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import safety
@@ -33,7 +26,7 @@ class Withdrawn:
     @property
     def is_final(self) -> bool:
         """Whether no person can lift it: the kind or the right to it is gone, or a hard limit is crossed."""
-        return findings.is_rejected(self.findings)
+        return any(item.outcome is FindingOutcome.FAIL for item in self.findings)
 
     @property
     def code(self) -> str:
@@ -51,7 +44,7 @@ def recheck(
     """
     if unsafe:
         said = f"What was accepted is not asked again: {unsafe}."
-        return (findings.fail(schema.NAME, Reason.KIND_UNSAFE, said),)
+        return (findings.fail(CheckName.SCHEMA, Reason.KIND_UNSAFE, said),)
     facts = judgement.facts.model_copy(update={"world": dict(world)})
     case = Case(
         proposal=judgement.proposal,
@@ -60,8 +53,13 @@ def recheck(
         now_ms=now_ms,
         gate=judgement.gate_version,
     )
-    stale = () if facts.snapshot is None else context_freshness.stale(case, seen=facts.snapshot.facts)
-    return (*validity.check(case), *constraints.check(case), *conditions.check(case), *stale)
+    stale = () if facts.snapshot is None else who_and_when.stale(case, seen=facts.snapshot.facts)
+    return (
+        *who_and_when.check_validity(case),
+        *what.check_constraints(case),
+        *what.check_conditions(case),
+        *stale,
+    )
 
 
 def withdrawn(
@@ -100,22 +98,22 @@ def _against(case: Case) -> tuple[Finding, ...]:
     so a person decides instead, for this version.
     """
     if case.rules.kind is None or case.facts.unsafe is not None:
-        return tuple(schema.check(case))
+        return tuple(what.check_schema(case))
     kind, asked = case.kind, case.proposal
-    refused = tuple(authority.check(case))
+    refused = tuple(who_and_when.check_authority(case))
     if refused or not kind.limits:
         return refused
     if not safety.fits(kind, params=asked.params, constraints=asked.execution_constraints):
         version = f"{kind.kind} {kind.version}"
         said = f"What was accepted no longer fits {version}: its limits cannot be checked."
-        return (findings.refer(schema.NAME, Reason.INVALID_SCHEMA, said, subject=version),)
-    return tuple(limits.check(case))
+        return (findings.refer(CheckName.SCHEMA, Reason.INVALID_SCHEMA, said, subject=version),)
+    return tuple(what.check_limits(case))
 
 
 def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:
     return finding.outcome is FindingOutcome.REFER and any(
         (seen.check, seen.code, seen.subject) == (finding.check, finding.code, finding.subject)
-        and preview.at_most(finding.proposed_value, seen.proposed_value)
-        and preview.at_most(seen.limit, finding.limit)
+        and findings.at_most(finding.proposed_value, seen.proposed_value)
+        and findings.at_most(seen.limit, finding.limit)
         for seen in lifted
     )

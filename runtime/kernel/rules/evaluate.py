@@ -18,8 +18,6 @@ from runtime.kernel import schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
-Names = Mapping[str, Any]
-
 
 class EvaluationStatus(StrEnum):
     """How a condition came out."""
@@ -82,21 +80,19 @@ class Predicted:
     value: Any
 
 
-def judge_rules(kind: KindDocument, names: Names) -> tuple[Condition, ...]:
+def judge_rules(kind: KindDocument, names: language.Names) -> tuple[Condition, ...]:
     """Every rule of the kind, in its order."""
-    known = language.shared(names)
-    return tuple(_condition(rule, known, rule.on_fail) for rule in kind.rules)
+    return tuple(_condition(rule, names, rule.on_fail) for rule in kind.rules)
 
 
-def judge_constraints(kind: KindDocument, names: Names) -> tuple[Condition, ...]:
+def judge_constraints(kind: KindDocument, names: language.Names) -> tuple[Condition, ...]:
     """Every constraint of the kind: the agent's own bounds against live facts."""
-    known = language.shared(names)
-    return tuple(_condition(constraint, known, OnFail.REJECT) for constraint in kind.constraints)
+    return tuple(_condition(constraint, names, OnFail.REJECT) for constraint in kind.constraints)
 
 
-def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]:
+def judge_limits(kind: KindDocument, names: language.Names) -> tuple[EvaluatedBound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
-    bounds, names = [], language.shared(names)
+    bounds = []
     for limit in kind.limits:
         value, value_error = amount(limit.value, names)
         bound, bound_error = amount(limit.limit, names)
@@ -122,7 +118,7 @@ def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]
     return tuple(bounds)
 
 
-def impact(kind: KindDocument, names: Names) -> states.Impact:
+def impact(kind: KindDocument, names: language.Names) -> states.Impact:
     """The impact category; HIGH_IMPACT when the expression gives none that is known."""
     try:
         return states.Impact(language.text(kind.impact, names))
@@ -139,7 +135,7 @@ def required_facts(kind: KindDocument, params: Any) -> tuple[str, ...]:
     """
     if not schemas.fits(kind.params_schema, params):
         return ()
-    found, names = set(), language.shared({"params": params})
+    found, names = set(), language.Names({"params": params})
     paths = (*(item.fact for item in kind.depends_on), *(item.fact for item in kind.predicts))
     for template in paths:
         try:
@@ -175,7 +171,7 @@ def judge_freshness(
 
     `seen` and `current` map fact paths to values. Anything not in `FRESH` is stale.
     """
-    names = language.shared({"params": params, "constraints": constraints})
+    names = language.Names({"params": params, "constraints": constraints})
     return tuple(_freshness(dependency, names, seen, current) for dependency in kind.depends_on)
 
 
@@ -192,7 +188,7 @@ def judge_predicted(
     A fact that the kind also depends on is left to `judge_freshness`, unless the prediction has an `unless`
     of its own. A fact that is not there yet is the same while it stays away.
     """
-    names = language.shared({"params": params, "constraints": constraints})
+    names = language.Names({"params": params, "constraints": constraints})
     relied = {
         item.fact
         for item in judge_freshness(kind, params=params, constraints=constraints, seen={}, current={})
@@ -226,9 +222,9 @@ def list_moved(
     return tuple(dict.fromkeys(item.fact for item in judged if item.move not in FRESH))
 
 
-def predictions(kind: KindDocument, names: Names) -> tuple[Predicted, ...]:
+def predictions(kind: KindDocument, names: language.Names) -> tuple[Predicted, ...]:
     """The expected effects, in the kind's order; what cannot be predicted is left out."""
-    found, names = [], language.shared(names)
+    found = []
     for prediction in kind.predicts:
         try:
             path = templates.fact_path(prediction.fact, names)
@@ -248,7 +244,7 @@ def nest(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return nested
 
 
-def _condition(rule: Rule | Constraint, names: Names, on_fail: OnFail) -> Condition:
+def _condition(rule: Rule | Constraint, names: language.Names, on_fail: OnFail) -> Condition:
     try:
         status = EvaluationStatus.PASSED if language.require(rule.require, names) else EvaluationStatus.FAILED
     except ExpressionError as error:
@@ -259,7 +255,7 @@ def _condition(rule: Rule | Constraint, names: Names, on_fail: OnFail) -> Condit
     return Condition(rule.id, status, words, on_fail)
 
 
-def amount(source: str, names: Names) -> tuple[int | float | str | None, str]:
+def amount(source: str, names: language.Names) -> tuple[int | float | str | None, str]:
     """The value of a limit's expression and why there is none. Decimal strings stay as they are."""
     try:
         value = language.compile_expression(source).evaluate(names)

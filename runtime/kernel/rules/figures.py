@@ -1,6 +1,5 @@
 """Figures: parameters that the runtime works out for itself, beside what the agent states of them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -29,13 +28,13 @@ class Figured:
         return stated
 
 
-def work_out(kind: KindDocument | None, names: Mapping[str, Any]) -> tuple[Figured, ...]:
+def work_out(kind: KindDocument | None, names: language.Names) -> tuple[Figured, ...]:
     """The kind's figures over the names of `scope.WORKED_OUT`.
 
     One that cannot be worked out, or of which no amount was stated, is left out, so that an expression that
     reads it does not hold.
     """
-    found, names = [], language.shared(names)
+    found = []
     for figure in () if kind is None else kind.figures:
         live, _ = evaluate.amount(figure.value, names)
         stated = names["params"].get(figure.param)

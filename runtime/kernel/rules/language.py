@@ -219,3 +219,12 @@ def is_amount(value: object) -> bool:
         return not isinstance(value, str) or Decimal(value).is_finite()
     except InvalidOperation:
         return False
+
+
+def is_exact(value: Any) -> bool:
+    """Whether readers of the stored bytes get the same numbers: 2^60 in a float would come back rounded."""
+    if isinstance(value, dict):
+        return all(is_exact(member) for member in value.values())
+    if isinstance(value, list):
+        return all(is_exact(member) for member in value)
+    return not isinstance(value, float) or abs(value) <= canonical.MAX_SAFE_INTEGER

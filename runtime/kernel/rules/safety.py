@@ -5,14 +5,18 @@ such a kind judges nothing until another version is active. What was judged unde
 was, from its stored bytes: the gate receives the answer, it does not ask here.
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 from runtime.contracts.policy_kind import KindDocument
 from runtime.kernel import schemas
-from runtime.kernel.rules import condition_linter, kind_linter, world_reads
+from runtime.kernel.rules import cel_tokens, condition_linter, cost, kind_linter, scope, shapes, sources, tree
 
+Found = TypeVar("Found")
+# Far larger than anything that is compared with it, so that what grows with the facts shows whole.
+_LARGE = 10**12
 NOT_ASKED = "it is not evaluated, since it could keep everything else waiting"
 MISFIT = "parameters or constraints do not fit the schemas of the policy kind, or are too large to be checked"
 
@@ -32,9 +36,31 @@ class _Same:
         return isinstance(other, _Same) and other.kind is self.kind
 
 
+def once_per_kind(work: Callable[[KindDocument], Found]) -> Callable[[KindDocument], Found]:
+    """Keep what `work` finds in a kind: by the object, or else by the bytes of the kind."""
+
+    @lru_cache(maxsize=1024)
+    def of_body(body: bytes) -> Found:
+        return work(KindDocument.from_bytes(body))
+
+    @lru_cache(maxsize=256)
+    def of_object(same: _Same) -> Found:
+        return of_body(same.kind.to_bytes())
+
+    @wraps(work)
+    def of_kind(kind: KindDocument) -> Found:
+        return of_object(_Same(kind))
+
+    return of_kind
+
+
+@once_per_kind
 def why_unsafe(kind: KindDocument) -> str:
-    """Why `kind` may not be evaluated; empty when it may. Costs nothing after the first time."""
-    return _of_object(_Same(kind))
+    """Why `kind` may not be evaluated; empty when it may."""
+    for problem in kind_linter.lint_kind(kind):
+        if problem.gravity is kind_linter.Gravity.UNSAFE:
+            return f"{'.'.join(map(str, problem.place))}: {problem.message}"
+    return ""
 
 
 def fits(kind: KindDocument, *, params: Any, constraints: Any) -> bool:
@@ -58,8 +84,9 @@ def why_too_slow(kind: KindDocument, *, world: Mapping[str, Any], conditions: tu
 
     A stored kind is asked up to a second, and the linter knew no more than that facts are few.
     """
-    reads = world_reads.of_kind(kind.to_bytes()) + world_reads.of_conditions(conditions, kind)
-    work = world_reads.work(reads, world)
+    reads = reads_of_kind(kind) + (reads_of(conditions, kind) if conditions else 0)
+    # Nanoseconds at worst of so many copies of these facts.
+    work = reads * shapes.copy_of(world) if reads else 0
     if work <= kind_linter.STOPPING_WORK:
         return ""
     return (
@@ -68,19 +95,34 @@ def why_too_slow(kind: KindDocument, *, world: Mapping[str, Any], conditions: tu
     )
 
 
+@once_per_kind
+def reads_of_kind(kind: KindDocument) -> int:
+    """How often the expressions of a kind copy all the facts of a case, at worst and together.
+
+    The linter takes the facts of a case to be few. This is unknown before they are loaded, so the gate learns
+    afterwards whether they are too many for what reads them.
+    """
+    return reads_of(sources.list_evaluated(kind), kind)
+
+
+def reads_of(texts: Iterable[str], kind: KindDocument) -> int:
+    """The same of expressions over the names of a kind, such as the conditions of a decision.
+
+    Of each text once more than it is at worst, so never too few; none where no tree can be made of it.
+    """
+    sizes = scope.sizes(params_schema=kind.params_schema, constraints_schema=kind.constraints_schema)
+    without, with_many = ({**sizes, "context": replace(sizes["context"], copy=copy)} for copy in (0, _LARGE))
+    reads = 0
+    for text in texts:
+        try:
+            node = tree.parse(cel_tokens.tokenize(text))
+        except tree.UnreadableError:
+            continue
+        least, most = cost.of(node, without)[0], cost.of(node, with_many)[0]
+        reads += -(-(most - least) // _LARGE)
+    return reads
+
+
 def are_conditions_safe(conditions: tuple[str, ...], kind: KindDocument) -> bool:
     """Whether conditions that were stored with a decision may be asked."""
     return not conditions or condition_linter.are_safe(conditions, kind.to_bytes())
-
-
-@lru_cache(maxsize=256)
-def _of_object(same: _Same) -> str:
-    return _of_body(same.kind.to_bytes())
-
-
-@lru_cache(maxsize=1024)
-def _of_body(body: bytes) -> str:
-    for problem in kind_linter.lint_kind(KindDocument.from_bytes(body)):
-        if problem.gravity is kind_linter.Gravity.UNSAFE:
-            return f"{'.'.join(map(str, problem.place))}: {problem.message}"
-    return ""

@@ -4,6 +4,7 @@ Few round trips on purpose: world, history and snapshot are one query each, and 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -28,6 +29,14 @@ from runtime.state.models import Fact
 
 # In place of the facts that expressions name: all of them.
 EVERYTHING = "*"
+
+
+@dataclass(frozen=True)
+class ReadByKind:
+    """What the expressions of a kind name: facts (paths, namespaces, EVERYTHING), and the agent's history."""
+
+    facts: frozenset[str]
+    history: bool
 
 
 def get_rules(*, agent: Agent, kind_name: str) -> PolicyBundle:
@@ -181,7 +190,7 @@ def get_world(
     """The live facts that the kind's expressions, and a person's conditions, can name; path to value."""
     if safety.why_unsafe(kind):
         return {}  # which facts it reads is not worked out: nothing will read them
-    selectors = _reads_of(kind.to_bytes())
+    selectors = _read_by(kind).facts
     if conditions:
         selectors |= _named_facts(conditions)
     rows = Fact.objects.of(tenant)
@@ -197,7 +206,7 @@ def get_world(
 def paths_read(kind: KindDocument, params: dict[str, Any]) -> frozenset[str]:
     """What the kind reads of the world for these parameters: paths, namespaces (`price.`), or EVERYTHING."""
     required = () if safety.why_unsafe(kind) else evaluate.required_facts(kind, params)
-    return _reads_of(kind.to_bytes()).union(required)
+    return _read_by(kind).facts.union(required)
 
 
 def is_namespace(selector: str) -> bool:
@@ -207,7 +216,7 @@ def is_namespace(selector: str) -> bool:
 
 def reads_history(kind: KindDocument) -> bool:
     """Whether an expression of the kind names the counts over the agent's past."""
-    return any("history" in text for text in sources.list_evaluated(kind))
+    return _read_by(kind).history
 
 
 def flat(nested: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -226,9 +235,10 @@ def _bundle_digest(manifest: bytes | None, kind: bytes | None) -> str:
     return rules.digest
 
 
-@lru_cache(maxsize=1024)
-def _reads_of(body: bytes) -> frozenset[str]:
-    return _named_facts(sources.list_evaluated(stored_documents.kind_of(body)))
+@safety.once_per_kind
+def _read_by(kind: KindDocument) -> ReadByKind:
+    texts = list(sources.list_evaluated(kind))
+    return ReadByKind(facts=_named_facts(texts), history=any("history" in text for text in texts))
 
 
 def _named_facts(texts: Iterable[str]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from audit import actors, canonical
 from runtime.contracts.facts import Facts
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
@@ -107,7 +107,7 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
     return DryRunReport(count, tuple(changes), other, tuple(untold.most_common()))
 
 
-def proposal_of(row: Verdict) -> JudgedProposal:
+def proposal_of(row: Verdict) -> ProposalDocument:
     """The proposal of a stored verdict, as the gate saw it."""
     return pipeline.Judgement.from_bytes(bytes(row.input)).proposal
 

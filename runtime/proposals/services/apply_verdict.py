@@ -52,7 +52,7 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
         followed=kind is not None and (bool(kind.routes) or any(step.writes for step in kind.steps)),
     ).to_bytes()
     intent = Intent.objects.create(
-        intent_id=UUID(judged.intent_id),
+        intent_id=UUID(judged.document.intent_id),
         tenant=flow.tenant,
         flow=flow,
         proposal=judged.proposal,
@@ -65,7 +65,7 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
     )
     journal.add(
         events.IntentCreated(
-            intent_id=judged.intent_id,
+            intent_id=judged.document.intent_id,
             proposal_id=str(judged.proposal.proposal_id),
             step_ids=tuple(step.step for step in judged.verdict.steps),
             request_digest=canonical.digest(requests),
@@ -73,7 +73,7 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
         )
     )
     transaction.on_commit(lambda: ports.ring([intent.pk]))
-    return VerdictResult(intent_id=judged.intent_id)
+    return VerdictResult(intent_id=judged.document.intent_id)
 
 
 def reject(*, journal: Journal, judged: Judged, agent: Agent) -> VerdictResult:

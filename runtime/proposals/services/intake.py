@@ -11,13 +11,15 @@ from audit import actors, canonical
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import OPEN_TO_PROPOSALS, Decision, FlowState
 from runtime.core import clock, idempotency, ports, transactions
 from runtime.core.idempotency import IdempotentRequest
+from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
-from runtime.flows.models import Flow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
+from runtime.kernel import timestamps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Session
@@ -31,6 +33,7 @@ class Answered:
     body: bytes
 
 
+@transactions.retried
 def submit(
     *,
     session: Session,
@@ -45,57 +48,46 @@ def submit(
     Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
     not open, key used for another body). Raises `transactions.BusyError` after three lost races.
     """
-    repeatable = IdempotentRequest(key=idempotency_key, path=path, body=body)
-
-    def work() -> Answered | Problem:
-        flow = locks.lock_flow(dfid=dfid, tenant=session.agent.tenant)
-        if flow is None or flow.agent_id != session.agent_id:
-            return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
-        refused = epochs.refuse_proposal(flow)
-        if refused is not None:
-            return refused
-        stored = idempotency.find_response(
-            agent_pk=flow.agent_id, call=repeatable, makes="proposal", dfid=flow.dfid
+    flow = locks.lock_flow(dfid=dfid, tenant=session.agent.tenant)
+    if flow is None or flow.agent_id != session.agent_id:
+        return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
+    refused = epochs.refuse_proposal(flow)
+    if refused is not None:
+        return refused
+    call = IdempotentRequest(key=idempotency_key, path=path, body=body)
+    stored = idempotency.find_response(agent_pk=flow.agent_id, call=call, makes="proposal", dfid=flow.dfid)
+    if stored is not None:
+        return Answered(body=stored) if isinstance(stored, bytes) else stored
+    if flow.state not in OPEN_TO_PROPOSALS:
+        said = f"The flow is {flow.state} and accepts no proposals."
+        return Problem(
+            code=ProblemCode.FLOW_NOT_OPEN,
+            detail=f"{said} Read its feedback or open a new flow.",
+            dfid=str(flow.dfid),
         )
-        if stored is not None:
-            return Answered(body=stored) if isinstance(stored, bytes) else stored
-        if flow.state not in OPEN_TO_PROPOSALS:
-            said = f"The flow is {flow.state} and accepts no proposals."
-            return Problem(
-                code=ProblemCode.FLOW_NOT_OPEN,
-                detail=f"{said} Read its feedback or open a new flow.",
-                dfid=str(flow.dfid),
-            )
-        return Answered(body=_decide(flow=flow, session=session, asked=envelope, repeatable=repeatable))
-
-    return transactions.retry_on_conflict(work)
-
-
-def _decide(*, flow: Flow, session: Session, asked: ProposalEnvelope, repeatable: IdempotentRequest) -> bytes:
     agent = agents.lock_by_pk(pk=flow.agent_id)
-    at = clock.now()
-    claim = judging.ProposalDraft(
-        author=actors.agent(agent.agent_id),
-        by_person=False,
-        policy_kind=asked.policy_kind,
-        policy_version=asked.policy_version,
-        params=asked.params,
-        execution_constraints=dict(asked.execution_constraints),
-        context_ref=asked.context_ref,
-        snapshot=gate_facts.get_snapshot(flow=flow, context_ref=asked.context_ref),
-        window_s=asked.execution_constraints["validity_window_sec"],
+    now = clock.now()
+    journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=now)
+    judged = judging.judge(
+        flow=flow,
+        agent=agent,
+        document=ProposalDocument.from_envelope(
+            envelope,
+            proposal_id=str(new_id()),
+            intent_id=str(new_id()),
+            dfid=str(flow.dfid),
+            tenant=flow.tenant,
+            author=journal.actor,
+            received_at_ms=timestamps.to_ms(journal.at),
+        ),
+        snapshot=gate_facts.get_snapshot(flow=flow, context_ref=envelope.context_ref),
         # Asked again under the locks: a key may have been revoked since the call was let in.
         session_valid=Session.objects.filter(
-            pk=session.pk, expires_at__gt=at, key__revoked_at__isnull=True
+            pk=session.pk, expires_at__gt=now, key__revoked_at__isnull=True
         ).exists(),
-        confidence=asked.confidence,
-        explain=asked.explain or "",
-        human_review_required=bool(asked.human_review_required),
-        expected_effects=asked.expected_effects,
+        explain=envelope.explain or "",
     )
-    journal = Journal(flow=flow, actor=claim.author, at=at)
-    judged = judging.judge(flow=flow, agent=agent, claim=claim, at=journal.at)
-    flow.policy_kind = asked.policy_kind
+    flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)
     journal.add(*judging.store(judged))
     ports.queue_guards(proposal=judged.proposal, at=journal.at)
@@ -109,6 +101,6 @@ def _decide(*, flow: Flow, session: Session, asked: ProposalEnvelope, repeatable
         case _:
             assert_never(judged.verdict.decision)
     journal.write()
-    body = canonical.encode(apply_verdict.answer(judged=judged, flow=flow, follow=follow))
-    idempotency.store_response(agent_pk=agent.pk, call=repeatable, body=body, at=journal.at)
-    return body
+    answer = canonical.encode(apply_verdict.answer(judged=judged, flow=flow, follow=follow))
+    idempotency.store_response(agent_pk=agent.pk, call=call, body=answer, at=journal.at)
+    return Answered(body=answer)

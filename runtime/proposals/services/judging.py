@@ -1,16 +1,13 @@
-"""Judging one claim: facts, verdict, and the rows that make it replayable. Moves nothing."""
+"""Judging one proposal: facts, verdict, and the rows that make it replayable. Moves nothing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
 from audit import canonical, events, ledger
 from runtime.contracts.facts import Lift, SnapshotFacts
-from runtime.contracts.proposal import JudgedProposal
+from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
-from runtime.core.ids import new_id
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import timestamps
@@ -21,125 +18,72 @@ from runtime.registry.models import Agent, Bundle
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProposalDraft:
-    """A proposal, before it is judged. `window_s` counts from the moment it was received."""
-
-    author: str
-    by_person: bool
-    policy_kind: str
-    policy_version: str | None
-    params: Mapping[str, Any]
-    execution_constraints: Mapping[str, Any]
-    context_ref: str | None
-    snapshot: SnapshotFacts | None
-    window_s: float
-    session_valid: bool = True
-    confidence: float | None = None
-    explain: str = ""
-    human_review_required: bool = False
-    expected_effects: Any = None
-    conditions: tuple[str, ...] = ()
-    lifts: tuple[Lift, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A verdict with its rows (not stored yet) and the rules it was judged under.
+    """A proposal with its verdict, their rows (not stored yet) and the rules it was judged under.
 
     `mismatches` names rules that were left out, since their rows are not what the ledger recorded.
     """
 
+    document: ProposalDocument
     proposal: Proposal
     row: Verdict
     verdict: VerdictDocument
     rules: PolicyBundle
-    intent_id: str
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[Mismatch, ...]
 
 
-def judge(*, flow: Flow, agent: Agent, claim: ProposalDraft, at: datetime) -> Judged:
-    """Judge `claim` at `at`. The caller holds the locks of flow and agent; nothing is written."""
-    rules, mismatches = gate_facts.compare_rules(agent=agent, kind_name=claim.policy_kind)
-    valid_until = at + timedelta(seconds=claim.window_s)
-    asked = JudgedProposal(
-        proposal_id=str(new_id()),
-        intent_id=str(new_id()),
-        dfid=str(flow.dfid),
-        tenant=flow.tenant,
-        author=claim.author,
-        by_person=claim.by_person,
-        policy_kind=claim.policy_kind,
-        policy_version=claim.policy_version,
-        params=dict(claim.params),
-        execution_constraints=dict(claim.execution_constraints),
-        context_ref=claim.context_ref,
-        confidence=claim.confidence,
-        human_review_required=claim.human_review_required,
-        expected_effects=claim.expected_effects,
-        conditions=claim.conditions,
-        received_at_ms=timestamps.to_ms(at),
-        valid_until_ms=timestamps.to_ms(valid_until),
-    )
-    known = gate_facts.get_facts(
+def judge(
+    *,
+    flow: Flow,
+    agent: Agent,
+    document: ProposalDocument,
+    snapshot: SnapshotFacts | None,
+    session_valid: bool = True,
+    lifts: tuple[Lift, ...] = (),
+    explain: str = "",
+) -> Judged:
+    """Judge `document` at the moment it was received. The caller holds the locks of flow and agent.
+
+    `snapshot` is what its author was shown, and `lifts` the findings that a person lifts. Nothing is written.
+    """
+    at = timestamps.from_ms(document.received_at_ms)
+    rules, mismatches = gate_facts.compare_rules(agent=agent, kind_name=document.policy_kind)
+    facts = gate_facts.get_facts(
         flow=flow,
         agent=agent,
         rules=rules,
-        params=asked.params,
-        conditions=asked.conditions,
-        snapshot=claim.snapshot,
-        session_valid=claim.session_valid,
-        lifts=claim.lifts,
+        params=document.params,
+        conditions=document.conditions,
+        snapshot=snapshot,
+        session_valid=session_valid,
+        lifts=lifts,
         at=at,
     )
     rules_body = rules.to_bytes()
+    bundle = Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=at)
     judgement = pipeline.Judgement(
-        proposal=asked,
-        facts=known,
-        now_ms=timestamps.to_ms(at),
-        rules_digest=canonical.digest(rules_body),
+        proposal=document,
+        facts=facts,
+        now_ms=document.received_at_ms,
+        rules_digest=bundle.digest,
         gate_version=NEWEST,
     ).to_bytes()
     # Judged from the bytes that are stored, so that a replay sees exactly what the gate saw.
     answer = pipeline.judge_bytes(judgement, rules_body)
-    judged = _rows(
-        flow=flow,
-        agent=agent,
-        claim=claim,
-        asked=asked,
-        judgement=judgement,
-        answer=answer,
-        rules=rules,
-        rules_body=rules_body,
-    )
-    return replace(judged, mismatches=mismatches)
-
-
-def _rows(
-    *,
-    flow: Flow,
-    agent: Agent,
-    claim: ProposalDraft,
-    asked: JudgedProposal,
-    judgement: bytes,
-    answer: bytes,
-    rules: PolicyBundle,
-    rules_body: bytes,
-) -> Judged:
-    body = asked.to_bytes()
     verdict = VerdictDocument.from_bytes(answer)
-    judged_at = timestamps.from_ms(asked.received_at_ms)
+    body = document.to_bytes()
     proposal = Proposal(
-        proposal_id=asked.proposal_id,
+        proposal_id=document.proposal_id,
         flow=flow,
         agent=agent,
-        author=claim.author,
-        policy_kind=claim.policy_kind,
+        author=document.author,
+        policy_kind=document.policy_kind,
         policy_version="" if rules.kind is None else rules.kind.version,
         body=body,
         digest=canonical.digest(body),
-        explain=claim.explain,
-        received_at=judged_at,
-        valid_until=timestamps.from_ms(asked.valid_until_ms),
+        explain=explain,
+        received_at=at,
+        valid_until=timestamps.from_ms(document.valid_until_ms),
     )
     row = Verdict(
         proposal=proposal,
@@ -147,11 +91,13 @@ def _rows(
         body=answer,
         input=judgement,
         input_digest=canonical.digest(judgement),
-        bundle=Bundle(digest=canonical.digest(rules_body), body=rules_body, created_at=judged_at),
+        bundle=bundle,
         gate_version=verdict.gate_version,
-        judged_at=judged_at,
+        judged_at=at,
     )
-    return Judged(proposal=proposal, row=row, verdict=verdict, rules=rules, intent_id=asked.intent_id)
+    return Judged(
+        document=document, proposal=proposal, row=row, verdict=verdict, rules=rules, mismatches=mismatches
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +116,9 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     rate is not about the proposal, so it is left out. A PASSIVE agent counts as ACTIVE: what was
     granted before its bucket ran dry stays open.
     """
-    stored = JudgedProposal.from_bytes(bytes(proposal.body))
-    window_ms = stored.valid_until_ms - stored.received_at_ms
+    stored = ProposalDocument.from_bytes(bytes(proposal.body))
     now_ms = timestamps.to_ms(at)
-    asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + window_ms})
+    asked = stored.model_copy(update={"received_at_ms": now_ms, "valid_until_ms": now_ms + stored.window_ms})
     rules = gate_facts.get_rules(agent=agent, kind_name=asked.policy_kind)
     known = gate_facts.get_facts_of_now(flow=flow, agent=agent, rules=rules, params=asked.params, at=at)
     status = AgentStatus.ACTIVE if known.agent.status is AgentStatus.PASSIVE else known.agent.status
@@ -207,12 +152,10 @@ def store(judged: Judged) -> list[events.Event]:
     proposal.save(force_insert=True)
     Bundle.objects.bulk_create([row.bundle], ignore_conflicts=True)
     row.save(force_insert=True)
-    asked = JudgedProposal.from_bytes(bytes(proposal.body))
-    kept = [
-        canonical.encode(asked.params),
-        *([canonical.encode(proposal.explain)] if proposal.explain else []),
-    ]
-    commitments = ledger.commit_payloads(tenant=proposal.flow.tenant, bodies=kept)
+    kept = [judged.document.params, *([proposal.explain] if proposal.explain else [])]
+    commitments = ledger.commit_payloads(
+        tenant=proposal.flow.tenant, bodies=[canonical.encode(item) for item in kept]
+    )
     return [
         events.ProposalSubmitted(
             proposal_id=str(proposal.proposal_id),
@@ -221,7 +164,7 @@ def store(judged: Judged) -> list[events.Event]:
             policy_version=proposal.policy_version,
             proposal_digest=proposal.digest,
             params_commitment=commitments[0],
-            context_ref=asked.context_ref or "",
+            context_ref=judged.document.context_ref or "",
             valid_until=proposal.valid_until,
             explain_commitment=commitments[1] if proposal.explain else None,
         ),

@@ -4,7 +4,6 @@ What comes from a source that the runtime cannot vouch for is kept apart until a
 text from outside that lands in a later context is the oldest way to steer an agent.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,18 +24,7 @@ MAX_KEYS = 500
 MAX_QUARANTINED = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryWrite:
-    """One call of `PUT /memory/{scope}/{key}`, parsed and authenticated. `value` is canonical JSON."""
-
-    agent: Agent
-    scope: str
-    key: str
-    value: bytes
-    source: str
-    ttl_s: int | None
-
-
+@transactions.retried
 def write(
     *, agent: Agent, scope: str, key: str, value: Any, source: str, ttl_s: int | None
 ) -> api_schemas.MemoryAnswer | Problem:
@@ -45,74 +33,33 @@ def write(
     403 without a WRITE grant or for an agent that is not ACTIVE, 422 for a value over MAX_VALUE_BYTES, 409
     MEMORY_FULL where the scope holds as many keys, or as much quarantine, as it may.
     """
-    call = MemoryWrite(
-        agent=agent, scope=scope, key=key, value=canonical.encode(value), source=source, ttl_s=ttl_s
-    )
-    return transactions.retry_on_conflict(lambda: _write(call))
-
-
-def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
-    """Release an item from quarantine: it becomes active, unless a later version already is."""
-
-    def work() -> MemoryItem | Problem:
-        row = _quarantined(tenant, pk)
-        if isinstance(row, Problem):
-            return row
-        newer = MemoryItem.objects.of(tenant).filter(
-            scope=row.scope, key=row.key, current=True, version__gt=row.version
-        )
-        if newer.exists():
-            detail = "A later version is already active. Discard this one."
-            return Problem(status=409, code=ProblemCode.VERSION_MISMATCH, detail=detail)
-        _supersede(row)
-        row.quarantined, row.current, row.released_by = False, True, actor
-        row.save(update_fields=["quarantined", "current", "released_by"])
-        released = events.MemoryReleased(scope=row.scope, key=row.key, version=row.version)
-        _append(row, actor=actor, at=clock.now(), event=released)
-        return row
-
-    return transactions.retry_on_conflict(work)
-
-
-def discard(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
-    """Keep an item out for good; the row stays as a record."""
-
-    def work() -> MemoryItem | Problem:
-        row = _quarantined(tenant, pk)
-        if isinstance(row, Problem):
-            return row
-        row.quarantined = False
-        row.save(update_fields=["quarantined"])
-        discarded = events.MemoryDiscarded(scope=row.scope, key=row.key, version=row.version)
-        _append(row, actor=actor, at=clock.now(), event=discarded)
-        return row
-
-    return transactions.retry_on_conflict(work)
-
-
-def _write(call: MemoryWrite) -> api_schemas.MemoryAnswer | Problem:
-    agent = agents.lock_by_pk(pk=call.agent.pk)
-    refusal = _refusal(agent, call)
+    agent = agents.lock_by_pk(pk=agent.pk)
+    body = canonical.encode(value)
+    refusal = _refusal(agent, scope, body)
     if refusal is not None:
         return refusal
     at = clock.now()
-    quarantined = not memory_layers.is_known(agent=agent, source=call.source)
-    full = _full(call, quarantined=quarantined)
-    if full is not None:
-        return full
-    rows = MemoryItem.objects.of(agent.tenant).filter(scope=call.scope, key=call.key)
-    last = rows.order_by("-version").values_list("version", flat=True).first() or 0
+    rows = MemoryItem.objects.of(agent.tenant).filter(scope=scope)
+    quarantined = not memory_layers.is_known(agent=agent, source=source)
+    if quarantined and rows.filter(quarantined=True).count() >= MAX_QUARANTINED:
+        detail = "Too many values of this scope are in quarantine. Wait until an admin has reviewed them."
+        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
+    held = rows.filter(current=True)
+    if not quarantined and not held.filter(key=key).exists() and held.count() >= MAX_KEYS:
+        detail = f"A scope can have at most {MAX_KEYS} keys. Overwrite an existing one."
+        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
+    last = rows.filter(key=key).order_by("-version").values_list("version", flat=True).first() or 0
     row = MemoryItem(
         tenant=agent.tenant,
-        scope=call.scope,
-        key=call.key,
+        scope=scope,
+        key=key,
         version=last + 1,
-        value=call.value,
-        digest=canonical.digest(call.value),
-        source=call.source,
+        value=body,
+        digest=canonical.digest(body),
+        source=source,
         writer=agent,
         written_at=at,
-        expires_at=None if call.ttl_s is None else at + timedelta(seconds=call.ttl_s),
+        expires_at=None if ttl_s is None else at + timedelta(seconds=ttl_s),
         quarantined=quarantined,
         current=not quarantined,
     )
@@ -138,28 +85,49 @@ def _write(call: MemoryWrite) -> api_schemas.MemoryAnswer | Problem:
     )
 
 
-def _refusal(agent: Agent, call: MemoryWrite) -> Problem | None:
+@transactions.retried
+def release(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
+    """Release an item from quarantine: it becomes active, unless a later version already is."""
+    row = _quarantined(tenant, pk)
+    if isinstance(row, Problem):
+        return row
+    newer = MemoryItem.objects.of(tenant).filter(
+        scope=row.scope, key=row.key, current=True, version__gt=row.version
+    )
+    if newer.exists():
+        detail = "A later version is already active. Discard this one."
+        return Problem(code=ProblemCode.VERSION_MISMATCH, status=409, detail=detail)
+    _supersede(row)
+    row.quarantined, row.current, row.released_by = False, True, actor
+    row.save(update_fields=["quarantined", "current", "released_by"])
+    released = events.MemoryReleased(scope=row.scope, key=row.key, version=row.version)
+    _append(row, actor=actor, at=clock.now(), event=released)
+    return row
+
+
+@transactions.retried
+def discard(*, tenant: str, pk: int, actor: str) -> MemoryItem | Problem:
+    """Keep an item out for good; the row stays as a record."""
+    row = _quarantined(tenant, pk)
+    if isinstance(row, Problem):
+        return row
+    row.quarantined = False
+    row.save(update_fields=["quarantined"])
+    discarded = events.MemoryDiscarded(scope=row.scope, key=row.key, version=row.version)
+    _append(row, actor=actor, at=clock.now(), event=discarded)
+    return row
+
+
+def _refusal(agent: Agent, scope: str, body: bytes) -> Problem | None:
     if agent.status != AgentStatus.ACTIVE:
         detail = f"The agent is {agent.status}: only ACTIVE agents can write memory."
         return Problem(code=AGENT_STATUS_CODES[agent.status], detail=detail)
-    if call.scope not in memory_layers.writable(agent):
+    if scope not in memory_layers.writable(agent):
         detail = "The active manifest does not grant this agent write access to this scope."
         return Problem(code=ProblemCode.UNAUTHORIZED, detail=detail)
-    if len(call.value) > MAX_VALUE_BYTES:
+    if len(body) > MAX_VALUE_BYTES:
         detail = f"A memory value is at most {MAX_VALUE_BYTES:,} bytes of JSON. Register an artifact."
         return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
-    return None
-
-
-def _full(call: MemoryWrite, *, quarantined: bool) -> Problem | None:
-    rows = MemoryItem.objects.of(call.agent.tenant).filter(scope=call.scope)
-    if quarantined and rows.filter(quarantined=True).count() >= MAX_QUARANTINED:
-        detail = "Too many values of this scope are in quarantine. Wait until an admin has reviewed them."
-        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
-    held = rows.filter(current=True)
-    if not quarantined and not held.filter(key=call.key).exists() and held.count() >= MAX_KEYS:
-        detail = f"A scope can have at most {MAX_KEYS} keys. Overwrite an existing one."
-        return Problem(code=ProblemCode.MEMORY_FULL, detail=detail)
     return None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.kernel.rules import safety, shapes, world_reads
+from runtime.kernel.rules import safety, shapes
 from tests.support import gate_cases
 
 LEGS: dict[str, Any] = {
@@ -32,14 +32,14 @@ MANY = {f"price.S{number}": number for number in range(20_000)}
     ],
 )
 def test_reads_are_counted_as_often_as_they_are_made(condition: str, reads: int) -> None:
-    assert world_reads.of_conditions((condition,), KIND) >= reads
-    assert world_reads.of_conditions((condition,), KIND) <= 3 * reads
+    assert safety.reads_of((condition,), KIND) >= reads
+    assert safety.reads_of((condition,), KIND) <= 3 * reads
 
 
 def test_all_expressions_of_a_kind_count() -> None:
-    few = world_reads.of_kind(KIND.to_bytes())
+    few = safety.reads_of_kind(KIND)
     more = KIND.model_copy(update={"impact": f"{OF_EACH_LEG} ? 'LOW_IMPACT' : 'HIGH_IMPACT'"})
-    assert world_reads.of_kind(more.to_bytes()) >= few + 300
+    assert safety.reads_of_kind(more) >= few + 300
 
 
 def test_facts_may_be_too_many_for_a_kind_or_a_condition() -> None:
@@ -55,4 +55,3 @@ def test_facts_may_be_too_many_for_a_kind_or_a_condition() -> None:
 def test_the_size_of_facts_counts_their_values_and_characters() -> None:
     assert shapes.copy_of({"a": 1, "b": [1, 2]}) == 5 * 400
     assert shapes.copy_of({"a": "x" * 1_600}) > 600
-    assert world_reads.work(0, MANY) == 0

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kernel import ids
+from runtime.core import ids
 
 MOMENT = st.integers(0, 2**48 - 1)
 NOISE = st.binary(min_size=10, max_size=10)

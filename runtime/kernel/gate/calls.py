@@ -1,0 +1,111 @@
+"""The calls of an intent, rendered when the gate judges: these bytes are sent at every attempt."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from audit import canonical
+from runtime.contracts.policy_kind import KindDocument, Request, Step
+from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.states import Direction
+from runtime.contracts.verdict import StepRequest
+from runtime.kernel.rules import language, templates
+from runtime.kernel.rules.language import ErrorCode, ExpressionError
+
+DEFAULT_TIMEOUT_S = 10
+
+
+def render(
+    kind: KindDocument, proposal: ProposalDocument, names: Mapping[str, Any]
+) -> tuple[StepRequest, ...]:
+    """Every call of the intent, each with the one that undoes it. `names` are those of `scope.JUDGED`.
+
+    What undoes a step is made only where a later one can fail after it, and without its receipt.
+
+    Raises:
+        ExpressionError: when a path or body cannot be made, or holds a number that JSON would not keep.
+    """
+    found = []
+    for step in kind.steps:
+        # A simulated step without a request has method and path of its own.
+        call = _call(
+            kind, proposal, names, step, step.request or Request(path=f"/{step.id}"), Direction.FORWARD
+        )
+        if len(kind.steps) > 1 and step.compensate is not None:
+            undoing = _call(
+                kind, proposal, names, step, step.compensate, Direction.COMPENSATE, undoes=call.key
+            )
+            call = call.model_copy(update={"compensation": undoing})
+        found.append(call)
+    return tuple(found)
+
+
+def target_key(
+    *,
+    tenant: str,
+    dfid: UUID | str,
+    intent_id: UUID | str,
+    step: str,
+    direction: Direction = Direction.FORWARD,
+) -> str:
+    """64 lower-case hexadecimal digits, the same for every attempt of a step and for no other call.
+
+    It makes a repeated call one effect at the target. A compensation has a key of its own.
+    A MODIFY is a new intent, hence a new key. Hashed as canonical JSON: joined text could be split two ways.
+    """
+    parts = [tenant, str(dfid), str(intent_id), step, direction.value]
+    return canonical.digest(canonical.encode(parts))
+
+
+def _call(
+    kind: KindDocument,
+    proposal: ProposalDocument,
+    names: Mapping[str, Any],
+    step: Step,
+    request: Request,
+    direction: Direction,
+    *,
+    undoes: str | None = None,
+) -> StepRequest:
+    """One call of a step; `undoes` is the target key of the call that it undoes."""
+    intent = {"intent": {"intent_id": proposal.intent_id, "step": step.id}}
+    undone = {} if undoes is None else {"key": undoes}
+    known = language.Names({**names, **intent, **undone})
+    path = templates.request_path(request.path, known)
+    if request.body is None:
+        body: Any = {
+            "dfid": proposal.dfid,
+            "intent_id": proposal.intent_id,
+            "policy_kind": kind.kind,
+            "step": step.id,
+            "params": proposal.params,
+            **({} if undoes is None else {"compensates": undoes}),
+        }
+    else:
+        body = canonical.normalise(language.compile_expression(request.body).evaluate(known))
+        if not isinstance(body, dict):
+            raise ExpressionError(ErrorCode.UNSAFE_VALUE)
+    if not language.is_exact(body):
+        raise ExpressionError(ErrorCode.OVERFLOW)
+    key = target_key(
+        tenant=proposal.tenant,
+        dfid=proposal.dfid,
+        intent_id=proposal.intent_id,
+        step=step.id,
+        direction=direction,
+    )
+    probe = None
+    if step.probe is not None:
+        probe = templates.request_path(step.probe.path, {**names, **intent, "key": key})
+    return StepRequest(
+        step=step.id,
+        executor=step.executor.value,
+        target=step.target or "",
+        method=request.method.value,
+        path=path,
+        body=body,
+        key=key,
+        timeout_s=step.timeout_s or DEFAULT_TIMEOUT_S,
+        probe=probe,
+        fallback=step.id in kind.fallbacks,
+    )

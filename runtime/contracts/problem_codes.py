@@ -41,7 +41,8 @@ class ProblemCode(StrEnum):
     """Why a call was refused.
 
     `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` is the
-    title of its problem documents; `is_retriable` says that the same call may succeed later.
+    title of its problem documents (`title` is a method of every str); `is_retriable` says that the same call
+    may succeed later.
     """
 
     section: Section

@@ -60,7 +60,8 @@ def body_of(problem: Problem) -> dict[str, Any]:
     """The members of the problem document."""
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": problem.title,
+        # The type is about:blank, so RFC 9457 (4.2.1) asks for the phrase of the status.
+        "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
         "code": problem.code,
         "detail": problem.detail,

@@ -29,11 +29,6 @@ class Problem:
             object.__setattr__(self, "status", self.code.status)
 
     @property
-    def title(self) -> str:
-        """The same for every problem of this code."""
-        return self.code.heading
-
-    @property
     def retriable(self) -> bool:
         """Whether the same call may succeed later."""
         return self.code.is_retriable

@@ -40,9 +40,8 @@ _admin = partial(_Entry, Section.ADMINISTRATION)
 class ProblemCode(StrEnum):
     """Why a call was refused.
 
-    `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` is the
-    title of its problem documents (`title` is a method of every str); `is_retriable` says that the same call
-    may succeed later.
+    `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` is it
+    in a few words; `is_retriable` says that the same call may succeed later.
     """
 
     section: Section

@@ -137,7 +137,7 @@ def test_a_document_has_the_members_of_rfc_9457() -> None:
     )
     assert problems.body_of(problem) == {
         "type": "about:blank",
-        "title": "Version not supported",
+        "title": "Not Acceptable",
         "status": 406,
         "code": "VERSION_UNSUPPORTED",
         "detail": "Use another.",

@@ -81,7 +81,7 @@ def problem_list() -> str:
     parts = [
         f"## {section}\n\n"
         + table(
-            ("code", "status", "title", "means"),
+            ("code", "status", "in short", "means"),
             (row(code) for code in problem_codes.ProblemCode if code.section is section),
         )
         for section in problem_codes.Section

@@ -94,6 +94,11 @@ def judge_constraints(kind: KindDocument, names: Names) -> tuple[Condition, ...]
     return tuple(_condition(constraint, known, OnFail.REJECT) for constraint in kind.constraints)
 
 
+def excess(value: object, bound: object) -> str:
+    """The message of a value above its limit, where the kind gives none of its own."""
+    return f"{value} is above the limit of {bound}"
+
+
 def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
     bounds, names = [], language.shared(names)
@@ -105,10 +110,7 @@ def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]
         if error or value is None or bound is None:
             status, message = EvaluationStatus.ERROR, f"could not be evaluated: {error}"
         elif Decimal(str(value)) > Decimal(str(bound)):
-            status, message = (
-                EvaluationStatus.FAILED,
-                limit.message or f"{value} is above the limit of {bound}",
-            )
+            status, message = EvaluationStatus.FAILED, limit.message or excess(value, bound)
         bounds.append(
             EvaluatedBound(
                 id=limit.id,

@@ -19,7 +19,7 @@ from runtime.epochs.services import epochs
 from runtime.execution.services import recovery
 from runtime.flows.models import Flow
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
+from runtime.kernel import finding_words, timestamps
 from runtime.kernel.rules import condition_linter, kind_units
 from runtime.maintenance.services import watchdog
 from runtime.proposals.queries import gate_facts
@@ -160,7 +160,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
             violations=tuple(
                 Violation(
                     pointer=f"/{finding.check}",
-                    message=f"{finding.code}: {kind_units.message_of(finding, amounts)}",
+                    message=f"{finding.code}: {finding_words.message_of(finding, amounts)}",
                 )
                 for finding in judged.verdict.reasons
             ),

@@ -125,6 +125,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     context = {
         "verdict": answer,
         "reasons": proposal_presenters.findings(reasons, units),
+        "predicted": evidence_page.differences([item.model_dump(mode="json") for item in answer.predicted]),
         "stated": evidence_page.stated(figures, schema, units.params),
     }
     if not swaps:

@@ -50,6 +50,9 @@ class FactRow:
     material: bool
 
 
+_NO_FACTS: Mapping[str, FactRow] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """A fact that the effect is expected to change. `fact` is that fact, None if it does not exist."""
@@ -138,15 +141,7 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         stated=[]
         if "figures" not in bundle
         else stated(bundle["figures"], kind["params_schema"], units.params),
-        difference=[
-            Expected(
-                path=item["fact"],
-                current=_value(item["current"]),
-                proposed=_value(item["proposed"]),
-                fact=fact_of.get(item["fact"]),
-            )
-            for item in bundle["difference"]
-        ],
+        difference=differences(bundle["difference"], fact_of),
         calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
         reversible=bool(kind["reversible"]),
         undo=[str(step) for step in kind["undo"]],
@@ -155,7 +150,7 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
                 code=item["code"],
                 check=item["check"].replace("_", " "),
                 subject=item["subject"],
-                words=proposal_presenters.finding_words(item),
+                words=proposal_presenters.words_of(item),
                 liftable=item["outcome"] != FindingOutcome.FAIL,
                 bound=bound(
                     item["proposed_value"] or "",
@@ -197,6 +192,21 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
         rules_digest=bundle["policy_bundle_hash"],
         raw=labels.pretty(bundle),
     )
+
+
+def differences(
+    expected: Sequence[Mapping[str, Any]], fact_of: Mapping[str, FactRow] = _NO_FACTS
+) -> list[Expected]:
+    """List the expected changes of facts, each beside the fact of `fact_of` that it is about."""
+    return [
+        Expected(
+            path=item["fact"],
+            current=_value(item["current"]),
+            proposed=_value(item["proposed"]),
+            fact=fact_of.get(item["fact"]),
+        )
+        for item in expected
+    ]
 
 
 def stated(

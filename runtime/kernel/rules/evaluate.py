@@ -14,7 +14,7 @@ from typing import Any
 from audit import canonical
 from runtime.contracts import states
 from runtime.contracts.policy_kind import Constraint, Dependency, KindDocument, OnFail, Rule
-from runtime.kernel import schemas
+from runtime.kernel import finding_words, schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
@@ -94,11 +94,6 @@ def judge_constraints(kind: KindDocument, names: Names) -> tuple[Condition, ...]
     return tuple(_condition(constraint, known, OnFail.REJECT) for constraint in kind.constraints)
 
 
-def excess(value: object, bound: object) -> str:
-    """The message of a value above its limit, where the kind gives none of its own."""
-    return f"{value} is above the limit of {bound}"
-
-
 def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]:
     """Every limit of the kind; numbers and decimal strings are compared exactly."""
     bounds, names = [], language.shared(names)
@@ -110,7 +105,7 @@ def judge_limits(kind: KindDocument, names: Names) -> tuple[EvaluatedBound, ...]
         if error or value is None or bound is None:
             status, message = EvaluationStatus.ERROR, f"could not be evaluated: {error}"
         elif Decimal(str(value)) > Decimal(str(bound)):
-            status, message = EvaluationStatus.FAILED, limit.message or excess(value, bound)
+            status, message = EvaluationStatus.FAILED, limit.message or finding_words.excess(value, bound)
         bounds.append(
             EvaluatedBound(
                 id=limit.id,

@@ -6,9 +6,8 @@ from typing import Any, Final
 from runtime.contracts.facts import ResourceFacts
 from runtime.contracts.policy_kind import KindDocument, Limit
 from runtime.contracts.units import AmountUnits
-from runtime.contracts.verdict import Finding
 from runtime.kernel import schema_work, units
-from runtime.kernel.rules import evaluate, list_bounds
+from runtime.kernel.rules import list_bounds
 
 KEYWORD: Final = "x-unit"
 MANIFEST_LIMITS: Final = "manifest.limits."
@@ -71,20 +70,6 @@ def of_paths(kind: KindDocument) -> dict[str, str]:
         for name, unit in of_schema(getattr(kind, schema)).items()
         for keyword in _COMPARED
     }
-
-
-def is_excess(finding: Finding) -> bool:
-    """Return whether the message of a finding says no more than the two amounts that it compares."""
-    return finding.message == f"{finding.subject}: {evaluate.excess(finding.proposed_value, finding.limit)}"
-
-
-def message_of(finding: Finding, known: AmountUnits) -> str:
-    """Return the message of a finding for people, its two amounts with their unit."""
-    unit = known.of_finding(finding.check, finding.subject)
-    value, limit = (units.number_in(text or "") for text in (finding.proposed_value, finding.limit))
-    if not unit or value is None or limit is None or not is_excess(finding):
-        return finding.message
-    return f"{finding.subject}: {evaluate.excess(units.write(value, unit), units.write(limit, unit))}"
 
 
 def lint(kind: KindDocument) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -13,7 +13,7 @@ from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
 from runtime.flows.models import Intent, Outcome, Proposal, Verdict
-from runtime.kernel import effects, predicted
+from runtime.kernel import effects, finding_words, predicted
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import kind_units
@@ -108,7 +108,7 @@ def findings(verdict: Mapping[str, Any], units: AmountUnits) -> list[FindingRow]
             check=item["check"],
             outcome=item["outcome"],
             subject=item["subject"],
-            words=finding_words(item),
+            words=words_of(item),
             value=labels.amount_in(item["proposed_value"] or "", unit),
             limit=labels.amount_in(item["limit"] or "", unit),
         )
@@ -118,10 +118,10 @@ def findings(verdict: Mapping[str, Any], units: AmountUnits) -> list[FindingRow]
     ]
 
 
-def finding_words(item: Mapping[str, Any]) -> str:
+def words_of(item: Mapping[str, Any]) -> str:
     """Return what a finding says beside its two amounts, which are shown once, with their unit."""
     finding = Finding.model_validate_json(canonical.encode(item))
-    words = "" if kind_units.is_excess(finding) else finding.message
+    words = "" if finding_words.is_excess(finding) else finding.message
     return effects.visible(words) or labels.meaning(finding.code)
 
 

@@ -84,7 +84,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class InvalidUnit:
-    """Why a text is no unit, as a sentence that follows the text's place."""
+    """Why a text is no unit, as words that follow the text."""
 
     why: str
 
@@ -94,7 +94,7 @@ def parse(text: str) -> Unit | InvalidUnit:
     """Read a unit as a schema writes it, such as `cents USD`, `minor KWD`, `USD`, `bps` or `shares`."""
     part, space, code = text.partition(" ")
     if part in _PARTS:
-        return _money(part, code) if space else InvalidUnit(f"{part} needs a currency: {part} USD")
+        return _money(part, code) if space else InvalidUnit(f"has no currency: write {part} USD")
     if _WORD.fullmatch(text) is None:
         return InvalidUnit(
             "is no unit: write cents USD (or another currency), USD, bps, %, s, ms, or one word of at most 20"
@@ -106,10 +106,10 @@ def parse(text: str) -> Unit | InvalidUnit:
 def _money(part: str, code: str) -> Unit | InvalidUnit:
     decimals = CURRENCIES.get(code)
     if decimals is None:
-        return InvalidUnit(f"{part} needs a currency code of ISO 4217, such as {part} USD")
+        return InvalidUnit(f"names no currency code of ISO 4217: write {part} USD")
     if part == "cents" and decimals != _CENTS:
         usual = f"minor {code}" if decimals else code
-        return InvalidUnit(f"{code} has no cents: write {usual}")
+        return InvalidUnit(f"is wrong, since {code} has no cents: write {usual}")
     shift = _MICROS if part == "micros" else decimals
     return Unit(name=code, shift=shift, decimals=decimals)
 

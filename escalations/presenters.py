@@ -11,6 +11,7 @@ from django.urls import reverse
 from escalations import contracts
 from escalations.models import Escalation
 from runtime.contracts import states
+from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import FindingOutcome
 from runtime.core.views import labels, query_params
 from runtime.core.views.labels import Badge
@@ -208,13 +209,19 @@ def segments(bundle: Mapping[str, Any]) -> list[Piece]:
 def crossed(bundle: Mapping[str, Any]) -> BoundView | None:
     """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
     if "silence" in bundle:
-        return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]))
+        return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]), "s")
     found = [item for item in bundle.get("findings", ()) if item["code"] == bundle["reason"]]
     for outcome in (FindingOutcome.FAIL, FindingOutcome.REFER):
         for item in found:
             if item["outcome"] == outcome:
-                return bound(item["proposed_value"] or "", item["limit"] or "")
+                unit = units_of(bundle).of_finding(item["check"], item["subject"])
+                return bound(item["proposed_value"] or "", item["limit"] or "", unit)
     return None
+
+
+def units_of(bundle: Mapping[str, Any]) -> AmountUnits:
+    """Return the units of a bundle's amounts."""
+    return AmountUnits.model_validate(bundle.get("units", {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +249,14 @@ def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = Fals
     ]
 
 
-def bound(value: str, limit: str) -> BoundView | None:
-    """Build two compared values; with a meter only if both are whole numbers."""
+def bound(value: str, limit: str, unit: str) -> BoundView | None:
+    """Build two compared values of one unit (or ""); with a meter only if both are whole numbers."""
     if not value:
         return None
     width, mark = 0, 0
     if query_params.is_whole(value) and query_params.is_whole(limit) and int(value) > 0:
         top = max(int(value), int(limit))
         width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
-    return BoundView(value=labels.number(value), limit=labels.number(limit), width=width, mark=mark)
+    return BoundView(
+        value=labels.amount_in(value, unit), limit=labels.amount_in(limit, unit), width=width, mark=mark
+    )

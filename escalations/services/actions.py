@@ -21,8 +21,8 @@ from runtime.epochs.services import epochs
 from runtime.execution.services import recovery
 from runtime.flows.models import Flow
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
-from runtime.kernel.rules import condition_linter
+from runtime.kernel import finding_words, timestamps
+from runtime.kernel.rules import condition_linter, kind_units
 from runtime.maintenance.services import watchdog
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
@@ -155,12 +155,16 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
         return found
     judged = judge_change(order, flow=flow, agent=agent, at=journal.at)
     if judged.verdict.decision is not Decision.ACCEPT:
+        amounts = kind_units.of_kind(judged.rules.kind, ())
         return Problem(
             code=ProblemCode.GATE_REFUSED,
             detail="The gate rejects this. Change it, or abort.",
             dfid=str(flow.dfid),
             violations=tuple(
-                Violation(pointer=f"/{finding.check}", message=f"{finding.code}: {finding.message}")
+                Violation(
+                    pointer=f"/{finding.check}",
+                    message=f"{finding.code}: {finding_words.message_of(finding, amounts)}",
+                )
                 for finding in judged.verdict.reasons
             ),
         )

@@ -10,14 +10,15 @@ from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision, Purpose
+from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
-from runtime.kernel import timestamps
+from runtime.kernel import timestamps, units
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
-from runtime.kernel.rules import evaluate, safety
+from runtime.kernel.rules import evaluate, kind_units, safety
 from runtime.state.queries import visible_facts
 
 
@@ -39,6 +40,8 @@ def build(
         raise LookupError("nothing is escalated without a policy kind and a manifest")
     kind = rules.kind
     asked = judgement.proposal
+    amounts = kind_units.of_kind(kind, judgement.facts.resources or ())
+    known = amounts.model_dump(mode="json")
     return {
         "escalation_id": str(escalation_id),
         "revision": revision,
@@ -49,7 +52,9 @@ def build(
         "effect": [segment.model_dump(mode="json") for segment in verdict.effect],
         "impact": verdict.impact.value,
         "figures": [item.model_dump(mode="json") for item in verdict.figures],
-        "type_again": type_again(verdict, kind, asked.params),
+        "type_again": type_again(verdict, kind, amounts),
+        # Left out where no amount has a unit: such evidence has the bytes it always had.
+        **({"units": known} if known else {}),
         "difference": [item.model_dump(mode="json") for item in verdict.predicted],
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
         "decision": verdict.decision.value,
@@ -165,11 +170,12 @@ def referred(bundle: Mapping[str, Any]) -> tuple[Finding, ...]:
     return tuple(item for item in found if item.outcome is FindingOutcome.REFER)
 
 
-def type_again(verdict: VerdictDocument, kind: KindDocument, params: Mapping[str, Any]) -> str:
+def type_again(verdict: VerdictDocument, kind: KindDocument, amounts: AmountUnits) -> str:
     """What a person types again before a HIGH_IMPACT decision: the amount, else the target, else the kind."""
     for finding in verdict.reasons:
         if finding.outcome is FindingOutcome.REFER and finding.check == "limits" and finding.proposed_value:
-            return finding.proposed_value
+            unit, number = amounts.limits.get(finding.subject), units.number_in(finding.proposed_value)
+            return finding.proposed_value if not unit or number is None else units.write(number, unit)
     values = [segment.text for segment in verdict.effect if segment.value]
     return values[-1] if values else kind.kind
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from audit.access.permissions import GuardedView, actor_of, require, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import forms, policy, queries
+from escalations import forms, policy, presenters, queries
 from escalations.contracts import Action, State
 from escalations.models import Escalation
 from escalations.services import claiming, comparing, deciding, dry_running, evidence_revision
@@ -27,6 +27,7 @@ from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, refusals, transactions
+from runtime.proposals.views import proposal_presenters
 
 DONE: dict[Action, str] = {
     Action.OVERRIDE: "Overridden. It runs as proposed by the agent.",
@@ -119,10 +120,15 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             return detail.page(request, escalation_id, problem=answer, entered=entered)
         # htmx does not insert responses with an error status.
         return render(request, "escalations/_dry_run.html", {"problem": answer})
+    shown = _shown(request, escalation_id) or {}
+    units, schema = presenters.units_of(shown), shown.get("kind", {}).get("params_schema", {})
     figures = [item.model_dump(mode="json") for item in answer.figures]
+    reasons = {"findings": [item.model_dump(mode="json") for item in answer.reasons]}
     context = {
         "verdict": answer,
-        "stated": evidence_page.stated(figures, _params_schema(request, escalation_id) or {}),
+        "reasons": proposal_presenters.findings(reasons, units),
+        "predicted": evidence_page.differences([item.model_dump(mode="json") for item in answer.predicted]),
+        "stated": evidence_page.stated(figures, schema, units.params),
     }
     if not swaps:
         return detail.page(request, escalation_id, answered=context, entered=entered)
@@ -152,10 +158,11 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
 
 
 def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> DecisionRequest | Problem:
-    schema = _params_schema(request, escalation_id)
-    if schema is None:
+    shown = _shown(request, escalation_id)
+    if shown is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    return forms.read_wish(post, params_schema=schema)
+    # An escalation without a proposal has no parameters.
+    return forms.read_wish(post, params_schema=shown.get("kind", {}).get("params_schema", {}))
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
@@ -169,15 +176,13 @@ def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
     )
 
 
-def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
-    """Return the schema of the proposal shown; empty without a proposal, None without such an escalation."""
+def _shown(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
+    """Return the evidence shown; empty if it cannot be trusted, None without such an escalation."""
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
     if row is None:
         return None
     # The service rejects escalations whose rows were tampered with; do not read a schema from them.
-    shown = {} if comparing.compare_basis(row) else evidence_revision.get_shown(row)
-    schema: dict[str, Any] = shown.get("kind", {}).get("params_schema", {})
-    return schema
+    return {} if comparing.compare_basis(row) else evidence_revision.get_shown(row)
 
 
 def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from audit import canonical
-from escalations.presenters import BoundView, Piece, bound, segments
+from escalations.presenters import BoundView, Piece, bound, segments, units_of
 from runtime.contracts.states import Direction
 from runtime.contracts.verdict import FindingOutcome
 from runtime.core.views import labels
@@ -50,6 +50,9 @@ class FactRow:
     material: bool
 
 
+_NO_FACTS: Mapping[str, FactRow] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """A fact that the effect is expected to change. `fact` is that fact, None if it does not exist."""
@@ -64,8 +67,8 @@ class Expected:
 class StatementView:
     """A parameter whose stated value (None: not stated) differs from the one the runtime calculates.
 
-    `put_in` is what a form sends to use the calculated value, "" if the form has no field for it;
-    `field` and `value` are what the form then contains.
+    `stated` and `live` are written for people. `put_in` is what a form sends to use the calculated value, ""
+    if the form has no field for it; `field` and `value` are what the form then contains.
     """
 
     name: str
@@ -132,18 +135,13 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
     asked, kind = bundle["proposal"], bundle["kind"]
     confidence = asked["confidence"]
     operational = bundle["operational"] or {}
+    units = units_of(bundle)
     return EvidenceView(
         effect=segments(bundle),
-        stated=[] if "figures" not in bundle else stated(bundle["figures"], kind["params_schema"]),
-        difference=[
-            Expected(
-                path=item["fact"],
-                current=_value(item["current"]),
-                proposed=_value(item["proposed"]),
-                fact=fact_of.get(item["fact"]),
-            )
-            for item in bundle["difference"]
-        ],
+        stated=[]
+        if "figures" not in bundle
+        else stated(bundle["figures"], kind["params_schema"], units.params),
+        difference=differences(bundle["difference"], fact_of),
         calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
         reversible=bool(kind["reversible"]),
         undo=[str(step) for step in kind["undo"]],
@@ -152,17 +150,21 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
                 code=item["code"],
                 check=item["check"].replace("_", " "),
                 subject=item["subject"],
-                words=effects.visible(item["message"]) or labels.meaning(item["code"]),
+                words=proposal_presenters.words_of(item),
                 liftable=item["outcome"] != FindingOutcome.FAIL,
-                bound=bound(item["proposed_value"] or "", item["limit"] or ""),
+                bound=bound(
+                    item["proposed_value"] or "",
+                    item["limit"] or "",
+                    units.of_finding(item["check"], item["subject"]),
+                ),
             )
             for item in _by_weight(bundle)
         ],
         passed=list(dict.fromkeys(passed)),
         facts=[fact for fact in facts if fact.depended_on],
         other_facts=[fact for fact in facts if not fact.depended_on],
-        params=proposal_presenters.pairs(asked["params"]),
-        constraints=proposal_presenters.pairs(asked["execution_constraints"]),
+        params=proposal_presenters.pairs(asked["params"], units.params),
+        constraints=proposal_presenters.pairs(asked["execution_constraints"], units.constraints),
         confidence="" if confidence is None else f"{confidence:g}",
         attempts=[
             {**item, "started_at": parse_datetime(item["started_at"]), "aim": saga_steps.aim(item)}
@@ -192,15 +194,32 @@ def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -
     )
 
 
-def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any]) -> list[StatementView]:
+def differences(
+    expected: Sequence[Mapping[str, Any]], fact_of: Mapping[str, FactRow] = _NO_FACTS
+) -> list[Expected]:
+    """List the expected changes of facts, each beside the fact of `fact_of` that it is about."""
+    return [
+        Expected(
+            path=item["fact"],
+            current=_value(item["current"]),
+            proposed=_value(item["proposed"]),
+            fact=fact_of.get(item["fact"]),
+        )
+        for item in expected
+    ]
+
+
+def stated(
+    figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any], units: Mapping[str, str]
+) -> list[StatementView]:
     """List the figures whose stated value is missing or differs from the calculated one."""
     properties = params_schema.get("properties", {})
     fields = {field.name for field in schema_form.fields(params_schema, {}, None)}
     return [
         StatementView(
             name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
-            stated=None if item["stated"] is None else item["stated_text"],
-            live=item["live_text"],
+            stated=None if item["stated"] is None else _figure(item, "stated", units),
+            live=_figure(item, "live", units),
             is_less=not isinstance(item["stated"], int | float) or item["stated"] < item["live"],
             field=(name := f"{schema_form.PREFIX}{item['param']}"),
             value=_text(item["live"]),
@@ -209,6 +228,12 @@ def stated(figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any
         for item in figures
         if item["stated"] != item["live"]
     ]
+
+
+def _figure(item: Mapping[str, Any], side: str, units: Mapping[str, str]) -> str:
+    """Return what was stated or calculated with its unit; without one as the effect sentence writes it."""
+    unit = units.get(item["param"], "")
+    return labels.amount_in(labels.plain_value(item[side]), unit) if unit else str(item[f"{side}_text"])
 
 
 def _text(value: Any) -> str:
@@ -262,13 +287,16 @@ def compare(before: Bundle, after: Bundle) -> list[RevisionDiff]:
 
 
 def _told(bundle: Bundle) -> dict[str, str]:
+    units = units_of(bundle)
     told = {f"fact {item['path']}": _value(item["value"]) for item in bundle["facts"] if item["depended_on"]}
     for item in bundle["difference"]:
         told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
     for item in _by_weight(bundle):
         numbers = ""
         if item["limit"]:
-            numbers = f" ({labels.compared(item['code'], item['proposed_value'], item['limit'])})"
+            unit = units.of_finding(item["check"], item["subject"])
+            value, limit = (labels.amount_in(item[name] or "", unit) for name in ("proposed_value", "limit"))
+            numbers = f" ({labels.compared(item['code'], value, limit)})"
         told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
     for item in bundle.get("questions", ()):
         words = _value(" ".join(item["answer"].split()))
@@ -276,7 +304,7 @@ def _told(bundle: Bundle) -> dict[str, str]:
             words = f"{words[:LONGEST_COMPARED]}…"
         told[f"answer to question {item['number']}, unverified"] = words
     for item in bundle.get("figures", ()):
-        told[f"calculated {item['param']}"] = item["live_text"]
+        told[f"calculated {item['param']}"] = _figure(item, "live", units.params)
     told["impact"] = bundle["impact"]
     told["rules"] = bundle["policy_bundle_hash"][:16]
     return told

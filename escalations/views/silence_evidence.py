@@ -56,7 +56,7 @@ def read(bundle: Mapping[str, Any]) -> SilenceView:
         frozen_at=parse_datetime(bundle["frozen_at"]),
         last_seen_at=None if silence["last_seen_at"] is None else parse_datetime(silence["last_seen_at"]),
         since=parse_datetime(silence["since"]),
-        bound=bound(str(silence["awake_s"]), str(silence["silent_after_s"])),
+        bound=bound(str(silence["awake_s"]), str(silence["silent_after_s"]), "s"),
         hours=_hours(silence["hours"]),
         role=agent["role"].capitalize(),
         owner=effects.visible(agent["owner"]),

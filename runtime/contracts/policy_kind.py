@@ -162,13 +162,17 @@ def _as_dependency(value: Any) -> Any:
 
 
 class Limit(Contract):
-    """An authority bound: `value` must not be above `limit`."""
+    """An authority bound: `value` must not be above `limit`.
+
+    `unit` is what both count in, for people: needed only where `value` is more than one parameter.
+    """
 
     id: Id
     value: Source
     limit: Source
     on_exceed: OnFail = OnFail.ESCALATE
     message: Words | None = None
+    unit: Words | None = Field(default=None, exclude_if=is_none)
 
 
 class Rule(Contract):

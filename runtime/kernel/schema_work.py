@@ -133,7 +133,7 @@ def compiling(schema: Any) -> int:
 
 def definitions(schema: Any) -> Iterator[Any]:
     """What a schema, and all within it, only defines: whether or not anything refers to it."""
-    for part in _every(schema):
+    for part in every_part(schema):
         defined = part.get("$defs")
         yield from defined.values() if isinstance(defined, dict) else ()
 
@@ -142,7 +142,7 @@ def advise(schema: Any, document: Mapping[str, Any]) -> Iterator[str]:
     """Lists whose items may take several forms, without a bound that keeps checking them short."""
     # What is behind a reference is worked out once, however often it is referred to.
     sizes, choices = dict[str, Size](), dict[str, bool]()
-    for part in _every(schema):
+    for part in every_part(schema):
         items, most = part.get("items"), part.get("maxItems")
         if not isinstance(items, dict) or not _has_choice(items, document, choices):
             continue
@@ -184,13 +184,13 @@ def _largest(schema: Any, document: Mapping[str, Any], known: dict[str, int]) ->
     return min(found, MAX_VALUES)
 
 
-def _every(schema: Any) -> Iterator[dict[str, Any]]:
+def every_part(schema: Any) -> Iterator[dict[str, Any]]:
     """A schema, all within it, and what it only defines."""
     if isinstance(schema, dict):
         yield schema
         defined = schema.get("$defs")
         for part in (*members(schema), *(defined.values() if isinstance(defined, dict) else ())):
-            yield from _every(part)
+            yield from every_part(part)
 
 
 def _has_choice(schema: Any, document: Mapping[str, Any], known: dict[str, bool]) -> bool:

@@ -30,6 +30,19 @@
     submit.className = `btn wide after-choice ${STOPS.includes(action) ? "danger solid" : "primary"}`;
   };
 
+  // An amount as the pages write it, so that a field of cents also shows what they are worth.
+  const amount = (field, text) => {
+    const { unit, shift, decimals } = field.dataset;
+    const found = /^(-?)0*(\d+)(?:\.(\d+))?$/.exec(text.trim());
+    if (!unit || !found) return text;
+    const [, minus, digits, fraction = ""] = found;
+    const all = digits.padStart(Number(shift) + 1, "0");
+    const whole = all.slice(0, all.length - shift).replace(/\B(?=(\d{3})+$)/g, ",");
+    let rest = `${all.slice(all.length - shift)}${fraction}`.replace(/0+$/, "");
+    if (rest || Number(shift)) rest = rest.padEnd(Number(decimals), "0");
+    return `${minus}${whole}${rest && "."}${rest} ${unit}`;
+  };
+
   const line = (field) => {
     const row = document.createElement("div");
     row.className = "change";
@@ -40,7 +53,7 @@
       return node;
     };
     const label = field.closest(".field").querySelector("label").textContent;
-    row.append(part(`${label}:`, "label"), part(field.dataset.proposed || "not set", "from"), part("→", "arrow"), part(field.value || "not set", "yours"));
+    row.append(part(`${label}:`, "label"), part(amount(field, field.dataset.proposed) || "not set", "from"), part("→", "arrow"), part(amount(field, field.value) || "not set", "yours"));
     return row;
   };
   const unchanged = (field) => {
@@ -52,7 +65,7 @@
     ask.textContent = "Recalculate";
     ask.dataset.workOut = "";
     row.className = "row";
-    row.append(`${label} stays ${field.value}. The dry run recalculates it: run it, or change the value too.`, ask);
+    row.append(`${label} stays ${amount(field, field.value)}. The dry run recalculates it: run it, or change the value too.`, ask);
     return row;
   };
   // Leaving a field fires "change" again: keep what is shown, or a click on it would miss its button.
@@ -61,6 +74,10 @@
     const now = fields.map((field) => field.value).join("\n");
     if (!diff || compared === now) return;
     compared = now;
+    for (const field of fields) {
+      const shown = field.closest(".field").querySelector("[data-amount]");
+      if (shown) shown.textContent = amount(field, field.value);
+    }
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
     // A calculated amount is listed too if it alone did not change.

@@ -309,7 +309,7 @@ def test_the_gates_answer_is_in_sight_and_names_the_amount_that_stayed(
     page.goto(f"{console.url}/escalations/{made.escalation_id}/")
     page.get_by_role("radio", name="Modify").check()
     page.fill("[name='param:quantity']", "2")
-    expect(page.locator("[data-param-diff]")).to_contain_text("Amount in cents stays")
+    expect(page.locator("[data-param-diff]")).to_contain_text("Amount stays")
     page.get_by_role("button", name="Dry-run this change").click()
     expect(page.locator("#dry-run .words")).to_be_in_viewport(ratio=1)
     expect(page.locator("#dry-run")).to_contain_text("current facts give")

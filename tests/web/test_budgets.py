@@ -57,7 +57,7 @@ def test_shows_tokens_compute_use_and_holders(desk: factories.Desk) -> None:
     assert "900 of 1,000" in page
     assert "0.25 of 2.00" in page
     assert "90 %" in page
-    assert "94,750 reserved · 9,905,250 free" in page
+    assert "94,750 cents reserved · 9,905,250 cents free" in page
     assert "Held by 1 flow" in page
     for flow in (near, holder):
         assert f'href="/flows/{flow.dfid}/"' in page

@@ -61,14 +61,14 @@ def test_the_form_carries_what_was_seen(case: Escalation) -> None:
     assert f'action="/escalations/{case.pk}/decision/"' in page
     for name in ("justification", "conditions", "params", "typed_again", "param:quantity", "param:symbol"):
         assert f'name="{name}"' in page, name
-    assert "Type <code>485600</code> to confirm" in page
+    assert "Type <code>4,856.00 USD</code> to confirm" in page
     assert "Confirm your password first" in page
 
 
 def test_compares_the_value_with_the_limit(case: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
-    assert "485,600" in page
-    assert "100,000" in page
+    against = "<span>4,856.00 USD</span><small>of</small><span>1,000.00 USD</span><small>allowed</small>"
+    assert against in page.replace("</span> <", "</span><").replace("</small> <", "</small><")
     assert "RISK_LIMIT_EXCEEDED" in page
     assert "can be overridden" in page
 
@@ -120,13 +120,13 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
     page = text_of(client, path)
     assert "<code>3,000.00</code>" in page.split("facts-line")[0]
     assert re.search(
-        r"the agent states <b><bdi>2,079\.20</bdi></b>; current facts give <b><bdi>3,000\.00<", page
+        r"the agent states <b><bdi>2,079\.20 USD</bdi></b>; current facts give <b><bdi>3,000\.00 USD<", page
     )
     assert "Rules that use the calculated value take the greater of the two." in page
     assert 'name="impact" value="HIGH_IMPACT"' in page
     assert "Confirm your password first" in page
     queue = text_of(client, "/escalations/")
-    assert "<b>300,000</b> of 100,000 allowed" in queue
+    assert "<b>3,000.00 USD</b> of 1,000.00 USD allowed" in queue
     assert "<code>3,000.00</code>" in queue
 
 
@@ -137,8 +137,8 @@ def test_the_dry_run_of_a_change_says_what_it_is_worth_by_the_live_price(case: E
         f"/escalations/{case.pk}/dry-run/", {**fields, "action": "MODIFY", **params}
     )
     page = markup.tight(answer.content.decode())
-    assert "BUY 2 NVDA for 242.80" in page
-    assert "you state <b><bdi>568.41</bdi></b>; current facts give <b><bdi>242.80</bdi></b>" in page
+    assert "BUY 2 NVDA for 242.80 USD" in page
+    assert "you state <b><bdi>568.41 USD</bdi></b>; current facts give <b><bdi>242.80 USD</bdi></b>" in page
 
 
 def changed(case: Escalation, **fields: str | int) -> dict[str, str | int]:
@@ -158,7 +158,7 @@ def test_a_dry_run_offers_the_runtimes_figure_and_puts_it_in_only_when_asked(cas
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/dry-run/"
     page = client.post(path, changed(case, justification="Two will do")).content.decode()
     assert "Your decision" in page  # without script the whole page comes again
-    assert re.search(r"The runtime calculates Amount in cents as <b><bdi>242\.80<", page)
+    assert re.search(r"The runtime calculates Amount as <b><bdi>242\.80 USD<", page)
     assert amount_in(page) == "485600"  # as it was typed
     assert re.search(r'value="MODIFY"[^>]* checked', page)
     assert "Two will do</textarea>" in page

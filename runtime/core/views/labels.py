@@ -8,7 +8,7 @@ from typing import Any
 from audit import canonical
 from audit.verification.verify import UNREADABLE
 from runtime.contracts import reasons, states
-from runtime.kernel import effects
+from runtime.kernel import effects, units
 from runtime.kernel.version_diff import Change
 
 
@@ -201,3 +201,15 @@ def number(value: Any) -> str:
     text = str(value)
     digits = text.removeprefix("-")
     return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else text
+
+
+def amount(value: Any, unit: str) -> str:
+    """Format a JSON value with the unit that its schema names; without one, or as no number, as it is."""
+    found = units.number_of(value) if unit else None
+    return plain_value(value) if found is None else units.write(found, unit)
+
+
+def amount_in(text: str, unit: str) -> str:
+    """Format a number that is stored as text, with its unit if it has one; what is no number, as it is."""
+    found = units.number_in(text) if unit else None
+    return number(text) if found is None else units.write(found, unit)

@@ -14,7 +14,7 @@ from typing import Any
 from audit import canonical
 from runtime.contracts import states
 from runtime.contracts.policy_kind import Constraint, Dependency, KindDocument, OnFail, Rule
-from runtime.kernel import schemas
+from runtime.kernel import finding_words, schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
 
@@ -101,10 +101,7 @@ def judge_limits(kind: KindDocument, names: language.Names) -> tuple[EvaluatedBo
         if error or value is None or bound is None:
             status, message = EvaluationStatus.ERROR, f"could not be evaluated: {error}"
         elif Decimal(str(value)) > Decimal(str(bound)):
-            status, message = (
-                EvaluationStatus.FAILED,
-                limit.message or f"{value} is above the limit of {bound}",
-            )
+            status, message = EvaluationStatus.FAILED, limit.message or finding_words.excess(value, bound)
         bounds.append(
             EvaluatedBound(
                 id=limit.id,

@@ -9,7 +9,7 @@ from functools import cache, partial
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import ExecutorKind, KindDocument, OnUnknown, RouteAction
 from runtime.kernel import effects, schemas
-from runtime.kernel.rules import cel_tokens, linter, list_bounds, sources, templates
+from runtime.kernel.rules import cel_tokens, kind_units, linter, list_bounds, sources, templates
 from runtime.kernel.rules.declared import BUILT_IN
 from runtime.kernel.rules.language import ExpressionError
 from runtime.kernel.rules.sources import Place, Standing
@@ -64,6 +64,8 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_unread_constraints(kind),
         *_id_problems(kind),
         *_figure_problems(kind),
+        # The units of a schema that cannot be read are not looked for.
+        *(KindProblem(place, said) for place, said in (() if broken else kind_units.lint(kind))),
         *_walk_problems(kind),
         *_route_problems(kind),
     )

@@ -8,11 +8,17 @@ from typing import Any
 from audit import actors, canonical
 from runtime.contracts.outcome import FactChange
 from runtime.contracts.states import OutcomeStatus
-from runtime.contracts.verdict import FindingOutcome
+from runtime.contracts.units import AmountUnits
+from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.core.views import labels, times
 from runtime.core.views.labels import Badge
-from runtime.flows.models import Intent, Outcome, Proposal
-from runtime.kernel import effects, predicted
+from runtime.flows.models import Intent, Outcome, Proposal, Verdict
+from runtime.kernel import effects, finding_words, predicted
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.rules import kind_units
+
+_NO_UNITS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
     body = canonical.decode(bytes(proposal.body))
     verdict = getattr(proposal, "verdict", None)
     said = canonical.decode(bytes(verdict.body)) if verdict else {}
+    units = _units_of(verdict) if verdict else AmountUnits()
     confidence = body.get("confidence")
     return ProposalView(
         id=str(proposal.proposal_id),
@@ -62,22 +69,22 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
         version=proposal.policy_version,
         received_at=proposal.received_at,
         valid_until=proposal.valid_until,
-        params=pairs(body.get("params")),
+        params=pairs(body.get("params"), units.params),
         confidence="" if confidence is None else f"{confidence:g}",
         explain=labels.visible_lines(proposal.explain),
         expected=expected(proposal),
         verdict=labels.badge(labels.VERDICTS, verdict.decision) if verdict else None,
-        findings=findings(said),
+        findings=findings(said, units),
         body=labels.pretty(body),
     )
 
 
-def pairs(value: Any) -> list[tuple[str, str]]:
-    """Return a JSON object as names and values, invisible characters escaped."""
+def pairs(value: Any, units: Mapping[str, str] = _NO_UNITS) -> list[tuple[str, str]]:
+    """Return a JSON object as names and values, amounts with their unit, invisible characters escaped."""
     if not isinstance(value, dict):
         return []
     return [
-        (effects.visible(str(name)), effects.visible(labels.plain_value(item)))
+        (effects.visible(str(name)), effects.visible(labels.amount(item, units.get(name, ""))))
         for name, item in value.items()
     ]
 
@@ -93,7 +100,7 @@ def expected(proposal: Proposal) -> list[tuple[str, str]]:
     return pairs({str(number): item for number, item in enumerate(said, 1)})
 
 
-def findings(verdict: Mapping[str, Any]) -> list[FindingRow]:
+def findings(verdict: Mapping[str, Any], units: AmountUnits) -> list[FindingRow]:
     """Return the findings of a stored verdict or bundle that did not pass."""
     return [
         FindingRow(
@@ -101,13 +108,27 @@ def findings(verdict: Mapping[str, Any]) -> list[FindingRow]:
             check=item["check"],
             outcome=item["outcome"],
             subject=item["subject"],
-            words=effects.visible(item["message"]) or labels.meaning(item["code"]),
-            value=labels.number(item["proposed_value"] or ""),
-            limit=labels.number(item["limit"] or ""),
+            words=words_of(item),
+            value=labels.amount_in(item["proposed_value"] or "", unit),
+            limit=labels.amount_in(item["limit"] or "", unit),
         )
         for item in verdict.get("findings") or ()
         if item["outcome"] != FindingOutcome.PASS
+        for unit in [units.of_finding(item["check"], item["subject"])]
     ]
+
+
+def words_of(item: Mapping[str, Any]) -> str:
+    """Return what a finding says beside its two amounts, which are shown once, with their unit."""
+    finding = Finding.model_validate_json(canonical.encode(item))
+    words = "" if finding_words.is_excess(finding) else finding.message
+    return effects.visible(words) or labels.meaning(finding.code)
+
+
+def _units_of(verdict: Verdict) -> AmountUnits:
+    """Return the units of the rules and resources that a verdict was judged with."""
+    rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
+    return kind_units.of_kind(rules.kind, Judgement.from_bytes(bytes(verdict.input)).facts.resources or ())
 
 
 @dataclass(frozen=True, slots=True)

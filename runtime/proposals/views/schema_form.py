@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import canonical
+from runtime.core.views import labels
+from runtime.kernel import units
+from runtime.kernel.rules import kind_units
 
 PREFIX = "param:"
 _TYPES = {"integer": "number", "number": "number", "boolean": "select", "string": "text"}
@@ -12,7 +15,11 @@ _TYPES = {"integer": "number", "number": "number", "boolean": "select", "string"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One control. `attributes` are those of the HTML input; `json_type` is the type in the schema."""
+    """One control. `attributes` are those of the HTML input; `json_type` is the type in the schema.
+
+    `unit` is what the value counts, as the schema names it. `amount` is the value for people where they read
+    it in another unit: 473382 of `cents USD` are 4,733.82 USD; None where they do not.
+    """
 
     name: str
     label: str
@@ -24,13 +31,21 @@ class Field:
     required: bool
     hint: str
     json_type: str
+    unit: str = ""
+    amount: str | None = None
+
+    @property
+    def described_by(self) -> str:
+        """The ids of the elements that describe the control."""
+        parts = {"unit": self.unit, "hint": self.hint}
+        return " ".join(f"{self.name}-{part}" for part, text in parts.items() if text)
 
 
 def fields(
     schema: Mapping[str, Any], params: Mapping[str, Any], posted: Mapping[str, str] | None
 ) -> list[Field]:
     """Return controls for the schema's properties, required ones first; nested values need the JSON field."""
-    required = list(schema.get("required") or ())
+    required, units_of = list(schema.get("required") or ()), kind_units.of_schema(schema)
     properties = schema.get("properties") or {}
     made = []
     # Stored schemas have sorted keys; show required ones first.
@@ -51,6 +66,14 @@ def fields(
             attributes["step"] = "any"
         if kind == "integer":
             attributes["inputmode"] = "numeric"
+        unit = units_of.get(name, "")
+        measure = units.parse(unit) if unit else None
+        amount = None
+        if isinstance(measure, units.Unit):
+            # A script writes what is typed in the same way.
+            attributes |= {"data-unit": measure.name, "data-shift": str(measure.shift)}
+            attributes["data-decimals"] = str(measure.decimals)
+            amount = labels.amount_in(value, unit) if measure.shift else None
         made.append(
             Field(
                 name=f"{PREFIX}{name}",
@@ -63,6 +86,8 @@ def fields(
                 required=name in required,
                 hint=str(part.get("description") or ""),
                 json_type=kind,
+                unit=unit,
+                amount=amount,
             )
         )
     return made

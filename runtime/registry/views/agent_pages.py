@@ -187,7 +187,9 @@ def _manifest(agent: Agent) -> dict[str, Any] | None:
     body = canonical.decode(bytes(agent.active_manifest.body))
     return {
         "row": agent.active_manifest,
-        "limits": manifest_tables.limits(body),
+        "limits": manifest_tables.limits(
+            body, manifest_tables.limit_units(tenant=agent.tenant, policy_kinds=body["policy_kinds"])
+        ),
         "rights": manifest_tables.rights(body),
         "bounds": manifest_tables.bounds(body),
         "recorded": manifest_tables.recorded(body),

@@ -19,6 +19,7 @@ from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel import kind_diff
 from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.rules import kind_units
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
@@ -60,7 +61,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
     agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
     context = (
         _summary(row)
-        | _rules(canonical.decode(bytes(row.body)))
+        | _rules(contract, canonical.decode(bytes(row.body)))
         | _versions(versions, row)
         | {
             # Whether the forms are offered, and why a button is disabled.
@@ -87,10 +88,13 @@ def require(*rows: PolicyKind | None) -> None:
 
 def changed(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
     """Return what a version changes compared to another one; nothing without one."""
-    found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
+    earlier = contract if before is None else kind_versions.contract_of(before)
+    found = kind_diff.differences(earlier, contract)
     return {
         "before": before,
-        "changes": version_diff.rows(found),
+        "changes": version_diff.rows(
+            found, before=kind_units.of_paths(earlier), after=kind_units.of_paths(contract)
+        ),
         "summary": version_diff.summary(found),
         "loosened": version_diff.loosened(found),
     }
@@ -132,11 +136,11 @@ def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, An
     return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
 
 
-def _rules(body: dict[str, Any]) -> dict[str, Any]:
+def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "body": body,
         "params": _schema_rows(body.get("params_schema") or {}),
-        "limits": body.get("limits") or [],
+        "limits": [(limit, kind_units.of_limit(contract, limit)) for limit in contract.limits],
         "rules": body.get("rules") or [],
         "constraints": body.get("constraints") or [],
         "depends_on": [
@@ -173,19 +177,23 @@ def _summary(row: PolicyKind) -> dict[str, Any]:
 
 
 def _schema_rows(schema: dict[str, Any]) -> list[dict[str, str]]:
-    required = set(schema.get("required") or ())
+    required, units = set(schema.get("required") or ()), kind_units.of_schema(schema)
     made = []
     for name, part in (schema.get("properties") or {}).items():
         if not isinstance(part, dict):
             continue
-        rest = {key: value for key, value in part.items() if key not in ("type", "description", "title")}
+        shown = {"type", "description", "title", kind_units.KEYWORD}
+        rest = {key: value for key, value in part.items() if key not in shown}
         kind = part.get("type", "any")
         made.append(
             {
                 "name": str(name),
                 "type": " or ".join(kind) if isinstance(kind, list) else str(kind),
+                "unit": units.get(name, ""),
                 "required": "required" if name in required else "optional",
-                "rest": ", ".join(f"{key} {labels.plain_value(value)}" for key, value in rest.items()),
+                "rest": ", ".join(
+                    f"{key} {labels.amount(value, units.get(name, ''))}" for key, value in rest.items()
+                ),
                 "words": str(part.get("description") or part.get("title") or ""),
             }
         )

@@ -1,6 +1,7 @@
 """Pages of a manifest's versions: the editor, one version with its changes, activation and discard."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
@@ -20,6 +21,7 @@ from runtime.core import mismatches
 from runtime.core.views import error_page, labels
 from runtime.kernel import manifest_lint
 from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.version_diff import VersionDifference
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, people, recorded_versions
@@ -63,9 +65,8 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     before = manifest_versions.list_predecessors(agent=agent, rows=[row])[row.pk]
     _require(agent, row, before)
     contract = manifest_versions.contract_of(row)
-    differences = manifest_lint.diff(
-        None if before is None else manifest_versions.contract_of(before), contract
-    )
+    before_contract = None if before is None else manifest_versions.contract_of(before)
+    differences = manifest_lint.diff(before_contract, contract)
     body = canonical.decode(bytes(row.body))
     state = manifest_versions.state_of(row, active_id=agent.active_manifest_id)
     names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
@@ -81,11 +82,11 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
             "activated": labels.actor_words(row.activated_by, names),
             "discarded": labels.actor_words(row.discarded_by, names),
         },
-        "changes": version_diff.rows(differences),
+        "changes": _changes(agent, differences, before_contract, contract),
         "summary": version_diff.summary(differences),
         "loosened": version_diff.loosened(differences),
         "granted": version_diff.granted(differences),
-        "tables": _tables(body),
+        "tables": _tables(agent, body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
         # Whether the forms are offered, and why a button is disabled.
         "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
@@ -173,14 +174,14 @@ def _editor(
         "lines": min(40, max(16, text.count("\n") + 2)),
         "checked": checked,
         "active": active,
-        "tables": None if active is None else _tables(canonical.decode(bytes(active.body))),
+        "tables": None if active is None else _tables(agent, canonical.decode(bytes(active.body))),
     }
     if checked is not None and checked.contract is not None:
         before = None if active is None else manifest_versions.contract_of(active)
         registry = manifest_versions.registry_for(agent=agent, draft=checked.contract)
         differences = manifest_lint.diff(before, checked.contract, registry=registry)
         context |= {
-            "changes": version_diff.rows(differences),
+            "changes": _changes(agent, differences, before, checked.contract),
             "summary": version_diff.summary(differences),
             "trial": _trial(agent, checked.contract),
         }
@@ -196,10 +197,26 @@ def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:
     return version_diff.trial(report)
 
 
-def _tables(body: manifest_tables.Body) -> dict[str, Any]:
+def _changes(
+    agent: Agent,
+    differences: Iterable[VersionDifference],
+    before: ManifestDocument | None,
+    after: ManifestDocument,
+) -> list[dict[str, Any]]:
+    """Return the differences of two versions; a limit is in the unit of the kinds that either grants."""
+    granted = {kind for document in (before, after) if document for kind in document.policy_kinds}
+    units = {
+        f"limits.{name}": unit
+        for name, unit in manifest_tables.limit_units(tenant=agent.tenant, policy_kinds=granted).items()
+    }
+    return version_diff.rows(differences, before=units, after=units)
+
+
+def _tables(agent: Agent, body: manifest_tables.Body) -> dict[str, Any]:
+    units = manifest_tables.limit_units(tenant=agent.tenant, policy_kinds=body["policy_kinds"])
     return {
         "rights": manifest_tables.rights(body),
-        "limits": manifest_tables.limits(body),
+        "limits": manifest_tables.limits(body, units),
         "bounds": manifest_tables.bounds(body),
         "recorded": manifest_tables.recorded(body),
         "raw": labels.pretty(body),

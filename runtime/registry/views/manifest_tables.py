@@ -1,12 +1,14 @@
 """A manifest as readable tables: permissions, limits and budgets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from audit import canonical
 from runtime.contracts import recorded_only
 from runtime.contracts.manifest import ManifestDocument
 from runtime.core.views import labels
+from runtime.kernel.rules import kind_units
+from runtime.registry.queries import manifest_versions
 
 Body = Mapping[str, Any]
 
@@ -27,11 +29,18 @@ def rights(body: Body) -> list[tuple[str, list[str], str]]:
     ]
 
 
-def limits(body: Body) -> list[tuple[str, str]]:
-    """Return the limits by name."""
+def limits(body: Body, units: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the limits by name, amounts with their unit."""
     return [
-        (name, labels.number(labels.plain_value(value))) for name, value in (body.get("limits") or {}).items()
+        (name, labels.amount_in(labels.plain_value(value), units.get(name, "")))
+        for name, value in (body.get("limits") or {}).items()
     ]
+
+
+def limit_units(*, tenant: str, policy_kinds: Iterable[str]) -> dict[str, str]:
+    """Return the units of a manifest's limits, from the kinds that compare amounts with them."""
+    kinds = manifest_versions.list_known_kinds(tenant=tenant, names=frozenset(policy_kinds))
+    return kind_units.of_manifest_limits(kinds.values())
 
 
 def recorded(body: Body) -> tuple[str, ...]:

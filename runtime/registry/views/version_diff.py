@@ -1,6 +1,6 @@
 """Changes of a new version, loosened ones first, and its dry run on stored proposals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runtime.contracts.verdict import Finding
@@ -23,22 +23,27 @@ ORDER = (
 MOST_SHOWN = 50
 
 
-def rows(differences: Iterable[VersionDifference]) -> list[dict[str, Any]]:
-    """Return one row per field: path, badge, and the value before and after on one line."""
+def rows(
+    differences: Iterable[VersionDifference], *, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return one row per field: path, badge, and the value before and after on one line.
+
+    `before` and `after` are the units of amounts by their path, in either version.
+    """
     return [
         {
             "path": item.path,
             "badge": labels.badge(labels.CHANGES, item.change),
-            "before": _text(item.before),
-            "after": _text(item.after),
+            "before": _text(item.before, before.get(item.path, "")),
+            "after": _text(item.after, after.get(item.path, "")),
         }
         for item in sorted(differences, key=lambda item: ORDER.index(item.change))
     ]
 
 
-def _text(value: Any) -> str:
-    """Return a value on one line, an integer with separators; empty if there is none."""
-    return "" if value is None else labels.number(visible(labels.plain_value(value)))
+def _text(value: Any, unit: str) -> str:
+    """Return a value on one line, an amount with its unit, an integer with separators; empty if none."""
+    return "" if value is None else labels.amount_in(visible(labels.plain_value(value)), unit)
 
 
 def summary(differences: Sequence[VersionDifference]) -> str:

@@ -1,6 +1,7 @@
 """Resources as they are configured: by a pack, or by a person. What is in use is never configured away."""
 
 from datetime import datetime
+from decimal import Decimal
 
 from django.db.models import F
 
@@ -9,6 +10,7 @@ from runtime.contracts import pack
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
+from runtime.kernel import units
 from runtime.resources.models import Resource
 
 LARGEST = 2**53 - 1
@@ -16,10 +18,8 @@ LARGEST = 2**53 - 1
 
 def in_use_words(row: Resource) -> str:
     """Why a capacity cannot be lowered under what is in use, as a sentence."""
-    return (
-        f"{row.name} has {row.reserved + row.committed} {row.unit} in use, and the capacity cannot be set "
-        "below that"
-    )
+    used = units.write(Decimal(row.reserved + row.committed), row.unit)
+    return f"{row.name} has {used} in use, and the capacity cannot be set below that"
 
 
 def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resource | Problem:

@@ -145,7 +145,8 @@ def set_capacity(request: HttpRequest) -> HttpResponse:
     answer = resources.set_capacity(
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )
-    return _answer(request, answer, f"{name} now has a capacity of {labels.number(capacity)}.")
+    unit = answer.unit if isinstance(answer, Resource) else ""
+    return _answer(request, answer, f"{name} now has a capacity of {labels.amount(capacity, unit)}.")
 
 
 def _agent(agent: Agent, now: datetime) -> dict[str, Any]:
@@ -252,16 +253,16 @@ def _resource(row: Resource, holders: list[Reservation]) -> dict[str, Any]:
         "holders": [
             {
                 "row": holder,
-                "amount": labels.number(holder.amount),
+                "amount": labels.amount(holder.amount, row.unit),
                 "state": labels.badge(labels.RESERVATIONS, holder.state),
             }
             for holder in holders
         ],
-        "capacity": labels.number(row.capacity),
-        "committed": labels.number(row.committed),
-        "reserved": labels.number(row.reserved),
-        "free": labels.number(row.capacity - used),
-        "least": used,
+        "capacity": labels.amount(row.capacity, row.unit),
+        "committed": labels.amount(row.committed, row.unit),
+        "reserved": labels.amount(row.reserved, row.unit),
+        "free": labels.amount(row.capacity - used, row.unit),
+        "used": labels.amount(used, row.unit),
         "percent": percent,
         "committed_width": committed,
         "reserved_width": percent - committed,

@@ -51,7 +51,7 @@ def _row(row: Reservation, now: datetime) -> dict[str, Any]:
     lease = row.lease_until
     return {
         "row": row,
-        "amount": labels.number(row.amount),
+        "amount": labels.amount(row.amount, row.resource.unit),
         "state": labels.badge(labels.RESERVATIONS, row.state),
         "lease_left": "" if lease is None else times.span(lease - now) if lease > now else "expired",
         "is_pinned": row.state == ReservationState.PINNED,

@@ -132,7 +132,7 @@ def report_result(
     """
     if not _has_circuit(step):
         return
-    unasked = Signal.FAILS if is_sick else Signal.SILENT
+    unasked = Signal.FAILS if is_sick else Signal.NO_SIGNAL
     signal = unasked if result is None else breaker.signal_of(result)
     probe = probe_of(intent, number=number)
 

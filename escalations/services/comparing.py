@@ -171,7 +171,7 @@ def impact_shown(escalation: Escalation, known: RecordedEscalation, revision: in
 
 def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch | None:
     """What does not match of the verdict on a proposal: its input, its rules or its answer."""
-    of_flow = recorded_flow.OfFlow(verdicts={str(proposal.pk): known.verdict})
+    of_flow = recorded_flow.RecordedFlow(verdicts={str(proposal.pk): known.verdict})
     try:
         return of_flow.compare_verdict(proposal.verdict)
     except ObjectDoesNotExist:

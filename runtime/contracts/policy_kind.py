@@ -112,10 +112,15 @@ class OnUnknown(StrEnum):
 
 
 class ExecutorKind(StrEnum):
-    """Who carries a step out."""
+    """Who carries a step out: the module of this name in `runtime/execution/adapters/executors/`."""
 
     HTTP = "http"
     SIMULATED = "simulated"
+
+    @property
+    def calls_target(self) -> bool:
+        """Whether it calls a target; the others touch nothing outside."""
+        return self is not ExecutorKind.SIMULATED
 
 
 class Severity(StrEnum):
@@ -259,8 +264,8 @@ class Step(Contract):
     probe: Probe | None = Field(default=None, exclude_if=is_none)
 
     @model_validator(mode="after")
-    def _http_names_its_call(self) -> Self:
-        if self.executor is ExecutorKind.HTTP and (self.target is None or self.request is None):
+    def _call_is_named(self) -> Self:
+        if self.executor.calls_target and (self.target is None or self.request is None):
             raise ValueError("an http step needs target and request")
         return self
 
@@ -325,7 +330,7 @@ class KindDocument(Contract):
         """The targets to which a call in doubt is sent again under its key, without asking anybody."""
         if self.on_unknown is not OnUnknown.RESEND:
             return frozenset()
-        called = (step.target for step in self.steps if step.executor is ExecutorKind.HTTP)
+        called = (step.target for step in self.steps if step.executor.calls_target)
         return frozenset(target for target in called if target is not None)
 
     @property

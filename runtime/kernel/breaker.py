@@ -12,6 +12,7 @@ from typing import assert_never
 
 from runtime.contracts.receipt import CallResult, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import CircuitState
+from runtime.kernel import backoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class Signal(StrEnum):
 
     WORKS = "WORKS"
     FAILS = "FAILS"
-    SILENT = "SILENT"
+    NO_SIGNAL = "NO_SIGNAL"
 
 
 # Our own side of the call: the target was not asked.
@@ -95,7 +96,7 @@ def on_result(
 ) -> CircuitSnapshot:
     """The circuit after a call of the claim named `probe`; the same object where nothing is to be written.
 
-    While the circuit is not CLOSED only its own probe is heard: an answer to a call of before says nothing
+    While the circuit is not CLOSED only its own probe counts: an answer to a call of before says nothing
     about the target as it is now.
     """
     match circuit.state:
@@ -104,7 +105,7 @@ def on_result(
                 counted = replace(circuit, failures=circuit.failures + 1)
                 too_many = counted.failures >= bounds.failures
                 return _opened(counted, at=at, bounds=bounds) if too_many else counted
-            return circuit if signal is Signal.SILENT or not circuit.failures else CLOSED
+            return circuit if signal is Signal.NO_SIGNAL or not circuit.failures else CLOSED
         case CircuitState.OPEN:
             return circuit
         case CircuitState.HALF_OPEN if probe != circuit.probe:
@@ -115,7 +116,7 @@ def on_result(
                     return CLOSED
                 case Signal.FAILS:
                     return _opened(replace(circuit, failures=circuit.failures + 1), at=at, bounds=bounds)
-                case Signal.SILENT:
+                case Signal.NO_SIGNAL:
                     # The probe did not reach the target: the next claim may try at once.
                     return replace(circuit, state=CircuitState.OPEN, retry_at=at, probe="")
                 case _:
@@ -129,17 +130,12 @@ def signal_of(result: CallResult) -> Signal:
     if isinstance(result, Receipt):
         return Signal.WORKS
     if result.category in _UNASKED:
-        return Signal.SILENT
+        return Signal.NO_SIGNAL
     return Signal.WORKS if result.failure_class is FailureClass.TERMINAL else Signal.FAILS
-
-
-def open_s(*, openings: int, bounds: Settings) -> float:
-    """Seconds of the `openings`-th opening in a row (1 or more)."""
-    # The exponent is bounded as well: 2.0 ** 2000 is an OverflowError, not a long wait.
-    return min(bounds.first_s * 2.0 ** min(openings - 1, 30), bounds.longest_s)
 
 
 def _opened(circuit: CircuitSnapshot, *, at: datetime, bounds: Settings) -> CircuitSnapshot:
     openings = circuit.openings + 1
-    until = at + timedelta(seconds=open_s(openings=openings, bounds=bounds))
+    wait_s = backoff.doubled_s(times=openings, first_s=bounds.first_s, longest_s=bounds.longest_s)
+    until = at + timedelta(seconds=wait_s)
     return replace(circuit, state=CircuitState.OPEN, openings=openings, retry_at=until, probe="")

@@ -40,7 +40,7 @@ def test_an_intent_that_is_carried_out_meanwhile_is_no_mismatch(
         client = sign_in(Role.AUDITOR)
         real, waiting = recorded_flow.of_flow, [intent_id]
 
-        def then_worked(**where: Any) -> recorded_flow.OfFlow:
+        def then_worked(**where: Any) -> recorded_flow.RecordedFlow:
             known = real(**where)
             if waiting:
                 work_elsewhere(waiting.pop())

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.contracts.receipt import Failure, FailureCategory, FailureClass, Receipt
 from runtime.contracts.states import CircuitState
-from runtime.kernel import breaker
+from runtime.kernel import backoff, breaker
 from runtime.kernel.breaker import CLOSED, Allow, CircuitSnapshot, Signal, Trial, WaitUntil
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
@@ -18,7 +18,7 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def hear(
+def on_result(
     circuit: CircuitSnapshot, signal: Signal, *, probe: str = "a/1", at: datetime = NOW
 ) -> CircuitSnapshot:
     return breaker.on_result(circuit, signal, probe=probe, at=at, bounds=BOUNDS)
@@ -44,21 +44,21 @@ def test_a_closed_circuit_lets_every_call_through() -> None:
 
 
 def test_the_last_of_so_many_failures_in_a_row_opens_it() -> None:
-    circuit = hear(hear(CLOSED, Signal.FAILS), Signal.FAILS)
+    circuit = on_result(on_result(CLOSED, Signal.FAILS), Signal.FAILS)
     assert circuit == CircuitSnapshot(failures=2)
-    circuit = hear(circuit, Signal.FAILS)
+    circuit = on_result(circuit, Signal.FAILS)
     assert circuit == opened()
     assert breaker.admit(circuit, probe="a/1", at=after(4.9), bounds=BOUNDS) == WaitUntil(until=after(5))
 
 
 def test_a_success_between_forgets_the_failures() -> None:
-    assert hear(CircuitSnapshot(failures=2), Signal.WORKS) == CLOSED
-    assert hear(CLOSED, Signal.WORKS) is CLOSED
+    assert on_result(CircuitSnapshot(failures=2), Signal.WORKS) == CLOSED
+    assert on_result(CLOSED, Signal.WORKS) is CLOSED
 
 
 def test_what_never_reached_the_target_says_nothing_about_it() -> None:
     counted = CircuitSnapshot(failures=2)
-    assert hear(counted, Signal.SILENT) is counted
+    assert on_result(counted, Signal.NO_SIGNAL) is counted
 
 
 def test_one_claim_gets_the_probe_and_the_others_wait_for_the_end_of_its_lease() -> None:
@@ -71,24 +71,24 @@ def test_a_lost_probe_is_given_anew_when_its_lease_ends() -> None:
     found = breaker.admit(half_open(), probe="b/1", at=after(35), bounds=BOUNDS)
     assert isinstance(found, Trial)
     assert (found.circuit.probe, found.circuit.retry_at) == ("b/1", after(65))
-    assert hear(found.circuit, Signal.WORKS, probe="a/1") is found.circuit
+    assert on_result(found.circuit, Signal.WORKS, probe="a/1") is found.circuit
 
 
 def test_the_probe_closes_it_or_opens_it_for_twice_as_long_up_to_a_cap() -> None:
-    assert hear(half_open(), Signal.WORKS) == CLOSED
-    again = hear(half_open(), Signal.FAILS)
+    assert on_result(half_open(), Signal.WORKS) == CLOSED
+    again = on_result(half_open(), Signal.FAILS)
     assert (again.state, again.openings, again.retry_at, again.probe) == (
         CircuitState.OPEN,
         2,
         after(10),
         "",
     )
-    assert hear(half_open(2), Signal.FAILS).retry_at == after(12)
-    assert breaker.open_s(openings=5000, bounds=BOUNDS) == 12
+    assert on_result(half_open(2), Signal.FAILS).retry_at == after(12)
+    assert backoff.doubled_s(times=5000, first_s=5, longest_s=12) == 12
 
 
 def test_a_probe_that_was_not_made_leaves_its_place_to_the_next_claim() -> None:
-    circuit = hear(half_open(), Signal.SILENT, at=after(6))
+    circuit = on_result(half_open(), Signal.NO_SIGNAL, at=after(6))
     assert (circuit.state, circuit.openings, circuit.probe) == (CircuitState.OPEN, 1, "")
     assert isinstance(breaker.admit(circuit, probe="b/1", at=after(6), bounds=BOUNDS), Trial)
 
@@ -96,7 +96,7 @@ def test_a_probe_that_was_not_made_leaves_its_place_to_the_next_claim() -> None:
 @pytest.mark.parametrize("signal", Signal)
 def test_answers_to_calls_of_before_are_not_heard_while_it_is_open(signal: Signal) -> None:
     circuit = opened()
-    assert hear(circuit, signal) is circuit
+    assert on_result(circuit, signal) is circuit
 
 
 def test_what_a_result_says_about_the_target() -> None:
@@ -110,7 +110,9 @@ def test_what_a_result_says_about_the_target() -> None:
 @pytest.mark.parametrize("failure_class", FailureClass)
 def test_a_call_that_never_went_out_says_nothing_about_the_target(failure_class: FailureClass) -> None:
     silent = {
-        item for item in FailureCategory if breaker.signal_of(failure(item, failure_class)) is Signal.SILENT
+        item
+        for item in FailureCategory
+        if breaker.signal_of(failure(item, failure_class)) is Signal.NO_SIGNAL
     }
     assert silent == {
         FailureCategory.TARGET_UNKNOWN,

@@ -86,15 +86,15 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
         return _refused(intent_id, claim)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
     try:
-        if claim.is_trial and _is_sick(claim, asked_at_s=asked_at_s):
-            reason = _retry_database(claim, lambda: recording.hold_from_sick(claim, jitter=jitter))
+        if claim.is_trial and _is_unavailable(claim, asked_at_s=asked_at_s):
+            reason = _retry_database(claim, lambda: recording.give_back_unavailable(claim, jitter=jitter))
             if reason is None:
                 return AttemptResult(status=AttemptStatus.HELD, called=False, detail=circuit.CIRCUIT_OPEN)
             return AttemptResult(status=AttemptStatus.WITH_PERSON, called=False, detail=reason.value)
         result = _call(claim, asked_at_s=asked_at_s)
     except call_gate.ClosedError as error:
         why = error.why  # the stop may have been pressed since the claim was committed
-        _retry_database(claim, lambda: recording.hold(claim, why=why))
+        _retry_database(claim, lambda: recording.give_back(claim, why=why))
         return AttemptResult(status=AttemptStatus.HELD, called=False, detail=why)
     return _to_result(_retry_database(claim, lambda: recording.record(claim, result, jitter=jitter)))
 
@@ -118,7 +118,7 @@ def _refused(intent_id: UUID, claim: ClaimRefused) -> AttemptResult:
     )
 
 
-def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
+def _is_unavailable(claim: Claimed, *, asked_at_s: float) -> bool:
     """Ask the target how it is. That has no effect, so whatever fails here, the call was not made.
 
     Raises:
@@ -127,7 +127,7 @@ def _is_sick(claim: Claimed, *, asked_at_s: float) -> bool:
     transactions.give_back_connection()
     lease_left_s = settings.DIR_LEASE_S - (time.monotonic() - asked_at_s)
     try:
-        return calling.is_sick(claim, lease_left_s=lease_left_s)
+        return calling.is_unavailable(claim, lease_left_s=lease_left_s)
     except call_gate.ClosedError:
         raise
     except (OperationalError, InterfaceError) as error:

@@ -73,7 +73,7 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
     return result
 
 
-def is_sick(claim: Claimed, *, lease_left_s: float) -> bool:
+def is_unavailable(claim: Claimed, *, lease_left_s: float) -> bool:
     """Whether the target reports at its `health` path that it is unavailable; asked before a trial call."""
     limit_s = timeout_s(HEALTH_TIMEOUT_S, lease_left_s=lease_left_s)
     if claim.place is None or not claim.place.health or limit_s <= 0:

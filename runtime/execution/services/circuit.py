@@ -125,15 +125,15 @@ def report_result(
     step: StepRequest,
     number: int,
     result: CallResult | None,
-    is_sick: bool = False,
+    is_unavailable: bool = False,
 ) -> None:
     """Tell the circuit what attempt `number` came to; None where no call was made after all.
 
-    `is_sick`: none was made because the target itself reported that it is unavailable.
+    `is_unavailable`: none was made because the target itself reported that it is unavailable.
     """
     if not _has_circuit(step):
         return
-    unasked = Signal.FAILS if is_sick else Signal.SILENT
+    unasked = Signal.FAILS if is_unavailable else Signal.NO_SIGNAL
     signal = unasked if result is None else breaker.signal_of(result)
     probe = probe_of(intent, number=number)
 

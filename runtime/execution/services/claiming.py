@@ -37,7 +37,7 @@ from runtime.execution.services.circuit import Admitted
 from runtime.flows.models import Attempt, Intent, Verdict
 from runtime.flows.queries import calls_in_doubt, due_intents, recorded_flow
 from runtime.flows.queries.intent_plan import CurrentCall, IntentPlan
-from runtime.flows.queries.recorded_flow import OfFlow
+from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.gate.recheck import Withdrawn
@@ -128,19 +128,19 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     return _admit(journal, intent, plan, recorded=recorded, current=current, owner=owner)
 
 
-def _refuse_put_back(journal: Journal, intent: Intent, recorded: OfFlow) -> ClaimRefused | None:
+def _refuse_put_back(journal: Journal, intent: Intent, recorded: RecordedFlow) -> ClaimRefused | None:
     """An intent that has ended, or is with a person, is never claimed, although its row is PENDING."""
     state = recorded.state_at_rest(intent)
     if state is None:
         return None
     journal.add(mismatches.of_values("intent.state", str(intent.pk), state.value, intent.state).event())
-    intent_transitions.take_out(intent, state=state)
+    intent_transitions.restore_state(intent, state=state)
     journal.write()
     return ClaimRefused(status="HELD" if state in LIVE_INTENTS else "ENDED", detail=state)
 
 
 def _refuse_tampered(
-    journal: Journal, intent: Intent, plan: IntentPlan, recorded: OfFlow
+    journal: Journal, intent: Intent, plan: IntentPlan, recorded: RecordedFlow
 ) -> ClaimRefused | None:
     """Requests other than those that were accepted are never sent: a person is asked instead."""
     found = recorded.compare_intent(intent)
@@ -170,7 +170,13 @@ def _block(journal: Journal, intent: Intent, plan: IntentPlan, *, reason: Reason
 
 
 def _admit(
-    journal: Journal, intent: Intent, plan: IntentPlan, *, recorded: OfFlow, current: CurrentCall, owner: str
+    journal: Journal,
+    intent: Intent,
+    plan: IntentPlan,
+    *,
+    recorded: RecordedFlow,
+    current: CurrentCall,
+    owner: str,
 ) -> Claimed | ClaimRefused:
     """The last hurdles before a claim: the target's circuit, then everything that may have changed."""
     if _has_window(intent) and calls_in_doubt.is_flow_contradicted(flow=journal.flow):
@@ -226,7 +232,7 @@ def _refuse_late_or_held(journal: Journal, intent: Intent, plan: IntentPlan) -> 
     return None
 
 
-def _blocking_reason(journal: Journal, intent: Intent, recorded: OfFlow) -> str | Withdrawn | None:
+def _blocking_reason(journal: Journal, intent: Intent, recorded: RecordedFlow) -> str | Withdrawn | None:
     """What no longer holds, as a reason code, or the rights that are gone.
 
     What it claims of resources is pinned when all holds.
@@ -303,7 +309,7 @@ def _take(
     )
 
 
-def take_as_lost(journal: Journal, intent: Intent, plan: IntentPlan) -> None:
+def claim_lost_call(journal: Journal, intent: Intent, plan: IntentPlan) -> None:
     """Note a call that may have been made but was not recorded; nothing is called.
 
     What it claims of resources is pinned as far as it can be, since it may have been used.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from audit import events, ledger
 from runtime.core import clock, transactions
-from runtime.execution.adapters import probe
+from runtime.execution.adapters import reachability
 from runtime.registry.models import Target
 from runtime.registry.queries import target_endpoints
 
@@ -26,8 +26,8 @@ def check_target(*, tenant: str, name: str, actor: str) -> TargetCheck | None:
     place = target_endpoints.get_place(tenant=tenant, name=name)
     if place is None:
         return None
-    reached = probe.reach(place.base_url)
-    signed = probe.signing_secret(place.secret_env)
+    reached = reachability.reach(place.base_url)
+    signed = reachability.signing_secret(place.secret_env)
     found = TargetCheck(
         name=name,
         is_good=reached.is_good and signed.is_good,

@@ -148,7 +148,7 @@ def extend(intent: Intent, *, next_at: datetime, valid_until: datetime, lifted: 
     )
 
 
-def take_out(intent: Intent, *, state: IntentState) -> None:
+def restore_state(intent: Intent, *, state: IntentState) -> None:
     """Out of the waiting, where its row was put by hand: back to the state that its entries give it."""
     _change(intent, state=state)
 

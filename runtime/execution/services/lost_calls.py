@@ -72,10 +72,10 @@ def put_in_doubt(intent_id: UUID) -> bool:
         return False
     if not unrecorded.may_have_happened(intent=intent, key=current.step.key):
         return False
-    return take_as_lost(flow, intent)
+    return treat_as_lost(flow, intent)
 
 
-def take_as_lost(flow: Flow, intent: Intent) -> bool:
+def treat_as_lost(flow: Flow, intent: Intent) -> bool:
     """Treat the call of an intent as one that was begun and never reported; the caller holds the locks."""
     # A person was asked before the call could be made again, and stays asked whatever the kind specifies.
     on_unknown = OnUnknown.PERSON if intent.state == IntentState.WITH_PERSON else None
@@ -84,9 +84,9 @@ def take_as_lost(flow: Flow, intent: Intent) -> bool:
         if intent.state == IntentState.WITH_PERSON:
             # What was shown is outdated: the escalation is withdrawn, and another follows at once.
             journal.add(*ports.close_escalations(flow=journal.flow, at=journal.at))
-            journal.transition(saga.state_again(intent), reason=intent.cause)
+            journal.transition(saga.resumed_flow_state(intent), reason=intent.cause)
             intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
-        claiming.take_as_lost(journal, intent, IntentPlan.of(intent))
+        claiming.claim_lost_call(journal, intent, IntentPlan.of(intent))
         flow, intent = locks.lock_intent(intent_id=intent.pk) or (flow, intent)
     if intent.state != IntentState.CLAIMED:
         return False

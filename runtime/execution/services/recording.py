@@ -142,16 +142,16 @@ def _over_at(intent: Intent, *, key: str, at: datetime) -> datetime | None:
     return max(over_at, at + timedelta(seconds=claiming.call_left_s(key)))
 
 
-def hold(claim: Claimed, *, why: str) -> None:
+def give_back(claim: Claimed, *, why: str) -> None:
     """Give a claim back uncalled: a stop was pressed between claim and call."""
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return
-    _hold(journal, intent, attempt, claim=claim, why=why)
-    _go_back(journal, intent)
+    _record_held(journal, intent, attempt, claim=claim, why=why)
+    _wait_again(journal, intent)
 
 
-def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
+def give_back_unavailable(claim: Claimed, *, jitter: float) -> Reason | None:
     """Give a claim back uncalled, since its target is unavailable; returns why a person is asked, if any.
 
     Only a window brings an end to that by itself. What has none counts it as a failure, and the fourth asks a
@@ -160,9 +160,9 @@ def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
     journal, intent, attempt = _reopen(claim)
     if not _is_ours(intent, attempt, claim):
         return None
-    _hold(journal, intent, attempt, claim=claim, why=circuit.CIRCUIT_OPEN, is_sick=True)
+    _record_held(journal, intent, attempt, claim=claim, why=circuit.CIRCUIT_OPEN, is_unavailable=True)
     if claim.has_window:
-        _go_back(journal, intent)
+        _wait_again(journal, intent)
         return None
     failure = Failure(
         category=FailureCategory.TARGET_BUSY,
@@ -181,16 +181,24 @@ def hold_from_sick(claim: Claimed, *, jitter: float) -> Reason | None:
     return reason
 
 
-def _hold(
-    journal: Journal, intent: Intent, attempt: Attempt, *, claim: Claimed, why: str, is_sick: bool = False
+def _record_held(
+    journal: Journal,
+    intent: Intent,
+    attempt: Attempt,
+    *,
+    claim: Claimed,
+    why: str,
+    is_unavailable: bool = False,
 ) -> None:
     attempt.state, attempt.finished_at = AttemptState.HELD, journal.at
     attempt.save(update_fields=["state", "finished_at"])
-    circuit.report_result(journal, intent, step=claim.step, number=claim.number, result=None, is_sick=is_sick)
+    circuit.report_result(
+        journal, intent, step=claim.step, number=claim.number, result=None, is_unavailable=is_unavailable
+    )
     journal.add(events.IntentHeld(intent_id=str(intent.pk), why=why))
 
 
-def _go_back(journal: Journal, intent: Intent) -> None:
+def _wait_again(journal: Journal, intent: Intent) -> None:
     """Among the waiting again, as if it had not been claimed."""
     intent_transitions.reschedule(intent, next_at=journal.at, failures=intent.failures)
     called = Attempt.objects.filter(intent=intent).exclude(state=AttemptState.HELD).exists()
@@ -254,7 +262,7 @@ def _note_late(journal: Journal, intent: Intent, attempt: Attempt, result: CallR
             if intent.state not in LIVE_INTENTS:
                 intent_transitions.report_late_receipt(journal, intent, receipt=result.body)
             elif intent.direction == Direction.COMPENSATE:
-                saga.take_known(journal, intent, IntentPlan.of(intent), recorded_by=actors.SYSTEM)
+                saga.note_known_done(journal, intent, IntentPlan.of(intent), recorded_by=actors.SYSTEM)
         journal.write()
     return TooLate()
 

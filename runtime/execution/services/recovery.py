@@ -46,7 +46,7 @@ def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[F
             valid_until=intent.valid_until,
         )
     )
-    journal.transition(saga.state_again(intent), reason=intent.cause)
+    journal.transition(saga.resumed_flow_state(intent), reason=intent.cause)
     transaction.on_commit(partial(ports.ring, [intent.pk]))
 
 
@@ -118,7 +118,7 @@ def give_up(
     current = plan.current(intent)
     undoable = current is not None and current.step.compensation is not None
     if effect is Effect.HAPPENED and undoable and intent.direction == Direction.FORWARD:
-        saga.take_as_done(journal, intent, plan, recorded_by=actor)
+        saga.note_done_by_person(journal, intent, plan, recorded_by=actor)
     elif effect in KNOWN_EFFECTS:
         # Of the call at hand where that is in doubt; else of all that were left in doubt before it. Where its
         # receipt has come, a statement about it does not cover the others.

@@ -107,7 +107,7 @@ def fail(
     recorded_by: str = actors.SYSTEM,
 ) -> None:
     """No further forward call will be made: what was done is undone, or there is nothing to undo."""
-    take_known(journal, intent, plan, recorded_by=recorded_by)
+    note_known_done(journal, intent, plan, recorded_by=recorded_by)
     progress = saga_progress.progress_of(intent)
     back = saga.turn_back(progress)
     if back is None:
@@ -153,13 +153,13 @@ def close_failed(journal: Journal, intent: Intent, plan: IntentPlan, *, error_ca
     intent_transitions.close_failed(journal, intent, plan, error_category=error_category)
 
 
-def take_as_done(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
+def note_done_by_person(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """By a person's word the step at hand has happened: it is undone with those before it."""
     _settle(journal, intent, plan, recorded_by=recorded_by)
     _note_done(journal, intent, plan, position=intent.position, recorded_by=recorded_by)
 
 
-def take_known(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
+def note_known_done(journal: Journal, intent: Intent, plan: IntentPlan, *, recorded_by: str) -> None:
     """Steps that a late receipt has shown to be done are undone with the others, where that is possible.
 
     No statement is needed: whoever gives up without knowing leaves no known effect behind.
@@ -210,7 +210,7 @@ def abandon(journal: Journal, intent: Intent, plan: IntentPlan, *, code: str, re
     _unlock_agent(journal, ended=intent)
 
 
-def state_again(intent: Intent) -> FlowState:
+def resumed_flow_state(intent: Intent) -> FlowState:
     """The state of a flow whose intent a person no longer holds."""
     if intent.direction == Direction.COMPENSATE:
         return FlowState.COMPENSATING

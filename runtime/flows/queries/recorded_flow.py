@@ -16,7 +16,7 @@ from runtime.registry.queries import recorded_targets
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfFlow:
+class RecordedFlow:
     """What a flow's entries hold: digests of each proposal and verdict, and its intents, by their ids.
 
     And by name the last configuration of each target, since a flow may call any of them; `opened` is what its
@@ -110,7 +110,7 @@ class OfFlow:
         return None
 
 
-def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
+def of_flow(*, tenant: str, dfid: Any) -> RecordedFlow:
     """What the entries of one flow recorded, and those about targets, in one query."""
     proposals: dict[str, str] = {}
     verdicts: dict[str, Mapping[str, Any]] = {}
@@ -134,7 +134,9 @@ def of_flow(*, tenant: str, dfid: Any) -> OfFlow:
                 targets[payload["name"]] = payload  # when configured again, the last one counts
             case _:
                 intent_records.follow(intents, kind, payload)
-    return OfFlow(proposals=proposals, verdicts=verdicts, intents=intents, targets=targets, opened=opened)
+    return RecordedFlow(
+        proposals=proposals, verdicts=verdicts, intents=intents, targets=targets, opened=opened
+    )
 
 
 def compare_progress(intent: Intent, record: IntentRecord | None) -> mismatches.Mismatch | None:

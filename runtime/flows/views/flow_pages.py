@@ -16,7 +16,7 @@ from runtime.core.views import labels, query_params, times
 from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
-from runtime.flows.queries.recorded_flow import OfFlow
+from runtime.flows.queries.recorded_flow import RecordedFlow
 from runtime.flows.views import duration_bar, timeline
 from runtime.guards.queries import review_list
 from runtime.guards.views import review_presenters
@@ -170,7 +170,7 @@ def _lines(rows: Any, *, flow: Flow, after: int) -> list[timeline.TimelineLine]:
     )
 
 
-def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
+def _proposal(proposal: Proposal, known: RecordedFlow) -> dict[str, Any]:
     """Return a proposal with its verdict, or the parts that do not match the ledger."""
     verdict = getattr(proposal, "verdict", None)
     compared = [known.compare_proposal(proposal), None if verdict is None else known.compare_verdict(verdict)]
@@ -180,7 +180,7 @@ def _proposal(proposal: Proposal, known: OfFlow) -> dict[str, Any]:
     return {"shown": proposal_presenters.shown(proposal, people.names_of([proposal.author]))}
 
 
-def _intent(intent: Intent, known: OfFlow) -> dict[str, Any]:
+def _intent(intent: Intent, known: RecordedFlow) -> dict[str, Any]:
     """Return an intent with its steps and outcome, or the parts that do not match the ledger."""
     wrong = known.list_unlike(intent)
     if wrong:

@@ -36,7 +36,7 @@ def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, 
     journal = Journal(flow=flow, actor=actor, at=at)
     stop, suspended = EmergencyStop.NOT_ASKED, False
     if guard.emergency_stop and bps(result.confidence) >= bps(guard.stop_confidence):
-        stop = _met(flow)
+        stop = _stop_effect(flow)
         answer = agents.set_status(
             tenant=flow.tenant,
             agent_id=agent.agent_id,
@@ -103,8 +103,8 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
     return review
 
 
-def _met(flow: Flow) -> EmergencyStop:
-    """The state of the flow's newest intent; a claim takes the flow's lock too, so it cannot change now."""
+def _stop_effect(flow: Flow) -> EmergencyStop:
+    """What an emergency stop does to the newest intent, which a claim cannot change under the flow's lock."""
     intent = Intent.objects.filter(flow=flow).order_by("-intent_id").first()
     if intent is None:
         return EmergencyStop.NO_INTENT

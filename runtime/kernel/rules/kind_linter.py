@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache, partial
 
 from runtime.contracts import reasons
-from runtime.contracts.policy_kind import ExecutorKind, KindDocument, OnUnknown, RouteAction
+from runtime.contracts.policy_kind import KindDocument, OnUnknown, RouteAction
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import cel_tokens, kind_units, linter, list_bounds, sources, templates
 from runtime.kernel.rules.declared import BUILT_IN
@@ -241,7 +241,7 @@ def _walk_problems(kind: KindDocument) -> Iterator[KindProblem]:
             yield KindProblem(
                 ("steps", at), "a step before the last one needs a compensate: a later one may fail after it"
             )
-        is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor is ExecutorKind.HTTP
+        is_asked = kind.on_unknown is OnUnknown.PROBE and step.executor.calls_target
         if is_asked and step.probe is None:
             yield KindProblem(("steps", at), "with on_unknown probe an http step needs a probe")
         if step.probe is not None and not _reads_key(step.probe.path):

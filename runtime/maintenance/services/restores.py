@@ -51,7 +51,7 @@ def put_in_doubt(intent_id: UUID) -> bool:
     restored_at = current_epoch.in_force().restored_at
     if found is None or restored_at is None or not _undecided(restored_at).filter(pk=intent_id).exists():
         return False
-    return lost_calls.take_as_lost(*found)
+    return lost_calls.treat_as_lost(*found)
 
 
 def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:

@@ -40,6 +40,7 @@ _REPEAT_S = 10
 _RING_BATCH = 1000
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
@@ -60,22 +61,53 @@ class SweepResult:
     failed: int = 0
 
 
+@dataclass(kw_only=True)
+class _Round:
+    """One round: what cannot be done is logged and counted, and costs the rest of the round nothing."""
+
+    failed: int = 0
+
+    def repair_each(self, items: Iterable[Item], repair: Callable[[Item], bool]) -> int:
+        """Repair each item in a transaction of its own; returns how many were repaired."""
+        repaired = 0
+        for item in items:
+            try:
+                repaired += transactions.retry_on_conflict(partial(repair, item))
+            except Exception:
+                _log.exception("the sweeper could not repair %s", item)
+                self.failed += 1
+        return repaired
+
+    def result_of(self, what: str, work: Callable[[], Result]) -> Result | None:
+        """What `work` returns, or None where it raises; `what` names it in the log."""
+        try:
+            return work()
+        except Exception:
+            _log.exception("the sweeper could not %s", what)
+            self.failed += 1
+            return None
+
+
 def sweep() -> SweepResult:
     """One round over everything; bounded, and safe beside workers and other sweepers."""
-    unmarked = _look_at_mark()
+    this = _Round()
+    undecided = this.result_of("compare the ledger with its mark", _list_undecided)
+    this.repair_each(undecided or (), restores.put_in_doubt)
     at = clock.now()
-    orphans, failed = _for_each(lost_calls.list_lost(at=at, limit=BATCH), lost_calls.rescue)
+    orphans = this.repair_each(lost_calls.list_lost(at=at, limit=BATCH), lost_calls.rescue)
     misread = unrecorded.list_taken_as_refused(tenant=settings.DIR_TENANT, limit=BATCH)
-    _, undoubted = _for_each(misread, lost_calls.put_in_doubt)
+    this.repair_each(misread, lost_calls.put_in_doubt)
     idle = due_intents.list_idle_flows(at=at, idle_s=settings.DIR_FLOW_TTL_S, limit=BATCH)
-    idle_flows, idle_failed = _for_each(idle, _abort_idle)
+    idle_flows = this.repair_each(idle, _abort_idle)
     overdue = resource_facts.list_overdue(at=at, states=OPEN_TO_PROPOSALS, limit=BATCH)
-    overdue_flows, overdue_failed = _for_each(overdue, usage.stop_overdue)
-    leased, leases_failed = _for_each(resource_facts.list_lapsed(at=at, limit=BATCH), leases.release_lapsed)
-    silences, silences_failed = _reconcile_silences(at)
-    escalations, expiry_failed = _expire_escalations()
-    signed, unsigned = _for_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
-    noticed, unnoticed = _for_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
+    overdue_flows = this.repair_each(overdue, usage.stop_overdue)
+    lapsed = resource_facts.list_lapsed(at=at, limit=BATCH)
+    released = this.repair_each(lapsed, leases.release_lapsed)
+    silent = this.result_of("look for silent agents", partial(watchdog.find_silent_agents, at=at))
+    silences = this.repair_each(silent or (), watchdog.reconcile)
+    escalations = this.result_of("expire escalations", ports.expire_escalations) or 0
+    minutes = this.repair_each(signins.list_minutes(at=at, limit=BATCH), signins.record_minute)
+    memberships = this.repair_each(group_members.list_unnoted(limit=BATCH), membership_history.note_one)
     due = due_intents.list_due(at=at, limit=_RING_BATCH)
     rung = [item.intent_id for item in due if _is_its_turn(at, item.next_at)]
     if rung:
@@ -91,44 +123,28 @@ def sweep() -> SweepResult:
         escalations=escalations,
         idle_flows=idle_flows,
         overdue_flows=overdue_flows,
-        leases=leased,
+        leases=released,
         silences=silences,
-        memberships=noticed,
-        signins=signed,
-        failed=unmarked
-        + failed
-        + undoubted
-        + idle_failed
-        + overdue_failed
-        + leases_failed
-        + silences_failed
-        + expiry_failed
-        + unnoticed
-        + unsigned,
+        memberships=memberships,
+        signins=minutes,
+        failed=this.failed,
     )
-
-
-def _look_at_mark() -> int:
-    """Compare the ledger with its mark; after a restore, all live intents become in doubt."""
-    try:
-        if epochs.compare_with_mark():
-            _, failed = _for_each(restores.list_undecided(limit=BATCH), restores.put_in_doubt)
-            return failed
-    except Exception:
-        _log.exception("the sweeper could not compare the ledger with its mark")
-        return 1
-    return 0
 
 
 def expire_all_leases() -> int:
     """Rescue every claimed intent: only for a start under the exclusive lock, when no worker can be alive."""
     rescued = 0
     while orphans := due_intents.list_orphans(at=None, limit=BATCH):
-        repaired, _ = _for_each(orphans, partial(lost_calls.rescue, even_leased=True))
+        repaired = _Round().repair_each(orphans, partial(lost_calls.rescue, even_leased=True))
         if not repaired:
             break
         rescued += repaired
     return rescued
+
+
+def _list_undecided() -> list[UUID]:
+    """After a restore, the live intents that are not yet in doubt."""
+    return restores.list_undecided(limit=BATCH) if epochs.compare_with_mark() else []
 
 
 def _abort_idle(dfid: UUID) -> bool:
@@ -149,32 +165,3 @@ def _abort_idle(dfid: UUID) -> bool:
 
 def _is_its_turn(at: datetime, next_at: datetime) -> bool:
     return int((at - next_at).total_seconds()) % _REPEAT_S < _FRESH_S
-
-
-def _reconcile_silences(at: datetime) -> tuple[int, int]:
-    try:
-        due = watchdog.find_silent_agents(at=at)
-    except Exception:
-        _log.exception("the sweeper could not look for silent agents")
-        return 0, 1
-    return _for_each(due, watchdog.reconcile)
-
-
-def _expire_escalations() -> tuple[int, int]:
-    try:
-        return ports.expire_escalations(), 0
-    except Exception:
-        _log.exception("the sweeper could not expire escalations")
-        return 0, 1
-
-
-def _for_each(items: Iterable[Item], repair: Callable[[Item], bool]) -> tuple[int, int]:
-    """Repair each item in its own transaction; returns how many were repaired, and how many raised."""
-    repaired = failed = 0
-    for item in items:
-        try:
-            repaired += transactions.retry_on_conflict(partial(repair, item))
-        except Exception:
-            _log.exception("the sweeper could not repair %s", item)
-            failed += 1
-    return repaired, failed

@@ -1,14 +1,15 @@
-"""Executors by the name that a policy kind's step gives."""
+"""Executors by the name that a policy kind's step gives: for each a module of that name, with `execute`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from django.utils.module_loading import import_string
+
 from runtime.contracts.policy_kind import ExecutorKind
-from runtime.execution.adapters.executors import http, simulated
 from runtime.execution.adapters.executors.call import Executor
 
 EXECUTORS: Mapping[str, Executor] = MappingProxyType(
-    {ExecutorKind.HTTP.value: http.execute, ExecutorKind.SIMULATED.value: simulated.execute}
+    {kind.value: import_string(f"{__package__}.{kind.value}.execute") for kind in ExecutorKind}
 )
 # These need a target row; the others call nobody.
-REMOTE = frozenset({ExecutorKind.HTTP.value})
+REMOTE = frozenset(kind.value for kind in ExecutorKind if kind.calls_target)

@@ -8,48 +8,50 @@ from django.conf import settings
 
 from runtime.execution.adapters import egress, signing, transport
 
-PROBE_S = 5.0
+CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeFinding:
+class ConnectionFinding:
     """One finding, in words for a person."""
 
     is_good: bool
     words: str
 
 
-def reach(base_url: str) -> ProbeFinding:
+def reach(base_url: str) -> ConnectionFinding:
     """Whether a connection (with TLS for https) can be made; nothing is sent over it."""
     try:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL:
-        return ProbeFinding(is_good=False, words="this is not a URL")
+        return ConnectionFinding(is_good=False, words="this is not a URL")
     if url.scheme not in {"http", "https"} or not url.host:
-        return ProbeFinding(is_good=False, words="this is not an http or https URL")
+        return ConnectionFinding(is_good=False, words="this is not an http or https URL")
     secure = url.scheme == "https"
     network = transport.GuardedNetwork(
-        egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=transport.Trip(timeout_s=PROBE_S)
+        egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=transport.Trip(timeout_s=CONNECT_S)
     )
     try:
         stream = network.connect_tcp(url.host, url.port or (443 if secure else 80))
         if secure:
             stream = stream.start_tls(transport.tls(), server_hostname=url.host)
     except egress.EgressRefusedError:
-        return ProbeFinding(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
+        return ConnectionFinding(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
     except egress.UnresolvedError:
-        return ProbeFinding(is_good=False, words="the host name does not resolve")
+        return ConnectionFinding(is_good=False, words="the host name does not resolve")
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-        return ProbeFinding(is_good=False, words="no server responds there, or its certificate is not valid")
+        return ConnectionFinding(
+            is_good=False, words="no server responds there, or its certificate is not valid"
+        )
     stream.close()
-    return ProbeFinding(is_good=True, words="reachable")
+    return ConnectionFinding(is_good=True, words="reachable")
 
 
-def signing_secret(secret_env: str) -> ProbeFinding:
+def signing_secret(secret_env: str) -> ConnectionFinding:
     """Whether calls can be signed as the target's row asks."""
     if not secret_env:
-        return ProbeFinding(is_good=True, words="calls are not signed: the target names no secret")
+        return ConnectionFinding(is_good=True, words="calls are not signed: the target names no secret")
     reason = signing.trouble(secret_env)
     if reason is not None:
-        return ProbeFinding(is_good=False, words=reason)
-    return ProbeFinding(is_good=True, words=f"calls are signed with the secret in {secret_env}")
+        return ConnectionFinding(is_good=False, words=reason)
+    return ConnectionFinding(is_good=True, words=f"calls are signed with the secret in {secret_env}")

@@ -56,7 +56,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
     require(row, _compared(row, active, versions))
     contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
     state = kind_versions.state_of(row)
-    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
+    agreed = kinds.VersionedKind(row.tenant, kind).may_activate(row, actor=actor_of(request.user))
     context = (
         _summary(row)
         | _rules(canonical.decode(bytes(row.body)))

@@ -68,7 +68,7 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     body = canonical.decode(bytes(row.body))
     state = manifest_versions.state_of(row, active_id=agent.active_manifest_id)
     names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
-    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
+    agreed = manifests.AgentManifest(agent).may_activate(row, actor=actor_of(request.user))
     context = {
         "agent": agent,
         "row": row,

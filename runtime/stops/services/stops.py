@@ -25,7 +25,7 @@ def stop_all(*, tenant: str, actor: str, reason: str) -> Stop:
     """Stop every call of the tenant. Stopping twice keeps the first stop."""
 
     def work() -> Stop:
-        stop = _in_force(tenant)
+        stop = _lock_active(tenant)
         if stop is not None:
             return stop
         call_gate.close(tenant=tenant)
@@ -42,7 +42,7 @@ def resume_all(*, tenant: str, actor: str, reason: str = "") -> bool:
     """End the tenant's stop and queue what is due; False where nothing was stopped."""
 
     def work() -> bool:
-        stop = _in_force(tenant)
+        stop = _lock_active(tenant)
         if stop is None:
             return False
         stop.lifted_at, stop.lifted_by = clock.now(), actor
@@ -107,7 +107,7 @@ def _under_way(*, tenant: str, agent_pk: int | None = None) -> tuple[str, ...]:
     return tuple(str(intent_id) for intent_id in begun)
 
 
-def _in_force(tenant: str) -> Stop | None:
+def _lock_active(tenant: str) -> Stop | None:
     return Stop.objects.select_for_update().filter(tenant=tenant, lifted_at__isnull=True).first()
 
 

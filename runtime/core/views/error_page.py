@@ -6,6 +6,7 @@ from django.shortcuts import render
 from audit.access.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.core import refusals
+from runtime.core.views.forms import ActionForm
 
 NOTHING_CHANGED = "Nothing was changed"
 FORBIDDEN = 403
@@ -32,15 +33,7 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
     return render(request, "error.html", context, status=problem.status)
 
 
-def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
-    """Show a 400 for a form that cannot be read."""
-    problem = Problem(status=400, code="INVALID_REQUEST", detail=detail)
-    return page(request, problem, back=back, title=title)
-
-
-def no_reason(request: HttpRequest, *, longest: int, back: str) -> HttpResponse:
-    """Show a 400 for a form without a valid reason."""
-    detail = (
-        f"Enter a reason of at most {longest} characters. It is recorded in the ledger. {NOTHING_CHANGED}."
-    )
-    return unreadable(request, detail, back=back, title="A reason is required")
+def invalid(request: HttpRequest, form: ActionForm, *, back: str, status: int = 400) -> HttpResponse:
+    """Show the first error of a form."""
+    problem = Problem(status=status, code="INVALID_REQUEST", detail=form.first_error)
+    return page(request, problem, back=back, title=form.refused_title)

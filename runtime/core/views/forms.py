@@ -1,0 +1,42 @@
+"""What forms of several pages share: one sentence for whatever is wrong with a text, and the reason form."""
+
+from typing import ClassVar
+
+from django import forms
+
+LONGEST_REASON = 500
+
+
+class RequiredText(forms.CharField):
+    """A text of at most `longest` characters; `refusal` is shown for whatever is wrong with it."""
+
+    def __init__(self, *, longest: int, refusal: str) -> None:
+        codes = ("required", "max_length", "null_characters_not_allowed")
+        super().__init__(max_length=longest, error_messages=dict.fromkeys(codes, refusal))
+
+
+class ReasonField(RequiredText):
+    """Why a person does something, for the ledger."""
+
+    def __init__(self, longest: int = LONGEST_REASON, *, suffix: str = "") -> None:
+        sentence = f"Enter a reason of at most {longest} characters. It is recorded in the ledger."
+        super().__init__(longest=longest, refusal=sentence + suffix)
+
+
+class ActionForm(forms.Form):
+    """The form of one button; where it is invalid, `error_page.invalid` shows its first error."""
+
+    refused_title: ClassVar = "Nothing was changed"
+
+    @property
+    def first_error(self) -> str:
+        """The error that is shown: of the first invalid field."""
+        return next((str(self.errors[name][0]) for name in self.fields if name in self.errors), "")
+
+
+class ReasonForm(ActionForm):
+    """Why a person does something."""
+
+    refused_title = "A reason is required"
+
+    reason = ReasonField(suffix=" Nothing was changed.")

@@ -131,7 +131,7 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "role": "EXECUTOR",
         "owner": "operator",
         "mission": "Trade.",
-        "manifest": gate_cases.manifest(version="9.0.0").to_bytes().decode(),
+        "document": gate_cases.manifest(version="9.0.0").to_bytes().decode(),
     }
     tried = 0
     for route in addresses():

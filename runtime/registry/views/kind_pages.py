@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from audit import canonical
@@ -12,7 +13,6 @@ from audit.access.permissions import Role, actor_of, roles_of, signed_in, tenant
 from audit.events import Kind
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -22,7 +22,7 @@ from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
 from runtime.registry.services import kinds
-from runtime.registry.views import version_diff
+from runtime.registry.views import version_diff, version_pages
 
 
 @require_safe
@@ -53,27 +53,26 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             raise Http404
         row = versions[0]
     active = next((version for version in versions if version.active), None)
-    require(row, _compared(row, active, versions))
+    before = _compared(row, active, versions)
+    require(row, before)
     contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
     state = kind_versions.state_of(row)
-    agreed = kinds.VersionedKind(row.tenant, kind).may_activate(row, actor=actor_of(request.user))
+    approved = kinds.VersionedKind(row.tenant, kind).may_activate(row, actor=actor_of(request.user))
     context = (
         _summary(row)
         | _rules(canonical.decode(bytes(row.body)))
         | _versions(versions, row)
         | {
-            # Whether the forms are offered, and why a button is disabled.
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
-            "is_admin": Role.ADMIN in roles_of(request.user),
             "seen_active": "" if active is None else active.version,
-            "why_not": agreed.detail if isinstance(agreed, Problem) else "",
-            "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+            "trial_url": "?" + urlencode({"version": row.version, "trial": 1}),
             "recorded": recorded_only.names(contract),
             "wrong": wrong,
             "is_unsafe": kind_versions.is_unsafe(wrong),
         }
-        | changed(contract, _compared(row, active, versions))
+        | changes(contract, before)
+        | version_pages.permissions(request, approved)
         | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
     )
     return render(request, "runtime/kind.html", context)
@@ -84,15 +83,10 @@ def require(*rows: PolicyKind | None) -> None:
     mismatches.require(*(recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
-def changed(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
+def changes(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
     """Return what a version changes compared to another one; nothing without one."""
     found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
-    return {
-        "before": before,
-        "changes": version_diff.rows(found),
-        "summary": version_diff.summary(found),
-        "loosened": version_diff.loosened(found),
-    }
+    return version_diff.changes(before, found)
 
 
 def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:

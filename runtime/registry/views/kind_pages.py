@@ -66,7 +66,7 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
             "seen_active": "" if active is None else active.version,
-            "trial_url": "?" + urlencode({"version": row.version, "trial": 1}),
+            "trial_url": f"?{urlencode({'version': row.version})}&trial=1",
             "recorded": recorded_only.names(contract),
             "wrong": wrong,
             "is_unsafe": kind_versions.is_unsafe(wrong),

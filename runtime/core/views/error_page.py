@@ -6,9 +6,8 @@ from django.shortcuts import render
 from audit.access.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.core import refusals
-from runtime.core.views.forms import ActionForm
+from runtime.core.views.forms import NOTHING_CHANGED, ActionForm
 
-NOTHING_CHANGED = "Nothing was changed"
 FORBIDDEN = 403
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 from django import forms
 
 LONGEST_REASON = 500
+NOTHING_CHANGED = "Nothing was changed"
 
 
 class RequiredText(forms.CharField):
@@ -26,7 +27,7 @@ class ReasonField(RequiredText):
 class ActionForm(forms.Form):
     """The form of one button; where it is invalid, `error_page.invalid` shows its first error."""
 
-    refused_title: ClassVar = "Nothing was changed"
+    refused_title: ClassVar[str] = NOTHING_CHANGED
 
     @property
     def first_error(self) -> str:
@@ -39,4 +40,4 @@ class ReasonForm(ActionForm):
 
     refused_title = "A reason is required"
 
-    reason = ReasonField(suffix=" Nothing was changed.")
+    reason = ReasonField(suffix=f" {NOTHING_CHANGED}.")

@@ -33,7 +33,13 @@ def index(request: HttpRequest) -> HttpResponse:
     drafts, packs = kind_versions.list_drafts(tenant=tenant), kind_versions.list_packs(tenant=tenant)
     names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
     context = {
-        "rows": [_listed(row) for row in agent_list.list_kinds(tenant=tenant)],
+        # Of a version that does not match the ledger, only the name is shown.
+        "rows": [
+            {"kind": row, "is_untrusted": True}
+            if recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
+            else _summary(row)
+            for row in agent_list.list_kinds(tenant=tenant)
+        ],
         "drafts": [{"row": row, "by": labels.actor_words(row.created_by, names)} for row in drafts],
         "packs": [{"row": row, "by": labels.actor_words(row.loaded_by, names)} for row in packs],
         "is_admin": Role.ADMIN in roles_of(request.user),
@@ -140,12 +146,6 @@ def _rules(body: dict[str, Any]) -> dict[str, Any]:
         "claims": body.get("claims") or [],
         "raw": labels.pretty(body),
     }
-
-
-def _listed(row: PolicyKind) -> dict[str, Any]:
-    """Return one line of the list; only the name of a version that does not match the ledger."""
-    wrong = recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
-    return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
 
 
 def _summary(row: PolicyKind) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from runtime.core.views.forms import ActionForm, ReasonField, ReasonForm
+from runtime.core.views.forms import NOTHING_CHANGED, ActionForm, ReasonField, ReasonForm
 
 LONGEST_REASON = 200
 _REFUSAL = "Enter the capacity as a whole number in the resource's unit, without separators."
@@ -11,7 +11,7 @@ _REFUSAL = "Enter the capacity as a whole number in the resource's unit, without
 class RefillForm(ReasonForm):
     """Why an agent's escalation bucket is refilled."""
 
-    reason = ReasonField(LONGEST_REASON, suffix=" Nothing was changed.")
+    reason = ReasonField(LONGEST_REASON, suffix=f" {NOTHING_CHANGED}.")
 
 
 class CapacityForm(ActionForm):

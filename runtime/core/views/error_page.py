@@ -32,7 +32,6 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
     return render(request, "error.html", context, status=problem.status)
 
 
-def invalid(request: HttpRequest, form: ActionForm, *, back: str, status: int = 400) -> HttpResponse:
+def invalid(request: HttpRequest, form: ActionForm, *, back: str) -> HttpResponse:
     """Show the first error of a form."""
-    problem = Problem(status=status, code="INVALID_REQUEST", detail=form.first_error)
-    return page(request, problem, back=back, title=form.refused_title)
+    return page(request, form.problem(), back=back, title=form.refused_title)

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from django import forms
 
+from runtime.contracts.problem import Problem
+
 LONGEST_REASON = 500
 NOTHING_CHANGED = "Nothing was changed"
 
@@ -30,9 +32,18 @@ class ActionForm(forms.Form):
     refused_title: ClassVar[str] = NOTHING_CHANGED
 
     @property
+    def first_invalid(self) -> str:
+        """The first field that is wrong, of a form that is invalid."""
+        return next(name for name in self.fields if name in self.errors)
+
+    @property
     def first_error(self) -> str:
-        """The error that is shown: of the first invalid field."""
-        return next((str(self.errors[name][0]) for name in self.fields if name in self.errors), "")
+        """The error that is shown: of the first field that is wrong."""
+        return str(self.errors[self.first_invalid][0])
+
+    def problem(self) -> Problem:
+        """The refusal of the form."""
+        return Problem(status=400, code="INVALID_REQUEST", detail=self.first_error)
 
 
 class ReasonForm(ActionForm):

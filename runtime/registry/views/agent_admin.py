@@ -116,7 +116,7 @@ def move(request: HttpRequest, agent_id: str) -> HttpResponse:
     back = reverse("agent", args=[agent_id])
     form = agent_forms.StatusForm(request.POST, agent_id=agent_id)
     if not form.is_valid():
-        return error_page.invalid(request, form, back=back, status=422)
+        return error_page.invalid(request, form, back=back)
     answer = agents.set_status(
         tenant=agent.tenant,
         agent_id=agent_id,

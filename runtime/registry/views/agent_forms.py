@@ -114,3 +114,13 @@ class StatusForm(ActionForm):
         given = self.cleaned_data
         if given.get("status") == AgentStatus.RETIRED and given.get("typed_id") != self.agent_id:
             self.add_error("typed_id", "Retiring is permanent. Type the exact agent ID to confirm.")
+
+    def problem(self) -> Problem:
+        """The refusal of the form."""
+        code = {
+            "seen": "STATUS_UNKNOWN",
+            "status": "STATUS_UNKNOWN",
+            "reason": "REASON_MISSING",
+            "typed_id": "ID_NOT_TYPED",
+        }[self.first_invalid]
+        return Problem(status=422, code=code, detail=self.first_error)

@@ -11,4 +11,4 @@ class RuntimeConfig(AppConfig):
     def ready(self) -> None:
         from runtime.registry.queries import kind_checks
 
-        checks.register(kind_checks.check_in_force, checks.Tags.database)
+        checks.register(kind_checks.check_active, checks.Tags.database)

@@ -67,7 +67,7 @@ class Manifest(models.Model):
     activated_by = models.CharField(max_length=160, blank=True, default="")
     discarded_at = models.DateTimeField(null=True, blank=True)
     discarded_by = models.CharField(max_length=160, blank=True, default="")
-    # Why it was put in force or discarded; `solo` where its own author did so, being the only admin.
+    # Why it was activated or discarded; `solo` where its own author did so, being the only admin.
     reason = models.CharField(max_length=500, blank=True, default="")
     solo = models.BooleanField(default=False)
 
@@ -289,7 +289,7 @@ class PolicyKind(models.Model):
 
 
 class Bundle(models.Model):
-    """Manifest and policy kind in force at a verdict, content-addressed: the verdict can be replayed."""
+    """Manifest and policy kind of a verdict, content-addressed: so the verdict can be replayed."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     body = models.BinaryField()

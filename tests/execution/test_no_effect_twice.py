@@ -200,9 +200,9 @@ def test_no_route_follows_what_may_have_taken_effect(opening: Opening, action: s
 
 def test_a_kind_in_force_that_lost_its_ground_is_named(opening: Opening) -> None:
     opening(knows_keys=True, on_unknown="resend", honours_keys=True)
-    assert not kind_checks.check_in_force(app_configs=None, databases=["default"])
+    assert not kind_checks.check_active(app_configs=None, databases=["default"])
     factories.configure_target(honours_keys=False)
-    (warning,) = kind_checks.check_in_force(app_configs=None, databases=["default"])
+    (warning,) = kind_checks.check_active(app_configs=None, databases=["default"])
     assert warning.msg == (
         "BUY 1.0.0 (active): on_unknown: resend can cause a second effect at broker:"
         " the target does not declare honours_keys: true; a person is asked instead."

@@ -234,6 +234,6 @@ def test_it_cannot_be_put_in_force_again() -> None:
     row = PolicyKind.objects.get()
     factories.policy_kind(gate_cases.kind(version="1.3.0"))
     row.refresh_from_db()
-    answer = kinds.may_activate(row=row, actor="user:1")
+    answer = kinds.VersionedKind(row.tenant, row.kind).may_activate(row, actor="user:1")
     assert isinstance(answer, Problem)
     assert answer.code == "KIND_UNSOUND"

@@ -132,8 +132,9 @@ def policy_kind(contract: kind_contract.KindDocument) -> PolicyKind:
     """Put a version of a kind in force, in place of the one before."""
     at = clock.now()
     with transaction.atomic():
-        row, registered = kinds.register(tenant=TENANT, contract=contract, actor="system", at=at)
-        activated = kinds.put_in_force(row=row, actor="system", at=at)
+        document = kinds.VersionedKind(TENANT, contract.kind)
+        row, registered = document.register(contract, actor="system", at=at)
+        activated = document.set_active(row, actor="system", at=at)
         record("system", registered, activated, actor="system", at=at)
     return row
 
@@ -148,8 +149,9 @@ def activate(
     """Put a version of an agent's manifest in force."""
     activated_at = at or clock.now()
     with transaction.atomic():
-        row, registered = manifests.register(agent=agent, contract=contract, actor=by, at=activated_at)
-        activated = manifests.put_in_force(agent=agent, row=row, actor=by, at=activated_at)
+        document = manifests.AgentManifest(agent)
+        row, registered = document.register(contract, actor=by, at=activated_at)
+        activated = document.set_active(row, actor=by, at=activated_at)
         record(f"agent:{agent.agent_id}", registered, activated, actor=by, at=activated_at)
 
 

@@ -255,7 +255,7 @@ def test_a_manifest_rewritten_after_it_was_used_is_noticed_all_the_same() -> Non
 def test_a_draft_that_the_table_calls_active_grants_nothing() -> None:
     desk = factories.desk()
     wide = gate_cases.manifest(version="1.5.0", limits={"max_notional_cents": 5_000_000})
-    row, registered = manifests.register(agent=desk.agent, contract=wide, actor="user:1", at=clock.now())
+    row, registered = manifests.AgentManifest(desk.agent).register(wide, actor="user:1", at=clock.now())
     factories.record("agent:trader", registered, actor="user:1", at=clock.now())
     type(desk.agent).objects.update(active_manifest=row)
     assert desk.propose(desk.open(), params=factories.OVER_LIMIT)["verdict"] == "REJECT"

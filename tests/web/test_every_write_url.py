@@ -46,15 +46,9 @@ def standing(db: None) -> dict[str, str]:
     """An open escalation, its flow and agent, so that a hole in the wall would let something through."""
     desk = factories.desk()
     escalation = desk.escalate()
-    kinds.register(
-        tenant=factories.TENANT,
-        contract=gate_cases.kind(version="1.0.0"),
-        actor="system",
-        at=clock.now(),
-    )
-    manifests.register(
-        agent=desk.agent, contract=gate_cases.manifest(version="1.0.0"), actor="system", at=clock.now()
-    )
+    kind, manifest = gate_cases.kind(version="1.0.0"), gate_cases.manifest(version="1.0.0")
+    kinds.VersionedKind(factories.TENANT, kind.kind).register(kind, actor="system", at=clock.now())
+    manifests.AgentManifest(desk.agent).register(manifest, actor="system", at=clock.now())
     guard_rounds.configure()
     review = guard_rounds.flagged(desk)
     left = called(desk, "UNKNOWN", Reason.IN_DOUBT)
@@ -137,7 +131,7 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "role": "EXECUTOR",
         "owner": "operator",
         "mission": "Trade.",
-        "manifest": gate_cases.manifest(version="9.0.0").to_bytes().decode(),
+        "document": gate_cases.manifest(version="9.0.0").to_bytes().decode(),
     }
     tried = 0
     for route in addresses():

@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("scene")]
 
 
 def in_editor(page: str) -> dict[str, Any]:
-    area = re.search(r'<textarea id="manifest".*?>(.*?)</textarea>', page, re.DOTALL)
+    area = re.search(r'<textarea id="document".*?>(.*?)</textarea>', page, re.DOTALL)
     assert area is not None
     document: dict[str, Any] = json.loads(html.unescape(area[1]))
     return document
@@ -53,7 +53,7 @@ def prefilled(client: Client, **changes: Any) -> str:
 
 
 def save(client: Client, **changes: Any) -> None:
-    answer = client.post(EDITOR, {"manifest": prefilled(client, **changes), "action": "save"})
+    answer = client.post(EDITOR, {"document": prefilled(client, **changes), "action": "save"})
     assert answer.status_code == 302, answer.content.decode()
 
 
@@ -78,7 +78,7 @@ def test_a_check_shows_remarks_changes_and_a_dry_run_and_saves_nothing(author: C
     limits = WIDE
     answer = author.post(
         EDITOR,
-        {"manifest": prefilled(author, limits=limits, subscribes=["nowhere."]), "action": "check"},
+        {"document": prefilled(author, limits=limits, subscribes=["nowhere."]), "action": "check"},
     )
     page = answer.content.decode()
     assert answer.status_code == 200
@@ -101,14 +101,14 @@ def of_changes(page: str) -> str:
 def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(author: Client) -> None:
     draft = prefilled(author, policy_kinds=["ADJUST_POSITION", "NOPE"])
     text = draft.replace('"ADJUST_POSITION"', '\n"ADJUST_POSITION"').replace('"NOPE"', '\n"NOPE"')
-    page = markup.tight(author.post(EDITOR, {"manifest": text, "action": "check"}).content.decode())
+    page = markup.tight(author.post(EDITOR, {"document": text, "action": "check"}).content.decode())
     assert "Cannot be saved yet" in page
     assert re.search(r"line 3</span>.*policy_kinds\[1\].*no policy kind is called NOPE", page)
     said = of_changes(page)
     assert "1 unknown" in said
     assert "policy_kinds Unknown name" in said
     assert "oosened" not in said
-    assert author.post(EDITOR, {"manifest": text, "action": "save"}).status_code == 422
+    assert author.post(EDITOR, {"document": text, "action": "save"}).status_code == 422
 
 
 def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Client) -> None:
@@ -127,7 +127,7 @@ def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Cl
 
 def test_a_draft_that_is_wrong_is_not_saved_and_says_line_and_field(author: Client) -> None:
     answer = author.post(
-        EDITOR, {"manifest": '{"version": "1.1.0",\n"policy_kinds": ["<b>"]}', "action": "save"}
+        EDITOR, {"document": '{"version": "1.1.0",\n"policy_kinds": ["<b>"]}', "action": "save"}
     )
     page = answer.content.decode()
     assert answer.status_code == 422
@@ -207,7 +207,7 @@ def test_a_first_manifest_begins_empty(author: Client) -> None:
     page = text_of(author, "/agents/scout/manifests/new/")
     assert in_editor(page)["version"] == "1.0.0"
     assert "No version is active" in page
-    answer = author.post("/agents/scout/manifests/new/", {"manifest": json.dumps(in_editor(page))})
+    answer = author.post("/agents/scout/manifests/new/", {"document": json.dumps(in_editor(page))})
     assert "No proposals are stored yet" in answer.content.decode()
 
 

@@ -58,7 +58,7 @@ def test_a_manifests_page_its_editor_and_its_agents_page(desk: factories.Desk, r
     for page in ("/agents/trader/", "/agents/trader/manifests/1.4.0/", "/agents/trader/manifests/new/"):
         assert named(text_of(reader, page)) == fields, page
     draft = gate_cases.manifest(version="1.5.0", model_profile="small").to_bytes().decode()
-    checked = reader.post("/agents/trader/manifests/new/", {"action": "check", "manifest": draft})
+    checked = reader.post("/agents/trader/manifests/new/", {"action": "check", "document": draft})
     assert checked.content.decode().count("recorded, not enforced") == 1
 
 

@@ -13,10 +13,9 @@ class Column:
     """One time interval, from the base line up."""
 
     x: float
-    y: float
     width: float
-    height: float
     begins_at: datetime
+    parts: Sequence[tuple[str, float, float]]  # class, y and height of each rectangle
     tick: bool
 
 
@@ -24,7 +23,7 @@ class Column:
 class Columns:
     """The chart. `top` is the value at the upper grid line, in words."""
 
-    columns: Sequence[Column]
+    bars: Sequence[Column]
     top: str
     width: int = WIDTH
     height: int = HEIGHT
@@ -35,20 +34,19 @@ class Columns:
 def draw(values: Sequence[tuple[datetime, int]], *, top: int, words: str) -> Columns:
     """Columns scaled so that `top` reaches the grid line; `words` say what `top` is."""
     step = WIDTH / max(1, len(values))
-    columns = []
+    bars = []
     for index, (begins_at, value) in enumerate(values):
         height = round(value / top * (BASE - TOP), 1) if top else 0.0
-        columns.append(
+        bars.append(
             Column(
                 x=round(index * step + GAP / 2, 1),
-                y=round(BASE - height, 1),
                 width=round(step - GAP, 1),
-                height=height,
                 begins_at=begins_at,
+                parts=[("use", round(BASE - height, 1), height)] if height else [],
                 tick=begins_at.minute % 30 == 0,
             )
         )
-    return Columns(columns=columns, top=words)
+    return Columns(bars=bars, top=words)
 
 
 def round_up(value: int, *, least: int) -> int:

@@ -7,8 +7,8 @@ from audit.access.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import refusals
+from runtime.core.views.forms import NOTHING_CHANGED, ActionForm
 
-NOTHING_CHANGED = "Nothing was changed"
 FORBIDDEN = 403
 
 
@@ -33,15 +33,6 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
     return render(request, "error.html", context, status=problem.status)
 
 
-def unreadable(request: HttpRequest, detail: str, *, back: str, title: str) -> HttpResponse:
-    """Show a 400 for a form that cannot be read."""
-    problem = Problem(status=400, code=ProblemCode.INVALID_REQUEST, detail=detail)
-    return page(request, problem, back=back, title=title)
-
-
-def no_reason(request: HttpRequest, *, longest: int, back: str) -> HttpResponse:
-    """Show a 400 for a form without a valid reason."""
-    detail = (
-        f"Enter a reason of at most {longest} characters. It is recorded in the ledger. {NOTHING_CHANGED}."
-    )
-    return unreadable(request, detail, back=back, title="A reason is required")
+def invalid(request: HttpRequest, form: ActionForm, *, back: str) -> HttpResponse:
+    """Show the first error of a form."""
+    return page(request, form.problem(), back=back, title=form.refused_title)

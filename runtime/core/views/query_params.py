@@ -1,10 +1,9 @@
-"""Parse query parameters and form fields: an invalid value is ignored, it never fails."""
+"""Parse query parameters: an invalid value is ignored, it never fails."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
@@ -49,9 +48,3 @@ def moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
-
-
-def words(request: HttpRequest, name: str, *, longest: int) -> str | None:
-    """Return a form field's text, trimmed; None if it is missing or too long."""
-    given = request.POST.get(name, "").strip()
-    return given if 0 < len(given) <= longest else None

@@ -16,13 +16,14 @@ from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CircuitState, IntentState
 from runtime.core import clock
-from runtime.core.views import error_page, labels, query_params
+from runtime.core.views import error_page, forms, labels
 from runtime.execution.queries import target_list
 from runtime.execution.services import circuit, connectivity
 from runtime.flows.views import timeline
 from runtime.registry.queries import people
 
-LONGEST = 500
+TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
+CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
 _WORDS: Mapping[str, str] = {
     IntentState.PENDING: "waiting",
     IntentState.CLAIMED: "being called",
@@ -90,11 +91,14 @@ def close(request: HttpRequest, name: str) -> HttpResponse:
     """Close a target's circuit manually: calls resume immediately."""
     if target_list.get_target(tenant=tenant_of(request.user), name=name) is None:
         raise Http404
-    reason = query_params.words(request, "reason", longest=LONGEST)
-    if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=reverse("targets"))
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=reverse("targets"))
     answer = circuit.close_circuit(
-        tenant=tenant_of(request.user), name=name, actor=actor_of(request.user), reason=reason
+        tenant=tenant_of(request.user),
+        name=name,
+        actor=actor_of(request.user),
+        reason=form.cleaned_data["reason"],
     )
     if isinstance(answer, Problem):
         return error_page.page(request, answer, back=reverse("targets"))

@@ -16,12 +16,12 @@ from audit.verification.verify import UNREADABLE
 from runtime.contracts.guard import FindingCode, GuardDocument, ReviewResult, ReviewState, text
 from runtime.contracts.problem import Problem
 from runtime.core import clock, mismatches, paging
-from runtime.core.views import error_page, labels, query_params
+from runtime.core.views import error_page, forms, labels, query_params
 from runtime.flows.queries import recorded_flow
 from runtime.guards.models import Review
 from runtime.guards.queries import recorded_guards, review_list
 from runtime.guards.services import guard_config, reviews
-from runtime.guards.views import review_presenters
+from runtime.guards.views import review_forms, review_presenters
 from runtime.kernel import effects
 from runtime.kernel.guards import confidence
 from runtime.proposals.views import proposal_presenters
@@ -80,19 +80,16 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
 def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     """Record whether the guard was right. This executes nothing."""
     review = _review_or_404(request, review_id)
-    note, result = query_params.words(request, "note", longest=LONGEST), request.POST.get("result", "")
-    if note is None or result not in ReviewResult.values():
-        wrong = f"Choose whether the guard was right, and say why in at most {LONGEST} characters."
-        context = _detail(request, review) | {
-            "wrong": wrong,
-            "note": query_params.text(request.POST.get("note", ""), longest=LONGEST),
-        }
+    form = review_forms.ReviewForm(request.POST)
+    if not form.is_valid():
+        context = _detail(request, review) | {"form": form}
         return render(request, "runtime/review.html", context, status=400)
+    result = ReviewResult(form.cleaned_data["result"])
     answer = reviews.close(
         tenant=review.tenant,
         review_id=review_id,
-        result=ReviewResult(result),
-        note=note,
+        result=result,
+        note=form.cleaned_data["note"],
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):
@@ -118,14 +115,14 @@ def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
 
 
 def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
-    reason = query_params.words(request, "reason", longest=LONGEST)
-    if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=reverse("reviews"))
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=reverse("reviews"))
     answer = guard_config.switch(
         tenant=tenant_of(request.user),
         guard_id=guard_id,
         enabled=enabled,
-        reason=reason,
+        reason=form.cleaned_data["reason"],
         actor=actor_of(request.user),
     )
     if isinstance(answer, Problem):

@@ -30,6 +30,7 @@ from runtime.registry.services import (
     targets,
 )
 from runtime.registry.services.document_reading import DocumentProblem, Read
+from runtime.registry.services.versioned_documents import Document, Row, VersionedDocument
 from runtime.resources.models import Resource
 from runtime.resources.services import resources
 from runtime.state.models import Fact, FactVersion
@@ -126,9 +127,11 @@ def _load(
     if activate:
         loading.warnings.extend(document_checks.warnings(read.pack))
         for row in kind_rows:
-            _activate_kind(loading, row)
+            document = kinds.VersionedKind(tenant, row.kind)
+            _activate(loading, document, row, name=f"{row.kind} {row.version}")
         for agent, manifest in agents:
-            _activate_manifest(loading, agent, manifest)
+            name = f"manifest {agent.agent_id} {manifest.version}"
+            _activate(loading, manifests.AgentManifest(agent), manifest, name=name)
     name, version, digest = read.pack.pack, read.pack.version, read.digest
     identity = {"tenant": tenant, "name": name, "version": version, "digest": digest}
     if not Pack.objects.filter(**identity).exists():
@@ -235,7 +238,9 @@ def _store_kind(loading: _Loading, kind: KindDocument) -> PolicyKind:
     held = PolicyKind.objects.of(loading.tenant).filter(kind=kind.kind, version=kind.version).first()
     if held is not None:
         return held
-    row, registered = kinds.register(tenant=loading.tenant, contract=kind, actor=loading.actor, at=loading.at)
+    row, registered = kinds.VersionedKind(loading.tenant, kind.kind).register(
+        kind, actor=loading.actor, at=loading.at
+    )
     loading.registered.append(f"{kind.kind} {kind.version}")
     loading.entries[actors.SYSTEM].append(registered)
     return row
@@ -263,44 +268,23 @@ def _store_agent(loading: _Loading, given: PackAgent) -> tuple[Agent, Manifest]:
             loading.entries[actors.SYSTEM].append(added)
     manifest = agent.manifests.filter(version=given.manifest.version).first()
     if manifest is None:
-        manifest, entry = manifests.register(
-            agent=agent, contract=given.manifest, actor=loading.actor, at=loading.at
+        manifest, entry = manifests.AgentManifest(agent).register(
+            given.manifest, actor=loading.actor, at=loading.at
         )
         loading.registered.append(f"manifest {agent.agent_id} {manifest.version}")
         loading.entries[actors.agent(agent.agent_id)].append(entry)
     return agent, manifest
 
 
-def _activate_kind(loading: _Loading, row: PolicyKind) -> None:
-    name = f"{row.kind} {row.version}"
-    if row.activated_at is not None and not row.active:
-        loading.warnings.append(_superseded(name))
-    elif row.discarded_at is not None:
-        loading.warnings.append(_discarded(name))
-    elif not row.active:
-        activated = kinds.put_in_force(row=row, actor=loading.actor, at=loading.at)
-        loading.activated.append(name)
-        loading.entries[actors.SYSTEM].append(activated)
-
-
-def _activate_manifest(loading: _Loading, agent: Agent, row: Manifest) -> None:
-    if agent.active_manifest_id == row.pk:
+def _activate(loading: _Loading, document: VersionedDocument[Row, Document], row: Row, *, name: str) -> None:
+    if document.get_active() == row:
         return
-    name = f"manifest {agent.agent_id} {row.version}"
     if row.activated_at is not None:
-        loading.warnings.append(_superseded(name))
-        return
-    if row.discarded_at is not None:
-        loading.warnings.append(_discarded(name))
-        return
-    activated = manifests.put_in_force(agent=agent, row=row, actor=loading.actor, at=loading.at)
-    loading.activated.append(name)
-    loading.entries[actors.agent(agent.agent_id)].append(activated)
-
-
-def _superseded(name: str) -> str:
-    return f"{name} was active before and has been superseded: left as it is; give it a new version"
-
-
-def _discarded(name: str) -> str:
-    return f"{name} was discarded: left as it is; give it a new version"
+        was = "was active before and has been superseded"
+        loading.warnings.append(f"{name} {was}: left as it is; give it a new version")
+    elif row.discarded_at is not None:
+        loading.warnings.append(f"{name} was discarded: left as it is; give it a new version")
+    else:
+        activated = document.set_active(row, actor=loading.actor, at=loading.at)
+        loading.activated.append(name)
+        loading.entries[document.stream].append(activated)

@@ -12,7 +12,7 @@ from runtime.registry.models import PolicyKind
 from runtime.registry.queries import kind_versions
 
 
-def check_in_force(
+def check_active(
     *, app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **_: Any
 ) -> list[CheckMessage]:
     """A warning for each finding about an active kind; none before the first migrate."""
@@ -22,7 +22,7 @@ def check_in_force(
         with connection.cursor() as cursor:
             if PolicyKind._meta.db_table not in connection.introspection.table_names(cursor):
                 continue
-        for row in kind_versions.list_in_force(using=using):
+        for row in kind_versions.list_every_active(using=using):
             for wrong in kind_versions.list_wrong(row):
                 is_unsafe = wrong.gravity is Gravity.UNSAFE
                 means = (

@@ -21,7 +21,7 @@ def contract_of(row: PolicyKind) -> KindDocument:
 
 
 def state_of(row: PolicyKind) -> KindState:
-    """A version is drafted, comes into force and is superseded, maybe more than once; or it is discarded."""
+    """A version is drafted, activated and superseded, maybe more than once; or it is discarded."""
     if row.active:
         return KindState.ACTIVE
     if row.discarded_at is not None:
@@ -98,7 +98,7 @@ def is_unsafe(wrong: Sequence[Wrong]) -> bool:
     return any(one.gravity is kind_linter.Gravity.UNSAFE for one in wrong)
 
 
-def list_in_force(*, using: str = "default") -> Sequence[PolicyKind]:
+def list_every_active(*, using: str = "default") -> Sequence[PolicyKind]:
     """The active version of every kind, of every tenant."""
     return list(PolicyKind.objects.using(using).filter(active=True).order_by("tenant", "kind"))
 

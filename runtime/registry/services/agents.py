@@ -21,6 +21,7 @@ _AT_WORK = (S.ACTIVE, S.PASSIVE)
 _STANDING = ("status", "status_reason", "watched_from", "locked_from", "locked_from_reason")
 
 
+@transactions.retried
 def set_status(
     *,
     tenant: str,
@@ -35,34 +36,30 @@ def set_status(
     With `seen`, the status that the page showed, 409 where it has changed since. An agent
     that comes back from SUSPENDED while one of its flows is half done is LOCKED until that has converged.
     """
-
-    def work() -> Agent | Problem:
-        agent = lock_by_name(tenant=tenant, agent_id=agent_id)
-        if isinstance(agent, Problem):
-            return agent
-        before = AgentStatus(agent.status)
-        if before is status:
-            return agent
-        if seen is not None and before is not seen:
-            detail = f"The agent is now {before}. Review it again before you change it."
-            return Problem(code=ProblemCode.STATUS_MOVED, detail=detail)
-        if status not in MOVES[before]:
-            detail = f"An agent that is {before} cannot become {status}."
-            return Problem(code=ProblemCode.STATUS_NOT_ALLOWED, detail=detail)
-        at = clock.now()
-        agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
-        if before is S.SUSPENDED and status in _AT_WORK and ports.has_dirty_flows(agent=agent):
-            # Nobody locked it when it turned back: it was out of work for the graver reason.
-            agent.locked_from, agent.locked_from_reason = status, reason[:200]
-            agent.status, agent.status_reason = S.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY.value
-        agent.save(update_fields=_STANDING)
-        changed = events.AgentStatusChanged(
-            agent_id=agent_id, from_status=before, to_status=agent.status, reason=agent.status_reason
-        )
-        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[changed])
+    agent = lock_by_name(tenant=tenant, agent_id=agent_id)
+    if isinstance(agent, Problem):
         return agent
-
-    return transactions.retry_on_conflict(work)
+    before = AgentStatus(agent.status)
+    if before is status:
+        return agent
+    if seen is not None and before is not seen:
+        detail = f"The agent is now {before}. Review it again before you change it."
+        return Problem(status=409, code="STATUS_MOVED", detail=detail)
+    if status not in MOVES[before]:
+        detail = f"An agent that is {before} cannot become {status}."
+        return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
+    at = clock.now()
+    agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
+    if before is S.SUSPENDED and status in _AT_WORK and ports.has_dirty_flows(agent=agent):
+        # Nobody locked it when it turned back: it was out of work for the graver reason.
+        agent.locked_from, agent.locked_from_reason = status, reason[:200]
+        agent.status, agent.status_reason = S.LOCKED, Reason.PARTIAL_SUCCESS_DIRTY.value
+    agent.save(update_fields=_STANDING)
+    changed = events.AgentStatusChanged(
+        agent_id=agent_id, from_status=before, to_status=agent.status, reason=agent.status_reason
+    )
+    ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[changed])
+    return agent
 
 
 def lock_by_name(*, tenant: str, agent_id: str) -> Agent | Problem:

@@ -47,30 +47,25 @@ def read(text: str) -> Credential | None:
     return Credential(kind=found[1], public_id=f"{found[1]}_{found[2]}", secret=found[3]) if found else None
 
 
+@transactions.retried
 def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Problem:
     """A new key of an agent; a Problem where the agent is unknown or retired."""
-
-    def work() -> IssuedKey | Problem:
-        if epochs.refuse_while_recovering() is not None:
-            return _no_key()
-        agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
-        if agent is None:
-            return Problem(
-                code=ProblemCode.NOT_FOUND, detail=f"No agent has the id {agent_id}. Load its pack first."
-            )
-        if agent.status == AgentStatus.RETIRED:
-            return Problem(
-                status=409,
-                code=ProblemCode.AGENT_RETIRED,
-                detail=f"{agent_id} is retired and cannot get a new key.",
-            )
-        key, issued = _new_key(AGENT, tenant)
-        key.agent = agent
-        key.save()
-        _record(key, actor, _issued(key, subject=actors.agent(agent_id)))
-        return issued
-
-    return transactions.retry_on_conflict(work)
+    if epochs.refuse_while_recovering() is not None:
+        return _no_key()
+    agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
+    if agent is None:
+        return Problem(
+            status=404, code="NOT_FOUND", detail=f"No agent has the id {agent_id}. Load its pack first."
+        )
+    if agent.status == AgentStatus.RETIRED:
+        return Problem(
+            status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and cannot get a new key."
+        )
+    key, issued = _new_key(AGENT, tenant)
+    key.agent = agent
+    key.save()
+    _record(key, actor, _issued(key, subject=actors.agent(agent_id)))
+    return issued
 
 
 def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> IssuedKey | Problem:
@@ -101,20 +96,17 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
     return transactions.retry_on_conflict(work)
 
 
+@transactions.retried
 def revoke_key(*, key_id: str, actor: str) -> Key | Problem:
     """Revoke a key; its sessions die with it at once. Revoking twice changes nothing."""
-
-    def work() -> Key | Problem:
-        key = Key.objects.select_for_update().filter(key_id=key_id).first()
-        if key is None:
-            return Problem(code=ProblemCode.NOT_FOUND, detail=f"No key has the id {key_id}.")
-        if key.revoked_at is None:
-            key.revoked_at = clock.now()
-            key.save(update_fields=["revoked_at"])
-            _record(key, actor, events.KeyRevoked(key_id=key_id))
-        return key
-
-    return transactions.retry_on_conflict(work)
+    key = Key.objects.select_for_update().filter(key_id=key_id).first()
+    if key is None:
+        return Problem(status=404, code="NOT_FOUND", detail=f"No key has the id {key_id}.")
+    if key.revoked_at is None:
+        key.revoked_at = clock.now()
+        key.save(update_fields=["revoked_at"])
+        _record(key, actor, events.KeyRevoked(key_id=key_id))
+    return key
 
 
 def agent_key(text: str) -> Key | None:

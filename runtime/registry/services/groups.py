@@ -79,29 +79,27 @@ def leave(*, tenant: str, group_pk: int, user_pk: int, actor: str) -> Group | Pr
     return _change(tenant, group_pk, user_pk, actor, work)
 
 
+@transactions.retried
 def _change(
     tenant: str, group_pk: int, user_pk: int, actor: str, work: Callable[[Group, User], Problem | None]
 ) -> Group | Problem:
-    def locked() -> Group | Problem:
-        user = User.objects.select_for_update().filter(pk=user_pk).first()
-        group = Group.objects.filter(pk=group_pk).first()
-        if user is None or group is None:
-            return Problem(code=ProblemCode.NOT_FOUND, detail="There is no such user or group.")
-        if group.name in _ROLES:
-            said = "Roles are assigned from a shell: manage.py add_user."
-            return Problem(code=ProblemCode.ROLE_BY_SHELL, detail=said)
-        if not user.is_active:
-            return _unfit("user", f"{user.get_username()} can no longer sign in.")
-        at = membership_history.time_of_next(tenant=tenant, user=user)
-        # What was changed past this console before is not what this admin does.
-        _append(tenant, user, actors.SYSTEM, at, membership_history.note(user=user, at=at))
-        problem = work(group, user)
-        if problem is not None:
-            return problem
-        _append(tenant, user, actor, at, membership_history.note(user=user, at=at, done_here=True))
-        return group
-
-    return transactions.retry_on_conflict(locked)
+    user = User.objects.select_for_update().filter(pk=user_pk).first()
+    group = Group.objects.filter(pk=group_pk).first()
+    if user is None or group is None:
+        return Problem(status=404, code="NOT_FOUND", detail="There is no such user or group.")
+    if group.name in _ROLES:
+        said = "Roles are assigned from a shell: manage.py add_user."
+        return Problem(status=403, code="ROLE_BY_SHELL", detail=said)
+    if not user.is_active:
+        return _unfit("user", f"{user.get_username()} can no longer sign in.")
+    at = membership_history.time_of_next(tenant=tenant, user=user)
+    # What was changed past this console before is not what this admin does.
+    _append(tenant, user, actors.SYSTEM, at, membership_history.note(user=user, at=at))
+    problem = work(group, user)
+    if problem is not None:
+        return problem
+    _append(tenant, user, actor, at, membership_history.note(user=user, at=at, done_here=True))
+    return group
 
 
 def _append(tenant: str, user: User, actor: str, at: datetime, changed: events.Event | None) -> None:

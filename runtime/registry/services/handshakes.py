@@ -29,6 +29,7 @@ class NegotiatedTerms:
     kinds: tuple[PolicyKind, ...]
 
 
+@transactions.retried
 def open_session(
     *, key: Key, agent: Agent, request: api_schemas.HandshakeRequest
 ) -> api_schemas.HandshakeAnswer | Problem:
@@ -37,12 +38,49 @@ def open_session(
     Refusals: 403 UNAUTHORIZED (another agent's id, no active manifest, a kind not granted), 403
     AGENT_RETIRED, 404 CAPABILITY_NOT_FOUND, 406 VERSION_UNSUPPORTED with what is supported.
     """
-
-    def work() -> api_schemas.HandshakeAnswer | Problem:
-        agreed = _negotiate(agent, request)
-        return agreed if isinstance(agreed, Problem) else _open(key, agent, request, agreed)
-
-    return transactions.retry_on_conflict(work)
+    agreed = _negotiate(agent, request)
+    if isinstance(agreed, Problem):
+        return agreed
+    at = clock.now()
+    token_id, secret_hash, text = credentials.new_secret(credentials.SESSION)
+    session = Session.objects.create(
+        token_id=token_id,
+        secret_hash=secret_hash,
+        key=key,
+        agent=agent,
+        manifest_version=agreed.manifest_version,
+        protocol_version=agreed.protocol_version,
+        instance_id=request.instance_id or "",
+        environment=request.environment or "",
+        created_at=at,
+        expires_at=at + timedelta(seconds=settings.DIR_SESSION_S),
+    )
+    Agent.objects.filter(pk=agent.pk).update(last_seen_at=at)
+    opened = events.SessionOpened(
+        agent_id=agent.agent_id,
+        key_id=key.key_id,
+        manifest_version=agreed.manifest_version,
+        protocol_version=agreed.protocol_version,
+        instance_id=session.instance_id,
+        environment=session.environment,
+    )
+    ports.begin_agent_events(agent=agent)
+    stream = actors.agent(agent.agent_id)
+    ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[opened])
+    return api_schemas.HandshakeAnswer(
+        session_token=text,
+        expires_at=session.expires_at,
+        protocol_version=agreed.protocol_version,
+        runtime_version=api_schemas.RUNTIME_VERSION,
+        agent_status=agent.status,
+        epoch=current_epoch.in_force().number,
+        policy_kinds=tuple(
+            api_schemas.NegotiatedKind(
+                kind=row.kind, version=row.version, schema_url=api_schemas.schema_url(row.kind, row.version)
+            )
+            for row in agreed.kinds
+        ),
+    )
 
 
 def _negotiate(agent: Agent, request: api_schemas.HandshakeRequest) -> NegotiatedTerms | Problem:
@@ -97,51 +135,6 @@ def _kinds(
                 f"The active manifest does not grant {_shown(foreign[0])}. Remove it from the request."
             )
     return tuple(active)
-
-
-def _open(
-    key: Key, agent: Agent, request: api_schemas.HandshakeRequest, agreed: NegotiatedTerms
-) -> api_schemas.HandshakeAnswer:
-    at = clock.now()
-    token_id, secret_hash, text = credentials.new_secret(credentials.SESSION)
-    session = Session.objects.create(
-        token_id=token_id,
-        secret_hash=secret_hash,
-        key=key,
-        agent=agent,
-        manifest_version=agreed.manifest_version,
-        protocol_version=agreed.protocol_version,
-        instance_id=request.instance_id or "",
-        environment=request.environment or "",
-        created_at=at,
-        expires_at=at + timedelta(seconds=settings.DIR_SESSION_S),
-    )
-    Agent.objects.filter(pk=agent.pk).update(last_seen_at=at)
-    opened = events.SessionOpened(
-        agent_id=agent.agent_id,
-        key_id=key.key_id,
-        manifest_version=agreed.manifest_version,
-        protocol_version=agreed.protocol_version,
-        instance_id=session.instance_id,
-        environment=session.environment,
-    )
-    ports.begin_agent_events(agent=agent)
-    stream = actors.agent(agent.agent_id)
-    ledger.append_to(tenant=agent.tenant, stream=stream, actor=stream, at=at, events=[opened])
-    return api_schemas.HandshakeAnswer(
-        session_token=text,
-        expires_at=session.expires_at,
-        protocol_version=agreed.protocol_version,
-        runtime_version=api_schemas.RUNTIME_VERSION,
-        agent_status=agent.status,
-        epoch=current_epoch.in_force().number,
-        policy_kinds=tuple(
-            api_schemas.NegotiatedKind(
-                kind=row.kind, version=row.version, schema_url=api_schemas.schema_url(row.kind, row.version)
-            )
-            for row in agreed.kinds
-        ),
-    )
 
 
 def _refused(detail: str) -> Problem:

@@ -5,69 +5,25 @@ it; the version before is superseded, and may be activated again. What was judge
 version it was judged under; contexts and sessions stay as they are.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
-from audit import actors, events, ledger
-from runtime.contracts import recorded_only
+from audit import actors, events
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import KindState
-from runtime.core import clock, ports, transactions
+from runtime.core import ports, transactions
 from runtime.kernel import versions
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import kind_versions, manifest_versions, recorded_versions, target_endpoints
-from runtime.registry.services import document_checks, document_reading, dual_control
-from runtime.registry.services.lint_results import LintMessage, LintResult
+from runtime.registry.services import document_checks, document_reading, dual_control, versioned_documents
+from runtime.registry.services.document_reading import DocumentProblem
+from runtime.registry.services.lint_results import LintResult
+from runtime.registry.services.versioned_documents import DraftText
 
-LONGEST_REASON = 500
-MOST_DRAFT_CHARS = 200_000
-
-
-def register(
-    *, tenant: str, contract: KindDocument, actor: str, at: datetime
-) -> tuple[PolicyKind, events.KindRegistered]:
-    """Store a version that rules nothing yet, in the caller's transaction; with the entry to append."""
-    row = PolicyKind.objects.create(
-        tenant=tenant,
-        kind=contract.kind,
-        version=contract.version,
-        title=contract.title,
-        risk_tier=contract.risk_tier,
-        body=contract.to_bytes(),
-        digest=contract.digest,
-        created_at=at,
-        created_by=actor,
-    )
-    return row, events.KindRegistered(policy_kind=row.kind, version=row.version, digest=row.digest)
-
-
-def put_in_force(
-    *, row: PolicyKind, actor: str, at: datetime, reason: str = "", solo: bool = False
-) -> events.KindActivated:
-    """Make a version the active one of its kind, in the caller's transaction; with the entry to append.
-
-    Raises `transactions.ConcurrentUpdateError` where another version came or went between the caller's read
-    and this write.
-    """
-    before = kind_versions.get_active(tenant=row.tenant, kind=row.kind)
-    if before is not None and _swap(before, active=False) != 1:
-        raise transactions.ConcurrentUpdateError
-    row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
-    row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
-    if _swap(row, active=True) != 1:
-        raise transactions.ConcurrentUpdateError
-    row.active = True
-    return events.KindActivated(
-        policy_kind=row.kind,
-        version=row.version,
-        digest=row.digest,
-        reason=reason,
-        solo=solo,
-        replaces="" if before is None else before.version,
-    )
+MAX_DRAFT_CHARS = 200_000
 
 
 def check(*, tenant: str, text: str, kind: str = "") -> LintResult[KindDocument]:
@@ -75,7 +31,7 @@ def check(*, tenant: str, text: str, kind: str = "") -> LintResult[KindDocument]
 
     With `kind`, the text must be a version of that kind.
     """
-    return _among_rows(_read(text), tenant=tenant, kind=kind)
+    return VersionedKind(tenant, kind).check(_read(text))
 
 
 def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind | Problem:
@@ -84,175 +40,164 @@ def draft(*, tenant: str, text: str, actor: str, kind: str = "") -> PolicyKind |
     The very same version again is the row that is there: a form sent twice drafts once.
     """
     # Reading and linting may take seconds, in which no one else could write.
-    read = _read(text)
-
-    def work() -> PolicyKind | Problem:
-        checked = _among_rows(read, tenant=tenant, kind=kind)
-        contract = checked.contract
-        if contract is not None:
-            held = kind_versions.get_version(tenant=tenant, kind=contract.kind, version=contract.version)
-            if held is not None and held.digest == contract.digest and held.created_by == actor:
-                return held
-        if contract is None or not checked.is_sound:
-            return checked.refusal(code=ProblemCode.KIND_UNSOUND)
-        at = clock.now()
-        row, registered = register(tenant=tenant, contract=contract, actor=actor, at=at)
-        _append(row, actor, at, registered)
-        return row
-
-    return transactions.retry_on_conflict(work)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadKind:
-    """A draft's text as it was read; what is wrong with its form, or (where it is a kind) by the linter."""
-
-    source: document_reading.Source
-    contract: KindDocument | None
-    problems: tuple[document_reading.DocumentProblem, ...]
-
-
-def _read(text: str) -> _ReadKind:
-    """Read and lint a text; no row is read."""
-    source = document_reading.Source(name="draft")
-    if len(text) > MOST_DRAFT_CHARS:
-        said = f"the text is longer than {MOST_DRAFT_CHARS} characters"
-        return _ReadKind(source, None, (document_reading.DocumentProblem((), said),))
-    # JSON may be indented by tabs, which YAML refuses; outside its texts a tab is a space to both.
-    spaced = text.expandtabs(2) if text.lstrip().startswith("{") else text
-    read = document_reading.read_document(text=spaced, source=source, contract=KindDocument)
-    if not isinstance(read, KindDocument):
-        return _ReadKind(source, None, tuple(dict.fromkeys(read)))
-    return _ReadKind(source, read, document_checks.lint(read))
-
-
-def _among_rows(read: _ReadKind, *, tenant: str, kind: str) -> LintResult[KindDocument]:
-    """What speaks against a draft among the rows that there are now: versions, targets and the others."""
-    contract = read.contract
-    if contract is None:
-        wrong = (_remark(read.source, problem, is_wrong=True) for problem in read.problems)
-        return LintResult(contract=None, remarks=tuple(dict.fromkeys(wrong)))
-    found = [(problem, True) for problem in _problems(tenant, contract, read.problems, kind)]
-    found += [
-        (document_reading.DocumentProblem(place, recorded_only.WORDS), False)
-        for place in recorded_only.places(contract)
-    ]
-    return LintResult(
-        contract=contract,
-        remarks=tuple(_remark(read.source, problem, is_wrong=is_wrong) for problem, is_wrong in found),
-    )
-
-
-def may_activate(*, row: PolicyKind, actor: str) -> dual_control.Approved | Problem:
-    """Whether `actor` may activate a version now: one answer for the button and for the write."""
-    name = f"{row.kind} {row.version}"
-    match kind_versions.state_of(row):
-        case KindState.ACTIVE:
-            return Problem(code=ProblemCode.KIND_ACTIVE, detail=f"{name} is already active.")
-        case KindState.DISCARDED:
-            return Problem(
-                code=ProblemCode.KIND_DISCARDED, detail=f"{name} was discarded. Draft a new version."
-            )
-        case KindState.DRAFT | KindState.SUPERSEDED:
-            return (
-                dual_control.refuse_tampered(recorded_versions.compare_drafted_kind(row))
-                or _unfit(row)
-                or dual_control.check(author=row.created_by, actor=actor, what=name)
-            )
+    draft_text = _read(text)
+    return transactions.retry_on_conflict(lambda: VersionedKind(tenant, kind).save(draft_text, actor=actor))
 
 
 def activate(
     *, tenant: str, kind: str, version: str, seen_active: str, reason: str, actor: str
 ) -> PolicyKind | Problem:
-    """Activate a version in place of `seen_active`, which its activator saw as active ("" for none).
-
-    409 where another one was activated since: what this one changes is no longer what was shown.
-    """
-
-    def work(row: PolicyKind) -> PolicyKind | Problem:
-        before = kind_versions.get_active(tenant=tenant, kind=kind)
-        in_force = "" if before is None else before.version
-        if in_force != seen_active and not row.active:
-            said = f"{in_force or 'No version'} is active now. Review again what {version} changes."
-            return Problem(code=ProblemCode.KIND_MOVED, detail=said)
-        agreed = may_activate(row=row, actor=actor)
-        if isinstance(agreed, Problem):
-            return agreed
-        at = clock.now()
-        _append(
-            row, actor, at, put_in_force(row=row, actor=actor, at=at, reason=reason.strip(), solo=agreed.solo)
-        )
-        return row
-
-    # Kept for `may_activate`, which asks again with the row locked: a version never changes.
+    """Activate a version in place of `seen_active`, the version that was shown as active ("" for none)."""
     drafted = kind_versions.get_version(tenant=tenant, kind=kind, version=version)
     if drafted is not None:
+        # Linting may take seconds. Kept for the check with the row locked: a version never changes.
         kind_versions.lint_of(drafted)
-    return _on_version(tenant, kind, version, reason, work)
+    return transactions.retry_on_conflict(
+        lambda: VersionedKind(tenant, kind).activate(
+            version, seen_active=seen_active, reason=reason, actor=actor
+        )
+    )
 
 
+@transactions.retried
 def discard(*, tenant: str, kind: str, version: str, reason: str, actor: str) -> PolicyKind | Problem:
-    """Mark a draft as one that never comes into force; its row stays, and its version stays taken."""
+    """Mark a draft as one that is never activated; its row stays, and its version number stays taken."""
+    return VersionedKind(tenant, kind).discard(version, reason=reason, actor=actor)
 
-    def work(row: PolicyKind) -> PolicyKind | Problem:
-        if kind_versions.state_of(row) is not KindState.DRAFT:
-            said = f"{kind} {version} is not a draft: only one can be discarded."
-            return Problem(code=ProblemCode.KIND_NOT_A_DRAFT, detail=said)
-        at = clock.now()
-        row.discarded_at, row.discarded_by, row.reason = at, actor, reason.strip()
-        row.save(update_fields=["discarded_at", "discarded_by", "reason"])
-        discarded = events.KindDiscarded(
+
+class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocument]):
+    """One policy kind; the name is empty where a draft may be of any kind."""
+
+    unsound = "KIND_UNSOUND"
+
+    def __init__(self, tenant: str, kind: str) -> None:
+        super().__init__(tenant=tenant, stream=actors.SYSTEM)
+        self.kind = kind
+
+    def lint(
+        self, draft: DraftText[KindDocument], contract: KindDocument
+    ) -> Iterator[tuple[DocumentProblem, bool]]:
+        for problem in _misfits(self.tenant, contract, draft.problems):
+            yield problem, True
+        if self.kind and contract.kind != self.kind:
+            said = f"this is the page of {self.kind}; a new kind has its own"
+            yield DocumentProblem(("kind",), said), True
+            return
+        taken = kind_versions.list_version_names(tenant=self.tenant, kind=contract.kind)
+        if contract.version in taken:
+            said = f"{contract.version} is registered already; give the change a new version"
+            yield DocumentProblem(("version",), said), True
+        elif not versions.is_later(contract.version, versions.highest(taken)):
+            said = f"{versions.highest(taken)} is registered; a new version must be later"
+            yield DocumentProblem(("version",), said), True
+
+    def get_same(self, contract: KindDocument, *, actor: str) -> PolicyKind | None:
+        row = kind_versions.get_version(tenant=self.tenant, kind=contract.kind, version=contract.version)
+        is_same = row is not None and (row.digest, row.created_by) == (contract.digest, actor)
+        return row if is_same else None
+
+    def register(
+        self, contract: KindDocument, *, actor: str, at: datetime
+    ) -> tuple[PolicyKind, events.KindRegistered]:
+        row = PolicyKind.objects.create(
+            tenant=self.tenant,
+            kind=contract.kind,
+            version=contract.version,
+            title=contract.title,
+            risk_tier=contract.risk_tier,
+            body=contract.to_bytes(),
+            digest=contract.digest,
+            created_at=at,
+            created_by=actor,
+        )
+        return row, events.KindRegistered(policy_kind=row.kind, version=row.version, digest=row.digest)
+
+    def lock_version(self, version: str) -> PolicyKind | Problem:
+        # All versions of the kind: who activates another one waits here, and then sees this one active.
+        for row in kind_versions.lock_versions(tenant=self.tenant, kind=self.kind):
+            if row.version == version:
+                return row
+        return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")
+
+    def get_active(self) -> PolicyKind | None:
+        return kind_versions.get_active(tenant=self.tenant, kind=self.kind)
+
+    def set_active(
+        self, row: PolicyKind, *, actor: str, at: datetime, reason: str = "", solo: bool = False
+    ) -> events.KindActivated:
+        """Make a version the active one; with the entry to append.
+
+        Raises `transactions.ConcurrentUpdateError` where another version came or went between the caller's
+        read and this write.
+        """
+        before = self.get_active()
+        if before is not None and _swap(before, active=False) != 1:
+            raise transactions.ConcurrentUpdateError
+        row.activated_at, row.activated_by, row.reason, row.solo = at, actor, reason, solo
+        row.save(update_fields=["activated_at", "activated_by", "reason", "solo"])
+        if _swap(row, active=True) != 1:
+            raise transactions.ConcurrentUpdateError
+        row.active = True
+        return events.KindActivated(
+            policy_kind=row.kind,
+            version=row.version,
+            digest=row.digest,
+            reason=reason,
+            solo=solo,
+            replaces="" if before is None else before.version,
+        )
+
+    def discarded(self, row: PolicyKind) -> events.KindDiscarded:
+        return events.KindDiscarded(
             policy_kind=row.kind, version=row.version, digest=row.digest, reason=row.reason
         )
-        _append(row, actor, at, discarded)
-        return row
 
-    return _on_version(tenant, kind, version, reason, work)
+    def name_of(self, row: PolicyKind) -> str:
+        return f"{row.kind} {row.version}"
+
+    def refuse_moved(self, row: PolicyKind, *, active: str) -> Problem:
+        detail = f"{active or 'No version'} is active now. Review again what {row.version} changes."
+        return Problem(status=409, code="KIND_MOVED", detail=detail)
+
+    def refuse_activation(self, row: PolicyKind) -> Problem | None:
+        match kind_versions.state_of(row):
+            case KindState.ACTIVE:
+                detail = f"{self.name_of(row)} is already active."
+                return Problem(status=409, code="KIND_ACTIVE", detail=detail)
+            case KindState.DISCARDED:
+                detail = f"{self.name_of(row)} was discarded. Draft a new version."
+                return Problem(status=409, code="KIND_DISCARDED", detail=detail)
+            case KindState.DRAFT | KindState.SUPERSEDED:
+                mismatch = recorded_versions.compare_drafted_kind(row)
+                return dual_control.refuse_tampered(mismatch) or self._refuse_unsound(row)
+
+    def refuse_discard(self, row: PolicyKind) -> Problem | None:
+        if kind_versions.state_of(row) is KindState.DRAFT:
+            return None
+        detail = f"{self.name_of(row)} is not a draft: only one can be discarded."
+        return Problem(status=409, code="KIND_NOT_A_DRAFT", detail=detail)
+
+    def _refuse_unsound(self, row: PolicyKind) -> Problem | None:
+        """Refuse what today's linter, targets, resources or manifests speak against."""
+        linted = tuple(DocumentProblem(item.place, item.message) for item in kind_versions.lint_of(row))
+        wrong = _misfits(self.tenant, kind_versions.contract_of(row), linted)
+        if not wrong:
+            return None
+        detail = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
+        return Problem(status=409, code="KIND_UNSOUND", detail=detail)
 
 
-def _on_version(
-    tenant: str, kind: str, version: str, reason: str, work: Callable[[PolicyKind], PolicyKind | Problem]
-) -> PolicyKind | Problem:
-    if not 0 < len(reason.strip()) <= LONGEST_REASON or "\x00" in reason:
-        said = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
-        return Problem(code=ProblemCode.REASON_MISSING, detail=said)
-
-    def locked() -> PolicyKind | Problem:
-        # All versions of the kind: who activates another one waits here, and then sees this one active.
-        rows = {row.version: row for row in kind_versions.lock_versions(tenant=tenant, kind=kind)}
-        if version not in rows:
-            return Problem(code=ProblemCode.NOT_FOUND, detail="No policy kind has this name and version.")
-        return work(rows[version])
-
-    return transactions.retry_on_conflict(locked)
-
-
-def _swap(row: PolicyKind, *, active: bool) -> int:
-    return PolicyKind.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)
-
-
-def _problems(
-    tenant: str, contract: KindDocument, linted: document_checks.Linted, kind: str
-) -> list[document_reading.DocumentProblem]:
-    found = list(_misfits(tenant, contract, linted))
-    if kind and contract.kind != kind:
-        found.append(
-            document_reading.DocumentProblem(("kind",), f"this is the page of {kind}; a new kind has its own")
-        )
-        return found
-    taken = kind_versions.list_version_names(tenant=tenant, kind=contract.kind)
-    if contract.version in taken:
-        said = f"{contract.version} is registered already; give the change a new version"
-        found.append(document_reading.DocumentProblem(("version",), said))
-    elif not versions.is_later(contract.version, versions.highest(taken)):
-        said = f"{versions.highest(taken)} is registered; a new version must be later"
-        found.append(document_reading.DocumentProblem(("version",), said))
-    return found
+def _read(text: str) -> DraftText[KindDocument]:
+    """Read and lint a text; no row is read."""
+    draft_text = versioned_documents.read(text, contract=KindDocument, max_chars=MAX_DRAFT_CHARS, tab_width=2)
+    if draft_text.contract is None:
+        return draft_text
+    return replace(draft_text, problems=document_checks.lint(draft_text.contract))
 
 
 def _misfits(
     tenant: str, contract: KindDocument, linted: document_checks.Linted
-) -> tuple[document_reading.DocumentProblem, ...]:
+) -> tuple[DocumentProblem, ...]:
     """What is wrong with a kind in itself, or among the targets, resources and manifests that there are."""
     return (
         *document_checks.kind_problems(
@@ -267,28 +212,5 @@ def _misfits(
     )
 
 
-def _unfit(row: PolicyKind) -> Problem | None:
-    """What has come between a version and its activation since it was stored."""
-    linted = tuple(
-        document_reading.DocumentProblem(item.place, item.message) for item in kind_versions.lint_of(row)
-    )
-    wrong = _misfits(row.tenant, kind_versions.contract_of(row), linted)
-    if not wrong:
-        return None
-    said = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
-    return Problem(code=ProblemCode.KIND_UNSOUND, status=409, detail=said)
-
-
-def _remark(
-    source: document_reading.Source, problem: document_reading.DocumentProblem, *, is_wrong: bool
-) -> LintMessage:
-    return LintMessage(
-        line=source.line(problem),
-        field=document_reading.written(problem.place),
-        message=problem.message,
-        is_wrong=is_wrong,
-    )
-
-
-def _append(row: PolicyKind, actor: str, at: datetime, *added: events.Event) -> None:
-    ledger.append_to(tenant=row.tenant, stream=actors.SYSTEM, actor=actor, at=at, events=added)
+def _swap(row: PolicyKind, *, active: bool) -> int:
+    return PolicyKind.objects.filter(pk=row.pk, active=not active, discarded_at=None).update(active=active)

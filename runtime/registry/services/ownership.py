@@ -68,6 +68,7 @@ def drop(*, tenant: str, agent_id: str, change_pk: int, actor: str) -> OwnerChan
     return _on_change(tenant, agent_id, change_pk, actor, work)
 
 
+@transactions.retried
 def _on_change(
     tenant: str,
     agent_id: str,
@@ -75,22 +76,19 @@ def _on_change(
     actor: str,
     work: Callable[[Agent, OwnerChange, datetime], events.Event | Problem],
 ) -> OwnerChange | Problem:
-    def locked() -> OwnerChange | Problem:
-        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
-        if isinstance(agent, Problem):
-            return agent
-        change = owners.get_asked(agent=agent)
-        if change is None or change.pk != change_pk:
-            said = "This change has already been agreed to or dropped. Review the agent again."
-            return Problem(code=ProblemCode.OWNER_CHANGE_CLOSED, detail=said)
-        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
-        done = work(agent, change, at)
-        if isinstance(done, Problem):
-            return done
-        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[done])
-        return change
-
-    return transactions.retry_on_conflict(locked)
+    agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+    if isinstance(agent, Problem):
+        return agent
+    change = owners.get_asked(agent=agent)
+    if change is None or change.pk != change_pk:
+        said = "This change has already been agreed to or dropped. Review the agent again."
+        return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
+    at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
+    done = work(agent, change, at)
+    if isinstance(done, Problem):
+        return done
+    ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=[done])
+    return change
 
 
 def _make(

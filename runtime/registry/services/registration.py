@@ -84,48 +84,45 @@ def register(*, tenant: str, agent_id: str, role: str, profile: Profile, actor: 
     return transactions.retry_on_conflict(work)
 
 
+@transactions.retried
 def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: str) -> Agent | Problem:
     """Update an agent's profile. `seen` is what the editor saw: 409 where someone else has changed it since.
 
     Another owner waits for another admin where there is one; everything else is changed at once.
     """
-
-    def work() -> Agent | Problem:
-        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
-        if isinstance(agent, Problem):
-            return agent
-        before = profile_of(agent)
-        if wrong := list(_profile_violations(wanted, before=before)):
-            return _unfit("Nothing was changed.", wrong)
-        if before == wanted:
-            return agent
-        if before != seen:
-            said = "Someone else changed this agent. Review it again before you change it."
-            return Problem(code=ProblemCode.AGENT_MOVED, detail=said)
-        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
-        added: Sequence[events.Event] | Problem = ()
-        if wanted.owner != before.owner:
-            added = ownership.ask(agent=agent, owner=wanted.owner, actor=actor, at=at)
-        if isinstance(added, Problem):
-            return added
-        agent.mission, agent.review_on = wanted.mission, wanted.review_on
-        agent.save(update_fields=["mission", "review_on"])
-        after = profile_of(agent)
-        if after != before:  # else another owner was asked for, and nothing else
-            edited = events.AgentEdited(
-                agent_id=agent.agent_id,
-                owner_before=before.owner,
-                owner_after=after.owner,
-                mission_before=before.mission,
-                mission_after=after.mission,
-                review_before=before.review_text,
-                review_after=after.review_text,
-            )
-            added = (*added, edited)
-        _append(agent, actor, at, *added)
+    agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+    if isinstance(agent, Problem):
         return agent
-
-    return transactions.retry_on_conflict(work)
+    before = profile_of(agent)
+    if wrong := list(_profile_violations(wanted, before=before)):
+        return _unfit("Nothing was changed.", wrong)
+    if before == wanted:
+        return agent
+    if before != seen:
+        said = "Someone else changed this agent. Review it again before you change it."
+        return Problem(status=409, code="AGENT_MOVED", detail=said)
+    at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
+    added: Sequence[events.Event] | Problem = ()
+    if wanted.owner != before.owner:
+        added = ownership.ask(agent=agent, owner=wanted.owner, actor=actor, at=at)
+    if isinstance(added, Problem):
+        return added
+    agent.mission, agent.review_on = wanted.mission, wanted.review_on
+    agent.save(update_fields=["mission", "review_on"])
+    after = profile_of(agent)
+    if after != before:  # else another owner was asked for, and nothing else
+        edited = events.AgentEdited(
+            agent_id=agent.agent_id,
+            owner_before=before.owner,
+            owner_after=after.owner,
+            mission_before=before.mission,
+            mission_after=after.mission,
+            review_before=before.review_text,
+            review_after=after.review_text,
+        )
+        added = (*added, edited)
+    _append(agent, actor, at, *added)
+    return agent
 
 
 def _profile_violations(wanted: Profile, *, before: Profile | None) -> list[Violation]:

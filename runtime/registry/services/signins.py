@@ -18,40 +18,34 @@ LATE = timedelta(seconds=10)
 _SALT = "runtime.services.signins"  # part of stored digests: it stays as it was first written
 
 
+@transactions.retried
 def record(event: events.Event, *, user_pk: int, stream: str = STREAM) -> None:
     """Append what a user did, in a transaction of its own or the caller's."""
-
-    def work() -> None:
-        ledger.append_to(
-            tenant=settings.DIR_TENANT,
-            stream=stream,
-            actor=actors.user(user_pk),
-            at=clock.now(),
-            events=[event],
-        )
-
-    transactions.retry_on_conflict(work)
+    ledger.append_to(
+        tenant=settings.DIR_TENANT,
+        stream=stream,
+        actor=actors.user(user_pk),
+        at=clock.now(),
+        events=[event],
+    )
 
 
+@transactions.retried
 def count_failure(*, name: str, is_locked: bool) -> None:
     """Count a sign-in that failed, or that came too often to be looked at. What was typed is not kept."""
-
-    def work() -> None:
-        minute, user = _minute(clock.now()), _user_of(name)
-        known_as = name if user is None else user.get_username()
-        digest = salted_hmac(_SALT, known_as, algorithm="sha256").hexdigest()[:32]
-        rows = FailedSignin.objects.filter(minute=minute)
-        if not rows.filter(name_hash=digest).exists():
-            # The names of people are few; what strangers make up is not.
-            if user is None and rows.filter(user=None).count() >= MOST_NAMES:
-                digest = ""
-            FailedSignin.objects.bulk_create(
-                [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
-            )
-        counted = "locked" if is_locked else "failed"
-        rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
-
-    transactions.retry_on_conflict(work)
+    minute, user = _minute(clock.now()), _user_of(name)
+    known_as = name if user is None else user.get_username()
+    digest = salted_hmac(_SALT, known_as, algorithm="sha256").hexdigest()[:32]
+    rows = FailedSignin.objects.filter(minute=minute)
+    if not rows.filter(name_hash=digest).exists():
+        # The names of people are few; what strangers make up is not.
+        if user is None and rows.filter(user=None).count() >= MOST_NAMES:
+            digest = ""
+        FailedSignin.objects.bulk_create(
+            [FailedSignin(minute=minute, name_hash=digest, user=user)], ignore_conflicts=True
+        )
+    counted = "locked" if is_locked else "failed"
+    rows.filter(name_hash=digest).update(**{counted: F(counted) + 1})
 
 
 def list_minutes(*, at: datetime, limit: int) -> list[datetime]:

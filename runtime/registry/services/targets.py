@@ -18,9 +18,12 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
         "health": given.health or "",
     }
     row = target_endpoints.get_target(tenant=tenant, name=name)
+    held = {field: getattr(row, field, None) for field in values}
+    # A BinaryField is a memoryview on PostgreSQL.
+    plain = {field: bytes(cell) if isinstance(cell, memoryview) else cell for field, cell in held.items()}
     if row is None:
         Target.objects.create(tenant=tenant, name=name, configured_at=at, **values)
-    elif _differs(row, values) or recorded_targets.compare_configured(row) is not None:
+    elif plain != values or recorded_targets.compare_configured(row) is not None:
         Target.objects.filter(pk=row.pk).update(configured_at=at, **values)
     else:
         return []
@@ -35,9 +38,3 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
             secret_env=given.secret_env,
         )
     ]
-
-
-def _differs(row: Target, values: dict[str, str | bytes | bool]) -> bool:
-    held = {name: getattr(row, name) for name in values}
-    as_bytes = {name: cells.bytes_of(cell) for name, cell in held.items()}
-    return {name: held[name] if plain is None else plain for name, plain in as_bytes.items()} != values

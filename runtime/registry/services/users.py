@@ -41,49 +41,43 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
     return transactions.retry_on_conflict(work)
 
 
+@transactions.retried
 def set_password(*, tenant: str, name: str, password: str, actor: str) -> User | Problem:
     """Give a user another password; every session of the old one ends."""
-
-    def work() -> User | Problem:
-        user = _find(name)
-        if isinstance(user, Problem):
-            return user
-        weakness = _weakness(user, password)
-        if weakness is not None:
-            return weakness
-        user.set_password(password)
-        user.save(update_fields=["password"])
-        _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk), at=clock.now())
-        _end_sessions(user)
+    user = _find(name)
+    if isinstance(user, Problem):
         return user
+    weakness = _weakness(user, password)
+    if weakness is not None:
+        return weakness
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk), at=clock.now())
+    _end_sessions(user)
+    return user
 
-    return transactions.retry_on_conflict(work)
 
-
+@transactions.retried
 def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
     """Lock a user out; open sessions end at once. The account stays, since the ledger names it.
 
     What the user held still counts for days: who is left does not become the only one by it.
     """
-
-    def work() -> User | Problem:
-        user = _find(name)
-        if isinstance(user, Problem):
-            return user
-        if user.is_active:
-            at = membership_history.time_of_next(tenant=tenant, user=user)
-            # A role that a shell has given since the last sweep was held too.
-            unnoted = membership_history.note(user=user, at=at)
-            if unnoted is not None:
-                _record(tenant, user, actors.SYSTEM, unnoted, at=at)
-            user.is_active = False
-            user.save(update_fields=["is_active"])
-            membership_history.note(user=user, at=at)
-            _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
-        _end_sessions(user)
+    user = _find(name)
+    if isinstance(user, Problem):
         return user
-
-    return transactions.retry_on_conflict(work)
+    if user.is_active:
+        at = membership_history.time_of_next(tenant=tenant, user=user)
+        # A role that a shell has given since the last sweep was held too.
+        unnoted = membership_history.note(user=user, at=at)
+        if unnoted is not None:
+            _record(tenant, user, actors.SYSTEM, unnoted, at=at)
+        user.is_active = False
+        user.save(update_fields=["is_active"])
+        membership_history.note(user=user, at=at)
+        _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
+    _end_sessions(user)
+    return user
 
 
 def _find(name: str) -> User | Problem:

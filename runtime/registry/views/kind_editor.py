@@ -1,6 +1,6 @@
 """A kind's next version: the editor that checks it, and the forms that activate or discard it."""
 
-from http import HTTPStatus
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -14,9 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from audit.access.permissions import actor_of, require, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.problem import Problem
 from runtime.contracts.verdict import VerdictDocument
-from runtime.core.views import error_page, labels
+from runtime.core.views import labels
 from runtime.kernel import effects, versions
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
@@ -25,7 +24,7 @@ from runtime.registry.models import PolicyKind
 from runtime.registry.queries import kind_versions
 from runtime.registry.services import document_writing, kinds
 from runtime.registry.services.lint_results import LintResult
-from runtime.registry.views import kind_pages
+from runtime.registry.views import kind_pages, version_pages
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -34,7 +33,7 @@ def new_kind(request: HttpRequest) -> HttpResponse:
     """Show the editor with the outline of a new kind; on POST, check or save it."""
     if request.method != "POST":
         return _editor(request, kind="", text=render_to_string("runtime/new_kind.txt"), checked=None)
-    return _sent(request, kind="")
+    return _check_or_save(request, kind="")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -46,7 +45,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
     if not names:
         raise Http404
     if request.method == "POST":
-        return _sent(request, kind=kind)
+        return _check_or_save(request, kind=kind)
     wanted = request.GET.get("from")
     if not wanted:
         active = kind_versions.get_active(tenant=tenant, kind=kind)
@@ -71,43 +70,35 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
 @require(Permission.MANAGE_REGISTRY)
 def activate(request: HttpRequest, kind: str, version: str) -> HttpResponse:
     """Activate a version in place of the one that the page showed as active."""
-    answer = kinds.activate(
-        tenant=tenant_of(request.user),
-        kind=kind,
-        version=version,
-        seen_active=request.POST.get("seen_active", ""),
-        reason=request.POST.get("reason", ""),
-        actor=actor_of(request.user),
-    )
-    return _answered(request, answer, kind, version, f"{kind} {version} is active.")
+    work = partial(kinds.activate, tenant=tenant_of(request.user), kind=kind, version=version)
+    page = _page_of(kind, version)
+    return version_pages.activate(request, work, page=page, done=f"{kind} {version} is active.")
 
 
 @require_POST
 @require(Permission.MANAGE_REGISTRY)
 def discard(request: HttpRequest, kind: str, version: str) -> HttpResponse:
     """Discard a draft: it can never be activated."""
-    answer = kinds.discard(
-        tenant=tenant_of(request.user),
-        kind=kind,
-        version=version,
-        reason=request.POST.get("reason", ""),
-        actor=actor_of(request.user),
+    work = partial(kinds.discard, tenant=tenant_of(request.user), kind=kind, version=version)
+    page = _page_of(kind, version)
+    return version_pages.discard(request, work, page=page, done=f"{kind} {version} is discarded.")
+
+
+def _check_or_save(request: HttpRequest, *, kind: str) -> HttpResponse:
+    tenant = tenant_of(request.user)
+
+    def done(row: PolicyKind) -> HttpResponse:
+        words = f"{row} is saved as a draft. It has no effect until an admin activates it."
+        messages.success(request, words)
+        return redirect(_page_of(row.kind, row.version))
+
+    return version_pages.check_or_save(
+        request,
+        check=lambda text: kinds.check(tenant=tenant, text=text, kind=kind),
+        save=lambda text: kinds.draft(tenant=tenant, text=text, actor=actor_of(request.user), kind=kind),
+        show=partial(_editor, request, kind=kind),
+        done=done,
     )
-    return _answered(request, answer, kind, version, f"{kind} {version} is discarded.")
-
-
-def _sent(request: HttpRequest, *, kind: str) -> HttpResponse:
-    tenant, text = tenant_of(request.user), request.POST.get("document", "")
-    if request.POST.get("action") != "save":
-        return _editor(
-            request, kind=kind, text=text, checked=kinds.check(tenant=tenant, text=text, kind=kind)
-        )
-    answer = kinds.draft(tenant=tenant, text=text, actor=actor_of(request.user), kind=kind)
-    if isinstance(answer, Problem):
-        checked = kinds.check(tenant=tenant, text=text, kind=kind)
-        return _editor(request, kind=kind, text=text, checked=checked, status=answer.status)
-    messages.success(request, f"{answer} is saved as a draft. It has no effect until an admin activates it.")
-    return redirect(_page_of(answer.kind, answer.version))
 
 
 def _editor(
@@ -117,6 +108,7 @@ def _editor(
     contract = None if checked is None else checked.contract
     context: dict[str, Any] = {
         "kind": kind,
+        "other_format": "?as=json" if kind and checked is None else "",
         "text": text,
         "lines": min(48, max(20, text.count("\n") + 2)),
         "checked": checked,
@@ -124,7 +116,7 @@ def _editor(
     }
     if checked is not None and contract is not None:
         context |= {
-            **kind_pages.changed(contract, context["active"]),
+            **kind_pages.changes(contract, context["active"]),
             # What does not compile cannot be evaluated or previewed: show the problems first.
             "preview": _preview(tenant, contract) if checked.is_sound else None,
             "trial": kind_pages.trial(tenant, contract) if checked.is_sound else None,
@@ -156,17 +148,6 @@ def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:
         "decision": None if verdict is None else labels.badge(labels.VERDICTS, verdict.decision),
         "dfid": rows[0].proposal.flow_id if rows else None,
     }
-
-
-def _answered(
-    request: HttpRequest, answer: PolicyKind | Problem, kind: str, version: str, done: str
-) -> HttpResponse:
-    if isinstance(answer, Problem):
-        if answer.status == HTTPStatus.NOT_FOUND:
-            raise Http404
-        return error_page.page(request, answer, back=_page_of(kind, version))
-    messages.success(request, done)
-    return redirect(_page_of(kind, version))
 
 
 def _page_of(kind: str, version: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from audit import canonical
@@ -13,7 +14,6 @@ from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.problem import Problem
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -24,7 +24,7 @@ from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import agent_list, kind_versions, people, recorded_versions
 from runtime.registry.services import kinds
-from runtime.registry.views import version_diff
+from runtime.registry.views import version_diff, version_pages
 
 
 @require_safe
@@ -35,7 +35,13 @@ def index(request: HttpRequest) -> HttpResponse:
     drafts, packs = kind_versions.list_drafts(tenant=tenant), kind_versions.list_packs(tenant=tenant)
     names = people.names_of([row.created_by for row in drafts] + [row.loaded_by for row in packs])
     context = {
-        "rows": [_listed(row) for row in agent_list.list_kinds(tenant=tenant)],
+        # Of a version that does not match the ledger, only the name is shown.
+        "rows": [
+            {"kind": row, "is_untrusted": True}
+            if recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
+            else _summary(row)
+            for row in agent_list.list_kinds(tenant=tenant)
+        ],
         "drafts": [{"row": row, "by": labels.actor_words(row.created_by, names)} for row in drafts],
         "packs": [{"row": row, "by": labels.actor_words(row.loaded_by, names)} for row in packs],
         "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
@@ -55,27 +61,26 @@ def detail(request: HttpRequest, kind: str) -> HttpResponse:
             raise Http404
         row = versions[0]
     active = next((version for version in versions if version.active), None)
-    require(row, _compared(row, active, versions))
+    before = _compared(row, active, versions)
+    require(row, before)
     contract, wrong = kind_versions.contract_of(row), kind_versions.list_wrong(row)
     state = kind_versions.state_of(row)
-    agreed = kinds.may_activate(row=row, actor=actor_of(request.user))
+    approved = kinds.VersionedKind(row.tenant, kind).may_activate(row, actor=actor_of(request.user))
     context = (
         _summary(row)
         | _rules(contract, canonical.decode(bytes(row.body)))
         | _versions(versions, row)
         | {
-            # Whether the forms are offered, and why a button is disabled.
             "is_draft": state is KindState.DRAFT,
             "is_offered": state in {KindState.DRAFT, KindState.SUPERSEDED},
-            "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
             "seen_active": "" if active is None else active.version,
-            "why_not": agreed.detail if isinstance(agreed, Problem) else "",
-            "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+            "trial_url": f"?{urlencode({'version': row.version})}&trial=1",
             "recorded": recorded_only.names(contract),
             "wrong": wrong,
             "is_unsafe": kind_versions.is_unsafe(wrong),
         }
-        | changed(contract, _compared(row, active, versions))
+        | changes(contract, before)
+        | version_pages.permissions(request, approved)
         | {"trial": trial(row.tenant, contract) if request.GET.get("trial") else None}
     )
     return render(request, "runtime/kind.html", context)
@@ -86,18 +91,10 @@ def require(*rows: PolicyKind | None) -> None:
     mismatches.require(*(recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED) for row in rows if row))
 
 
-def changed(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
+def changes(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
     """Return what a version changes compared to another one; nothing without one."""
-    earlier = contract if before is None else kind_versions.contract_of(before)
-    found = kind_diff.differences(earlier, contract)
-    return {
-        "before": before,
-        "changes": version_diff.rows(
-            found, before=kind_units.of_paths(earlier), after=kind_units.of_paths(contract)
-        ),
-        "summary": version_diff.summary(found),
-        "loosened": version_diff.loosened(found),
-    }
+    found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
+    return version_diff.changes(before, found)
 
 
 def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:
@@ -151,12 +148,6 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "claims": body.get("claims") or [],
         "raw": labels.pretty(body),
     }
-
-
-def _listed(row: PolicyKind) -> dict[str, Any]:
-    """Return one line of the list; only the name of a version that does not match the ledger."""
-    wrong = recorded_versions.compare_kind(row, by=Kind.KIND_REGISTERED)
-    return _summary(row) if wrong is None else {"kind": row, "is_untrusted": True}
 
 
 def _summary(row: PolicyKind) -> dict[str, Any]:

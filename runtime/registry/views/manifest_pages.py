@@ -1,7 +1,7 @@
 """Pages of a manifest's versions: the editor, one version with its changes, activation and discard."""
 
 import json
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -11,14 +11,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from audit import canonical
-from audit.access.permissions import actor_of, may, require, signed_in
-from audit.access.roles import Permission
+from audit.access.permissions import Role, actor_of, require, signed_in
 from audit.events import Kind
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, ManifestState
 from runtime.core import mismatches
-from runtime.core.views import error_page, labels
+from runtime.core.views import labels
 from runtime.kernel import manifest_lint
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.version_diff import VersionDifference
@@ -27,7 +25,7 @@ from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, people, recorded_versions
 from runtime.registry.services import manifests
 from runtime.registry.services.lint_results import LintResult
-from runtime.registry.views import agent_lookup, manifest_tables, version_diff
+from runtime.registry.views import agent_lookup, manifest_tables, version_diff, version_pages
 
 _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hour": 3}
 
@@ -40,20 +38,24 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     if agent.status == AgentStatus.RETIRED:
         raise Http404
     _require(agent, agent.active_manifest)
+    show = partial(_editor, request, agent)
     if request.method != "POST":
-        text = _next_text(agent, request.GET.get("from", ""))
-        return _editor(request, agent, text=text, checked=None)
-    text = request.POST.get("manifest", "")
-    if request.POST.get("action") != "save":
-        return _editor(request, agent, text=text, checked=manifests.check(agent=agent, text=text))
-    answer = manifests.draft(tenant=agent.tenant, agent_id=agent_id, text=text, actor=actor_of(request.user))
-    if isinstance(answer, Problem):
-        checked = manifests.check(agent=agent, text=text)
-        return _editor(request, agent, text=text, checked=checked, status=answer.status)
-    messages.success(
-        request, f"{answer.version} is saved as a draft. It grants nothing until an admin activates it."
+        return show(text=_next_text(agent, request.GET.get("from", "")), checked=None)
+
+    def done(row: Manifest) -> HttpResponse:
+        words = f"{row.version} is saved as a draft. It grants nothing until an admin activates it."
+        messages.success(request, words)
+        return redirect("manifest", agent_id, row.version)
+
+    return version_pages.check_or_save(
+        request,
+        check=lambda text: manifests.check(agent=agent, text=text),
+        save=lambda text: manifests.draft(
+            tenant=agent.tenant, agent_id=agent_id, text=text, actor=actor_of(request.user)
+        ),
+        show=show,
+        done=done,
     )
-    return redirect("manifest", agent_id, answer.version)
 
 
 @require_safe
@@ -65,16 +67,14 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     before = manifest_versions.list_predecessors(agent=agent, rows=[row])[row.pk]
     _require(agent, row, before)
     contract = manifest_versions.contract_of(row)
-    before_contract = None if before is None else manifest_versions.contract_of(before)
-    differences = manifest_lint.diff(before_contract, contract)
+    base = None if before is None else manifest_versions.contract_of(before)
     body = canonical.decode(bytes(row.body))
     state = manifest_versions.state_of(row, active_id=agent.active_manifest_id)
     names = people.names_of([row.created_by, row.activated_by, row.discarded_by])
-    agreed = manifests.may_activate(agent=agent, row=row, actor=actor_of(request.user))
+    approved = manifests.AgentManifest(agent).may_activate(row, actor=actor_of(request.user))
     context = {
         "agent": agent,
         "row": row,
-        "before": before,
         "state": labels.badge(labels.MANIFEST_STATES, state),
         "is_draft": state is ManifestState.DRAFT,
         "by": {
@@ -82,17 +82,12 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
             "activated": labels.actor_words(row.activated_by, names),
             "discarded": labels.actor_words(row.discarded_by, names),
         },
-        "changes": _changes(agent, differences, before_contract, contract),
-        "summary": version_diff.summary(differences),
-        "loosened": version_diff.loosened(differences),
-        "granted": version_diff.granted(differences),
-        "tables": _tables(agent, body),
+        "tables": _tables(body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
-        # Whether the forms are offered, and why a button is disabled.
-        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
-        "why_not": agreed.detail if isinstance(agreed, Problem) else "",
-        "is_solo": not isinstance(agreed, Problem) and agreed.solo,
+        "seen_active": "" if agent.active_manifest is None else agent.active_manifest.version,
         "is_retired": agent.status == AgentStatus.RETIRED,
+        **version_diff.changes(before, manifest_lint.diff(base, contract)),
+        **version_pages.permissions(request, approved),
     }
     return render(request, "runtime/manifest.html", context)
 
@@ -103,15 +98,9 @@ def activate(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Activate a draft in place of the version that the page showed as active."""
     agent = agent_lookup.get_or_404(request, agent_id)
     _version(agent, version)
-    answer = manifests.activate(
-        tenant=agent.tenant,
-        agent_id=agent_id,
-        version=version,
-        seen_active=request.POST.get("seen_active", ""),
-        reason=request.POST.get("reason", ""),
-        actor=actor_of(request.user),
-    )
-    return _answered(request, answer, agent_id, version, f"{version} is active.")
+    work = partial(manifests.activate, tenant=agent.tenant, agent_id=agent_id, version=version)
+    page = reverse("manifest", args=[agent_id, version])
+    return version_pages.activate(request, work, page=page, done=f"{version} is active.")
 
 
 @require_POST
@@ -120,14 +109,9 @@ def discard(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
     """Discard a draft: it can never be activated."""
     agent = agent_lookup.get_or_404(request, agent_id)
     _version(agent, version)
-    answer = manifests.discard(
-        tenant=agent.tenant,
-        agent_id=agent_id,
-        version=version,
-        reason=request.POST.get("reason", ""),
-        actor=actor_of(request.user),
-    )
-    return _answered(request, answer, agent_id, version, f"{version} is discarded.")
+    work = partial(manifests.discard, tenant=agent.tenant, agent_id=agent_id, version=version)
+    page = reverse("manifest", args=[agent_id, version])
+    return version_pages.discard(request, work, page=page, done=f"{version} is discarded.")
 
 
 def _version(agent: Agent, version: str) -> Manifest:
@@ -177,14 +161,10 @@ def _editor(
         "tables": None if active is None else _tables(agent, canonical.decode(bytes(active.body))),
     }
     if checked is not None and checked.contract is not None:
-        before = None if active is None else manifest_versions.contract_of(active)
+        base = None if active is None else manifest_versions.contract_of(active)
         registry = manifest_versions.registry_for(agent=agent, draft=checked.contract)
-        differences = manifest_lint.diff(before, checked.contract, registry=registry)
-        context |= {
-            "changes": _changes(agent, differences, before, checked.contract),
-            "summary": version_diff.summary(differences),
-            "trial": _trial(agent, checked.contract),
-        }
+        context |= version_diff.changes(active, manifest_lint.diff(base, checked.contract, registry=registry))
+        context["trial"] = _trial(agent, checked.contract)
     return render(request, "runtime/manifest_editor.html", context, status=status)
 
 
@@ -221,12 +201,3 @@ def _tables(agent: Agent, body: manifest_tables.Body) -> dict[str, Any]:
         "recorded": manifest_tables.recorded(body),
         "raw": labels.pretty(body),
     }
-
-
-def _answered(
-    request: HttpRequest, answer: Manifest | Problem, agent_id: str, version: str, done: str
-) -> HttpResponse:
-    if isinstance(answer, Problem):
-        return error_page.page(request, answer, back=reverse("manifest", args=[agent_id, version]))
-    messages.success(request, done)
-    return redirect("manifest", agent_id, version)

@@ -8,6 +8,7 @@ from runtime.core.views import labels
 from runtime.kernel.effects import visible
 from runtime.kernel.version_diff import Change, VersionDifference
 from runtime.proposals.queries.policy_dry_run import DryRunReport
+from runtime.registry.models import Manifest, PolicyKind
 
 # The order of importance for a person who activates a version.
 ORDER = (
@@ -23,22 +24,24 @@ ORDER = (
 MOST_SHOWN = 50
 
 
-def rows(
-    differences: Iterable[VersionDifference], *, before: Mapping[str, str], after: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Return one row per field: path, badge, and the value before and after on one line.
-
-    `before` and `after` are the units of amounts by their path, in either version.
-    """
-    return [
-        {
-            "path": item.path,
-            "badge": labels.badge(labels.CHANGES, item.change),
-            "before": _text(item.before, before.get(item.path, "")),
-            "after": _text(item.after, after.get(item.path, "")),
-        }
-        for item in sorted(differences, key=lambda item: ORDER.index(item.change))
-    ]
+def changes(before: Manifest | PolicyKind | None, found: Sequence[VersionDifference]) -> dict[str, Any]:
+    """Return what a version changes compared to `before`: one row per field, and what to warn about."""
+    loosened = (item.path for item in found if item.change is Change.LOOSENED)
+    return {
+        "before": before,
+        "changes": [
+            {
+                "path": item.path,
+                "badge": labels.badge(labels.CHANGES, item.change),
+                "before": _text(item.before),
+                "after": _text(item.after),
+            }
+            for item in sorted(found, key=lambda item: ORDER.index(item.change))
+        ],
+        "summary": summary(found),
+        "loosened": list(dict.fromkeys(loosened)),
+        "granted": [visible(str(item.after)) for item in found if item.change is Change.GRANTED],
+    }
 
 
 def _text(value: Any, unit: str) -> str:
@@ -50,16 +53,6 @@ def summary(differences: Sequence[VersionDifference]) -> str:
     """Count the changes by direction: `2 loosened, 1 tightened`."""
     counts = ((change, sum(item.change is change for item in differences)) for change in ORDER)
     return ", ".join(f"{count} {change.value.lower()}" for change, count in counts if count)
-
-
-def loosened(differences: Iterable[VersionDifference]) -> list[str]:
-    """Return the loosened paths, each once, for the warning beside the button."""
-    return list(dict.fromkeys(item.path for item in differences if item.change is Change.LOOSENED))
-
-
-def granted(differences: Iterable[VersionDifference]) -> list[str]:
-    """Return the names of new permissions, for the same warning."""
-    return [visible(str(item.after)) for item in differences if item.change is Change.GRANTED]
 
 
 def trial(report: DryRunReport) -> dict[str, Any]:

@@ -35,35 +35,30 @@ def open_for(*, flow: "Flow", manifest: ManifestDocument | None) -> None:
     )
 
 
+@transactions.retried
 def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Problem:
     """Fill an agent's escalation bucket; one that an empty bucket has made PASSIVE is ACTIVE again."""
-
-    def work() -> Agent | Problem:
-        agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
-        if isinstance(agent, Problem):
-            return agent
-        manifest = granted_kinds.manifest_of(agent)
-        if manifest is None:
-            detail = "The agent has no active manifest, so it has no budget. Activate a manifest first."
-            return Problem(code=ProblemCode.NO_MANIFEST, detail=detail)
-        at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
-        tokens = manifest.escalations_per_hour
-        agent.escalation_millitokens, agent.bucket_at = tokens * budget_rules.MILLI, at
-        added: list[events.Event] = [
-            events.BudgetRefilled(agent_id=agent_id, tokens=tokens, reason=reason[:200])
-        ]
-        if (agent.status, agent.status_reason) == (AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED):
-            agent.status, agent.status_reason = AgentStatus.ACTIVE, reason[:200]
-            added.append(
-                events.AgentStatusChanged(
-                    agent_id=agent_id,
-                    from_status=AgentStatus.PASSIVE,
-                    to_status=AgentStatus.ACTIVE,
-                    reason=reason[:200],
-                )
-            )
-        agent.save(update_fields=["escalation_millitokens", "bucket_at", "status", "status_reason"])
-        ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=added)
+    agent = agents.lock_by_name(tenant=tenant, agent_id=agent_id)
+    if isinstance(agent, Problem):
         return agent
-
-    return transactions.retry_on_conflict(work)
+    manifest = granted_kinds.manifest_of(agent)
+    if manifest is None:
+        detail = "The agent has no active manifest, so it has no budget. Activate a manifest first."
+        return Problem(status=409, code="NO_MANIFEST", detail=detail)
+    at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
+    tokens = manifest.escalations_per_hour
+    agent.escalation_millitokens, agent.bucket_at = tokens * budget_rules.MILLI, at
+    added: list[events.Event] = [events.BudgetRefilled(agent_id=agent_id, tokens=tokens, reason=reason[:200])]
+    if (agent.status, agent.status_reason) == (AgentStatus.PASSIVE, Reason.ESCALATION_BUDGET_EXHAUSTED):
+        agent.status, agent.status_reason = AgentStatus.ACTIVE, reason[:200]
+        added.append(
+            events.AgentStatusChanged(
+                agent_id=agent_id,
+                from_status=AgentStatus.PASSIVE,
+                to_status=AgentStatus.ACTIVE,
+                reason=reason[:200],
+            )
+        )
+    agent.save(update_fields=["escalation_millitokens", "bucket_at", "status", "status_reason"])
+    ledger.append_to(tenant=tenant, stream=actors.agent(agent_id), actor=actor, at=at, events=added)
+    return agent

@@ -22,23 +22,20 @@ def in_use_words(row: Resource) -> str:
     return f"{row.name} has {used} in use, and the capacity cannot be set below that"
 
 
+@transactions.retried
 def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resource | Problem:
     """Give a resource another capacity, by a person's word; a pack leaves it so."""
-
-    def work() -> Resource | Problem:
-        row = Resource.objects.of(tenant).select_for_update().filter(name=name).first()
-        if row is None:
-            return Problem(code=ProblemCode.NOT_FOUND, detail="No resource has this name.")
-        if not row.reserved + row.committed <= capacity <= LARGEST:
-            return Problem(code=ProblemCode.CAPACITY_IN_USE, detail=f"{in_use_words(row)}.")
-        if capacity == row.capacity:
-            return row
-        at = clock.now()
-        _update(row, capacity=capacity, unit=row.unit, actor=actor, at=at)
-        ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[_configured(row)])
+    row = Resource.objects.of(tenant).select_for_update().filter(name=name).first()
+    if row is None:
+        return Problem(status=404, code="NOT_FOUND", detail="No resource has this name.")
+    if not row.reserved + row.committed <= capacity <= LARGEST:
+        return Problem(status=409, code="CAPACITY_IN_USE", detail=f"{in_use_words(row)}.")
+    if capacity == row.capacity:
         return row
-
-    return transactions.retry_on_conflict(work)
+    at = clock.now()
+    _update(row, capacity=capacity, unit=row.unit, actor=actor, at=at)
+    ledger.append_to(tenant=tenant, stream=actors.SYSTEM, actor=actor, at=at, events=[_configured(row)])
+    return row
 
 
 def store(

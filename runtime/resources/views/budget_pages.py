@@ -23,8 +23,8 @@ from runtime.registry.queries import agent_list, granted_kinds
 from runtime.resources.models import Reservation, Resource
 from runtime.resources.queries import budget_figures
 from runtime.resources.services import budgets, resources
+from runtime.resources.views import budget_forms
 
-LONGEST = 200
 LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, budget_rules.MICRO // 100
 NEAR, FULL = 75, 90
 
@@ -122,11 +122,14 @@ def index(request: HttpRequest) -> HttpResponse:
 @require(Permission.MANAGE_BUDGETS)
 def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
-    reason = query_params.words(request, "reason", longest=LONGEST)
-    if reason is None:
-        return error_page.no_reason(request, longest=LONGEST, back=reverse("budgets"))
+    form = budget_forms.RefillForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=reverse("budgets"))
     answer = budgets.refill(
-        tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
+        tenant=tenant_of(request.user),
+        agent_id=agent_id,
+        actor=actor_of(request.user),
+        reason=form.cleaned_data["reason"],
     )
     return _answer(request, answer, f"The bucket of {agent_id} is full.")
 
@@ -135,13 +138,10 @@ def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Permission.MANAGE_BUDGETS)
 def set_capacity(request: HttpRequest) -> HttpResponse:
     """Set a resource's capacity, never below the amount in use."""
-    name, capacity = (
-        request.POST.get("name", ""),
-        query_params.whole(request.POST.get("capacity", "").strip()),
-    )
-    if capacity is None:
-        detail = "Enter the capacity as a whole number in the resource's unit, without separators."
-        return error_page.unreadable(request, detail, back=reverse("budgets"), title="A number is required")
+    form = budget_forms.CapacityForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=reverse("budgets"))
+    name, capacity = form.cleaned_data["name"], int(form.cleaned_data["capacity"])
     answer = resources.set_capacity(
         tenant=tenant_of(request.user), name=name, capacity=capacity, actor=actor_of(request.user)
     )

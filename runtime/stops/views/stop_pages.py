@@ -12,13 +12,12 @@ from django.views.decorators.http import require_POST, require_safe
 from audit.access.permissions import actor_of, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
-from runtime.core.views import error_page, query_params
+from runtime.core.views import error_page, forms, query_params
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent
 from runtime.registry.views import agent_lookup
 from runtime.stops.services import stops
 
-LONGEST = 500
 NAMED = 20
 
 
@@ -26,10 +25,11 @@ NAMED = 20
 @require(Permission.STOP)
 def stop_all(request: HttpRequest) -> HttpResponse:
     """Stop everything of the tenant."""
-    if (reason := _reason(request)) is None:
-        return _no_reason(request)
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=_back(request))
     tenant = tenant_of(request.user)
-    stops.stop_all(tenant=tenant, actor=actor_of(request.user), reason=reason)
+    stops.stop_all(tenant=tenant, actor=actor_of(request.user), reason=form.cleaned_data["reason"])
     _name_calls(request, due_intents.list_under_way(tenant=tenant, limit=NAMED))
     return redirect(_back(request))
 
@@ -56,10 +56,14 @@ def resume_all(request: HttpRequest) -> HttpResponse:
 def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Stop one agent."""
     agent_lookup.get_or_404(request, agent_id)
-    if (reason := _reason(request)) is None:
-        return _no_reason(request)
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=_back(request))
     answer = stops.stop_agent(
-        tenant=tenant_of(request.user), agent_id=agent_id, actor=actor_of(request.user), reason=reason
+        tenant=tenant_of(request.user),
+        agent_id=agent_id,
+        actor=actor_of(request.user),
+        reason=form.cleaned_data["reason"],
     )
     if isinstance(answer, Agent):
         begun = due_intents.list_under_way(tenant=answer.tenant, agent_pk=answer.pk, limit=NAMED)
@@ -91,15 +95,7 @@ def _name_calls(request: HttpRequest, begun: list[UUID]) -> None:
 
 def _why(request: HttpRequest) -> str:
     """Return the reason for resuming: the forms ask for it, but it is not required."""
-    return query_params.text(request.POST.get("reason", ""), longest=LONGEST)
-
-
-def _reason(request: HttpRequest) -> str | None:
-    return query_params.words(request, "reason", longest=LONGEST)
-
-
-def _no_reason(request: HttpRequest) -> HttpResponse:
-    return error_page.no_reason(request, longest=LONGEST, back=_back(request))
+    return query_params.text(request.POST.get("reason", ""), longest=forms.LONGEST_REASON)
 
 
 def _answer(request: HttpRequest, answer: Agent | Problem, done: str) -> HttpResponse:

@@ -5,7 +5,6 @@ from django.shortcuts import render
 
 from audit.access.permissions import actor_of, tenant_of
 from runtime.contracts.problem import Problem
-from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import refusals
 from runtime.core.views.forms import NOTHING_CHANGED, ActionForm
 

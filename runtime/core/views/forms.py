@@ -5,6 +5,7 @@ from typing import ClassVar
 from django import forms
 
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 
 LONGEST_REASON = 500
 NOTHING_CHANGED = "Nothing was changed"
@@ -43,7 +44,7 @@ class ActionForm(forms.Form):
 
     def problem(self) -> Problem:
         """The refusal of the form."""
-        return Problem(status=400, code="INVALID_REQUEST", detail=self.first_error)
+        return Problem(code=ProblemCode.INVALID_REQUEST, status=400, detail=self.first_error)
 
 
 class ReasonForm(ActionForm):

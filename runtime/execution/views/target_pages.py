@@ -22,8 +22,6 @@ from runtime.execution.services import circuit, connectivity
 from runtime.flows.views import timeline
 from runtime.registry.queries import people
 
-TESTERS = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
-CLOSERS = frozenset({Role.SENIOR, Role.ADMIN})
 _WORDS: Mapping[str, str] = {
     IntentState.PENDING: "waiting",
     IntentState.CLAIMED: "being called",

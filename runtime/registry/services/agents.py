@@ -44,10 +44,10 @@ def set_status(
         return agent
     if seen is not None and before is not seen:
         detail = f"The agent is now {before}. Review it again before you change it."
-        return Problem(status=409, code="STATUS_MOVED", detail=detail)
+        return Problem(code=ProblemCode.STATUS_MOVED, detail=detail)
     if status not in MOVES[before]:
         detail = f"An agent that is {before} cannot become {status}."
-        return Problem(status=409, code="STATUS_NOT_ALLOWED", detail=detail)
+        return Problem(code=ProblemCode.STATUS_NOT_ALLOWED, detail=detail)
     at = clock.now()
     agent.status, agent.status_reason, agent.watched_from = status, reason[:200], at
     if before is S.SUSPENDED and status in _AT_WORK and ports.has_dirty_flows(agent=agent):

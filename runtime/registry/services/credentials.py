@@ -55,11 +55,13 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
     agent = Agent.objects.of(tenant).filter(agent_id=agent_id).first()
     if agent is None:
         return Problem(
-            status=404, code="NOT_FOUND", detail=f"No agent has the id {agent_id}. Load its pack first."
+            code=ProblemCode.NOT_FOUND, detail=f"No agent has the id {agent_id}. Load its pack first."
         )
     if agent.status == AgentStatus.RETIRED:
         return Problem(
-            status=409, code="AGENT_RETIRED", detail=f"{agent_id} is retired and cannot get a new key."
+            code=ProblemCode.AGENT_RETIRED,
+            status=409,
+            detail=f"{agent_id} is retired and cannot get a new key.",
         )
     key, issued = _new_key(AGENT, tenant)
     key.agent = agent
@@ -101,7 +103,7 @@ def revoke_key(*, key_id: str, actor: str) -> Key | Problem:
     """Revoke a key; its sessions die with it at once. Revoking twice changes nothing."""
     key = Key.objects.select_for_update().filter(key_id=key_id).first()
     if key is None:
-        return Problem(status=404, code="NOT_FOUND", detail=f"No key has the id {key_id}.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail=f"No key has the id {key_id}.")
     if key.revoked_at is None:
         key.revoked_at = clock.now()
         key.save(update_fields=["revoked_at"])

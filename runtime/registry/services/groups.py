@@ -86,10 +86,10 @@ def _change(
     user = User.objects.select_for_update().filter(pk=user_pk).first()
     group = Group.objects.filter(pk=group_pk).first()
     if user is None or group is None:
-        return Problem(status=404, code="NOT_FOUND", detail="There is no such user or group.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail="There is no such user or group.")
     if group.name in _ROLES:
         said = "Roles are assigned from a shell: manage.py add_user."
-        return Problem(status=403, code="ROLE_BY_SHELL", detail=said)
+        return Problem(code=ProblemCode.ROLE_BY_SHELL, detail=said)
     if not user.is_active:
         return _unfit("user", f"{user.get_username()} can no longer sign in.")
     at = membership_history.time_of_next(tenant=tenant, user=user)

@@ -68,7 +68,7 @@ def discard(*, tenant: str, kind: str, version: str, reason: str, actor: str) ->
 class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocument]):
     """One policy kind; the name is empty where a draft may be of any kind."""
 
-    unsound = "KIND_UNSOUND"
+    unsound = ProblemCode.KIND_UNSOUND
 
     def __init__(self, tenant: str, kind: str) -> None:
         super().__init__(tenant=tenant, stream=actors.SYSTEM)
@@ -117,7 +117,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         for row in kind_versions.lock_versions(tenant=self.tenant, kind=self.kind):
             if row.version == version:
                 return row
-        return Problem(status=404, code="NOT_FOUND", detail="No policy kind has this name and version.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No policy kind has this name and version.")
 
     def get_active(self) -> PolicyKind | None:
         return kind_versions.get_active(tenant=self.tenant, kind=self.kind)
@@ -157,16 +157,16 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
 
     def refuse_moved(self, row: PolicyKind, *, active: str) -> Problem:
         detail = f"{active or 'No version'} is active now. Review again what {row.version} changes."
-        return Problem(status=409, code="KIND_MOVED", detail=detail)
+        return Problem(code=ProblemCode.KIND_MOVED, detail=detail)
 
     def refuse_activation(self, row: PolicyKind) -> Problem | None:
         match kind_versions.state_of(row):
             case KindState.ACTIVE:
                 detail = f"{self.name_of(row)} is already active."
-                return Problem(status=409, code="KIND_ACTIVE", detail=detail)
+                return Problem(code=ProblemCode.KIND_ACTIVE, detail=detail)
             case KindState.DISCARDED:
                 detail = f"{self.name_of(row)} was discarded. Draft a new version."
-                return Problem(status=409, code="KIND_DISCARDED", detail=detail)
+                return Problem(code=ProblemCode.KIND_DISCARDED, detail=detail)
             case KindState.DRAFT | KindState.SUPERSEDED:
                 mismatch = recorded_versions.compare_drafted_kind(row)
                 return dual_control.refuse_tampered(mismatch) or self._refuse_unsound(row)
@@ -175,7 +175,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         if kind_versions.state_of(row) is KindState.DRAFT:
             return None
         detail = f"{self.name_of(row)} is not a draft: only one can be discarded."
-        return Problem(status=409, code="KIND_NOT_A_DRAFT", detail=detail)
+        return Problem(code=ProblemCode.KIND_NOT_A_DRAFT, detail=detail)
 
     def _refuse_unsound(self, row: PolicyKind) -> Problem | None:
         """Refuse what today's linter, targets, resources or manifests speak against."""
@@ -184,7 +184,7 @@ class VersionedKind(versioned_documents.VersionedDocument[PolicyKind, KindDocume
         if not wrong:
             return None
         detail = f"{document_reading.written(wrong[0].place)}: {wrong[0].message}. Draft a new version."
-        return Problem(status=409, code="KIND_UNSOUND", detail=detail)
+        return Problem(code=ProblemCode.KIND_UNSOUND, status=409, detail=detail)
 
 
 def _read(text: str) -> DraftText[KindDocument]:

@@ -67,7 +67,7 @@ def discard(*, tenant: str, agent_id: str, version: str, reason: str, actor: str
 class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocument]):
     """The manifest of one agent. Who writes has locked the agent, and with it which version is active."""
 
-    unsound = "MANIFEST_UNSOUND"
+    unsound = ProblemCode.MANIFEST_UNSOUND
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(tenant=agent.tenant, stream=actors.agent(agent.agent_id))
@@ -100,7 +100,7 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
         row = manifest_versions.get_version(agent=self.agent, version=version)
         if row is None:
             detail = f"{self.agent.agent_id} has no manifest {version}."
-            return Problem(status=404, code="NOT_FOUND", detail=detail)
+            return Problem(code=ProblemCode.NOT_FOUND, detail=detail)
         return row
 
     def get_active(self) -> Manifest | None:
@@ -126,19 +126,19 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
 
     def refuse_moved(self, row: Manifest, *, active: str) -> Problem:
         detail = f"{active or 'No version'} is active now. Review what this draft changes and decide again."
-        return Problem(status=409, code="MANIFEST_MOVED", detail=detail)
+        return Problem(code=ProblemCode.MANIFEST_MOVED, detail=detail)
 
     def refuse_activation(self, row: Manifest) -> Problem | None:
         match manifest_versions.state_of(row, active_id=self.agent.active_manifest_id):
             case ManifestState.ACTIVE:
                 detail = f"{row.version} is already active."
-                return Problem(status=409, code="MANIFEST_ACTIVE", detail=detail)
+                return Problem(code=ProblemCode.MANIFEST_ACTIVE, detail=detail)
             case ManifestState.SUPERSEDED:
                 detail = f"{row.version} was active before. Draft a new version with the same content."
-                return Problem(status=409, code="MANIFEST_SUPERSEDED", detail=detail)
+                return Problem(code=ProblemCode.MANIFEST_SUPERSEDED, detail=detail)
             case ManifestState.DISCARDED:
                 detail = f"{row.version} was discarded. Draft a new version."
-                return Problem(status=409, code="MANIFEST_DISCARDED", detail=detail)
+                return Problem(code=ProblemCode.MANIFEST_DISCARDED, detail=detail)
             case ManifestState.DRAFT:
                 mismatch = recorded_versions.compare_drafted_manifest(self.agent, row)
                 return (
@@ -152,7 +152,7 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
         if state is ManifestState.DRAFT:
             return None
         detail = f"{row.version} is not a draft: only one can be discarded."
-        return Problem(status=409, code="MANIFEST_NOT_A_DRAFT", detail=detail)
+        return Problem(code=ProblemCode.MANIFEST_NOT_A_DRAFT, detail=detail)
 
     def _refuse_unfit(self, row: Manifest) -> Problem | None:
         """Refuse a draft that a later version, another kind or another agent has overtaken."""
@@ -161,13 +161,13 @@ class AgentManifest(versioned_documents.VersionedDocument[Manifest, ManifestDocu
             detail = (
                 f"{active.version} is active and is later. Draft a new version with the content of this one."
             )
-            return Problem(status=409, code="MANIFEST_OVERTAKEN", detail=detail)
+            return Problem(code=ProblemCode.MANIFEST_OVERTAKEN, detail=detail)
         contract = manifest_versions.contract_of(row)
         against = manifest_versions.registry_for(agent=self.agent, draft=contract, besides=row.version)
         for item in manifest_lint.lint(contract, against):
             if item.is_wrong and item.place != ("version",):
                 detail = f"{document_reading.written(item.place)} {item.message}. Draft a new version."
-                return Problem(status=409, code="MANIFEST_UNSOUND", detail=detail)
+                return Problem(code=ProblemCode.MANIFEST_UNSOUND, status=409, detail=detail)
         return None
 
 
@@ -179,4 +179,4 @@ def _refuse_retired(agent: Agent) -> Problem | None:
     if agent.status != AgentStatus.RETIRED:
         return None
     detail = f"{agent.agent_id} is retired and cannot get a new manifest."
-    return Problem(status=409, code="AGENT_RETIRED", detail=detail)
+    return Problem(code=ProblemCode.AGENT_RETIRED, status=409, detail=detail)

@@ -82,7 +82,7 @@ def _on_change(
     change = owners.get_asked(agent=agent)
     if change is None or change.pk != change_pk:
         said = "This change has already been agreed to or dropped. Review the agent again."
-        return Problem(status=409, code="OWNER_CHANGE_CLOSED", detail=said)
+        return Problem(code=ProblemCode.OWNER_CHANGE_CLOSED, detail=said)
     at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
     done = work(agent, change, at)
     if isinstance(done, Problem):

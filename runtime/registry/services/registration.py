@@ -100,7 +100,7 @@ def edit(*, tenant: str, agent_id: str, seen: Profile, wanted: Profile, actor: s
         return agent
     if before != seen:
         said = "Someone else changed this agent. Review it again before you change it."
-        return Problem(status=409, code="AGENT_MOVED", detail=said)
+        return Problem(code=ProblemCode.AGENT_MOVED, detail=said)
     at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
     added: Sequence[events.Event] | Problem = ()
     if wanted.owner != before.owner:

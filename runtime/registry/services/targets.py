@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from audit import canonical, cells, events
+from audit import canonical, events
 from runtime.contracts.pack import PackTarget
 from runtime.registry.models import Target
 from runtime.registry.queries import recorded_targets, target_endpoints

@@ -15,6 +15,7 @@ from audit import events, ledger
 from runtime.contracts import recorded_only
 from runtime.contracts.policy_kind import Contract
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
 from runtime.registry.models import Manifest, PolicyKind
 from runtime.registry.services import document_reading, dual_control
@@ -57,7 +58,7 @@ def read(
 class VersionedDocument(ABC, Generic[Row, Document]):
     """One document with its versions, in the caller's transaction; `stream` is where its entries go."""
 
-    unsound: str  # the problem code of a draft that cannot be saved
+    unsound: ProblemCode  # the problem code of a draft that cannot be saved
 
     def __init__(self, *, tenant: str, stream: str) -> None:
         self.tenant = tenant
@@ -194,4 +195,4 @@ def _refuse_reason(reason: str) -> Problem | None:
     if 0 < len(reason.strip()) <= LONGEST_REASON and "\x00" not in reason:
         return None
     detail = f"Give a reason of at most {LONGEST_REASON} characters. It is kept in the ledger."
-    return Problem(status=422, code="REASON_MISSING", detail=detail)
+    return Problem(code=ProblemCode.REASON_MISSING, detail=detail)

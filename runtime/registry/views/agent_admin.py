@@ -11,7 +11,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 from audit.access.permissions import actor_of, require, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
-from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.core.views import error_page, labels
 from runtime.registry.models import Agent, OwnerChange

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from runtime.contracts.problem import Problem
+from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentRole, AgentStatus
 from runtime.core.views.forms import ActionForm, ReasonField
 from runtime.registry.models import Agent
@@ -118,9 +119,9 @@ class StatusForm(ActionForm):
     def problem(self) -> Problem:
         """The refusal of the form."""
         code = {
-            "seen": "STATUS_UNKNOWN",
-            "status": "STATUS_UNKNOWN",
-            "reason": "REASON_MISSING",
-            "typed_id": "ID_NOT_TYPED",
+            "seen": ProblemCode.STATUS_UNKNOWN,
+            "status": ProblemCode.STATUS_UNKNOWN,
+            "reason": ProblemCode.REASON_MISSING,
+            "typed_id": ProblemCode.ID_NOT_TYPED,
         }[self.first_invalid]
-        return Problem(status=422, code=code, detail=self.first_error)
+        return Problem(code=code, detail=self.first_error)

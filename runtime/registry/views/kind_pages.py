@@ -93,8 +93,9 @@ def require(*rows: PolicyKind | None) -> None:
 
 def changes(contract: KindDocument, before: PolicyKind | None) -> dict[str, Any]:
     """Return what a version changes compared to another one; nothing without one."""
-    found = () if before is None else kind_diff.differences(kind_versions.contract_of(before), contract)
-    return version_diff.changes(before, found)
+    earlier = contract if before is None else kind_versions.contract_of(before)
+    units = kind_units.of_paths(earlier), kind_units.of_paths(contract)
+    return version_diff.changes(before, kind_diff.differences(earlier, contract), units=units)
 
 
 def trial(tenant: str, draft: KindDocument) -> dict[str, Any]:

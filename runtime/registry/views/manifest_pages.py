@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from audit import canonical
-from audit.access.permissions import Role, actor_of, require, signed_in
+from audit.access.permissions import actor_of, require, signed_in
+from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.states import AgentStatus, ManifestState
@@ -19,7 +20,6 @@ from runtime.core import mismatches
 from runtime.core.views import labels
 from runtime.kernel import manifest_lint
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.kernel.version_diff import VersionDifference
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, people, recorded_versions
@@ -82,11 +82,13 @@ def detail(request: HttpRequest, agent_id: str, version: str) -> HttpResponse:
             "activated": labels.actor_words(row.activated_by, names),
             "discarded": labels.actor_words(row.discarded_by, names),
         },
-        "tables": _tables(body),
+        "tables": _tables(agent, body),
         "trial": _trial(agent, contract) if request.GET.get("trial") else None,
         "seen_active": "" if agent.active_manifest is None else agent.active_manifest.version,
         "is_retired": agent.status == AgentStatus.RETIRED,
-        **version_diff.changes(before, manifest_lint.diff(base, contract)),
+        **version_diff.changes(
+            before, manifest_lint.diff(base, contract), units=_units(agent, base, contract)
+        ),
         **version_pages.permissions(request, approved),
     }
     return render(request, "runtime/manifest.html", context)
@@ -163,7 +165,11 @@ def _editor(
     if checked is not None and checked.contract is not None:
         base = None if active is None else manifest_versions.contract_of(active)
         registry = manifest_versions.registry_for(agent=agent, draft=checked.contract)
-        context |= version_diff.changes(active, manifest_lint.diff(base, checked.contract, registry=registry))
+        context |= version_diff.changes(
+            active,
+            manifest_lint.diff(base, checked.contract, registry=registry),
+            units=_units(agent, base, checked.contract),
+        )
         context["trial"] = _trial(agent, checked.contract)
     return render(request, "runtime/manifest_editor.html", context, status=status)
 
@@ -177,19 +183,16 @@ def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:
     return version_diff.trial(report)
 
 
-def _changes(
-    agent: Agent,
-    differences: Iterable[VersionDifference],
-    before: ManifestDocument | None,
-    after: ManifestDocument,
-) -> list[dict[str, Any]]:
-    """Return the differences of two versions; a limit is in the unit of the kinds that either grants."""
+def _units(
+    agent: Agent, before: ManifestDocument | None, after: ManifestDocument
+) -> tuple[version_diff.Units, version_diff.Units]:
+    """Return the units of the limits of two versions: those of the kinds that either grants."""
     granted = {kind for document in (before, after) if document for kind in document.policy_kinds}
     units = {
         f"limits.{name}": unit
         for name, unit in manifest_tables.limit_units(tenant=agent.tenant, policy_kinds=granted).items()
     }
-    return version_diff.rows(differences, before=units, after=units)
+    return units, units
 
 
 def _tables(agent: Agent, body: manifest_tables.Body) -> dict[str, Any]:

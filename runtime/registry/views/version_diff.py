@@ -24,8 +24,17 @@ ORDER = (
 MOST_SHOWN = 50
 
 
-def changes(before: Manifest | PolicyKind | None, found: Sequence[VersionDifference]) -> dict[str, Any]:
-    """Return what a version changes compared to `before`: one row per field, and what to warn about."""
+Units = Mapping[str, str]
+
+
+def changes(
+    before: Manifest | PolicyKind | None, found: Sequence[VersionDifference], *, units: tuple[Units, Units]
+) -> dict[str, Any]:
+    """Return what a version changes compared to `before`: one row per field, and what to warn about.
+
+    `units` are the units of amounts by their path, in the earlier version and in this one.
+    """
+    was, now = units
     loosened = (item.path for item in found if item.change is Change.LOOSENED)
     return {
         "before": before,
@@ -33,8 +42,8 @@ def changes(before: Manifest | PolicyKind | None, found: Sequence[VersionDiffere
             {
                 "path": item.path,
                 "badge": labels.badge(labels.CHANGES, item.change),
-                "before": _text(item.before),
-                "after": _text(item.after),
+                "before": _text(item.before, was.get(item.path, "")),
+                "after": _text(item.after, now.get(item.path, "")),
             }
             for item in sorted(found, key=lambda item: ORDER.index(item.change))
         ],

@@ -8,7 +8,8 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from audit.access.permissions import Role, actor_of, roles_of
+from audit.access.permissions import actor_of, may
+from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.core.views import error_page
 from runtime.registry.models import Manifest, PolicyKind
@@ -58,7 +59,7 @@ def discard(
 def permissions(request: HttpRequest, approved: dual_control.Approved | Problem) -> dict[str, Any]:
     """Return whether the forms are offered, and why the button is disabled."""
     return {
-        "is_admin": Role.ADMIN in roles_of(request.user),
+        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
         "why_not": approved.detail if isinstance(approved, Problem) else "",
         "is_solo": not isinstance(approved, Problem) and approved.solo,
     }

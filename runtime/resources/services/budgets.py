@@ -44,7 +44,7 @@ def refill(*, tenant: str, agent_id: str, actor: str, reason: str) -> Agent | Pr
     manifest = granted_kinds.manifest_of(agent)
     if manifest is None:
         detail = "The agent has no active manifest, so it has no budget. Activate a manifest first."
-        return Problem(status=409, code="NO_MANIFEST", detail=detail)
+        return Problem(code=ProblemCode.NO_MANIFEST, detail=detail)
     at = ledger.time_of_next(tenant=tenant, stream=actors.agent(agent_id), at=clock.now())
     tokens = manifest.escalations_per_hour
     agent.escalation_millitokens, agent.bucket_at = tokens * budget_rules.MILLI, at

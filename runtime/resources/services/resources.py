@@ -27,9 +27,9 @@ def set_capacity(*, tenant: str, name: str, capacity: int, actor: str) -> Resour
     """Give a resource another capacity, by a person's word; a pack leaves it so."""
     row = Resource.objects.of(tenant).select_for_update().filter(name=name).first()
     if row is None:
-        return Problem(status=404, code="NOT_FOUND", detail="No resource has this name.")
+        return Problem(code=ProblemCode.NOT_FOUND, detail="No resource has this name.")
     if not row.reserved + row.committed <= capacity <= LARGEST:
-        return Problem(status=409, code="CAPACITY_IN_USE", detail=f"{in_use_words(row)}.")
+        return Problem(code=ProblemCode.CAPACITY_IN_USE, detail=f"{in_use_words(row)}.")
     if capacity == row.capacity:
         return row
     at = clock.now()

@@ -13,7 +13,7 @@ from audit.events import Kind
 from audit.models import Payload
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
-from escalations import recorded_deadlines
+from escalations import evidence_contracts, recorded_deadlines
 from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
@@ -135,15 +135,14 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         is_whole = row_checks.digest_of(row["body"]) == said["evidence_hash"]
         if is_whole and newest[said["escalation_id"]] is entry:
             # What an escalation is about, and how much it weighs, with its evidence in force.
-            shown = canonical.decode(bytes(row["body"]))
-            operational = shown.get("operational") or {}
+            shown = evidence_contracts.read_evidence(bytes(row["body"]))
             in_force = {
-                "impact": shown["impact"],
-                "impact_rank": list(Impact.values()).index(shown["impact"]),
-                "agent_id": shown["agent"]["agent_id"],
-                "policy_kind": shown.get("kind", {}).get("kind", ""),
-                "proposal_id": shown.get("proposal", {}).get("proposal_id"),
-                "intent_id": operational.get("intent_id"),
+                "impact": shown.impact.value,
+                "impact_rank": list(Impact).index(shown.impact),
+                "agent_id": shown.agent_id,
+                "policy_kind": shown.policy_kind,
+                "proposal_id": shown.proposal_id,
+                "intent_id": shown.intent_id,
             }
             for name, value in in_force.items():
                 cell = row[f"escalation__{name}"]

@@ -7,7 +7,7 @@ from typing import assert_never
 from audit import actors
 from escalations import policy
 from escalations.contracts import Action
-from escalations.services import evidence, evidence_revision, questions
+from escalations.services import evidence_revision, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
@@ -52,9 +52,7 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.RESUME:
             if intent is None:
                 return _bad(order, "ACTION_UNKNOWN", "There is no intent to resume.")
-            recovery.resume(
-                journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown)
-            )
+            recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=order.judged.referred)
             return ActionResult(valid_until=intent.valid_until)
         case Action.MARK_DONE:
             if intent is None:
@@ -101,21 +99,19 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
         params=dict(params or {}),
         execution_constraints=stored.execution_constraints,
         context_ref=order.escalation.evidence_hash,
-        snapshot=SnapshotFacts(
-            facts=evidence.seen_facts(order.shown), expires_at_ms=timestamps.to_ms(expires_at)
-        ),
+        snapshot=SnapshotFacts(facts=order.judged.seen_facts, expires_at_ms=timestamps.to_ms(expires_at)),
         window_s=window_s,
         expected_effects=stored.expected_effects,
         conditions=order.wish.conditions,
         lifts=tuple(
             Lift(
-                check=item["check"],
-                code=item["code"],
-                subject=item["subject"],
-                proposed_value=item["proposed_value"],
+                check=item.check,
+                code=item.code,
+                subject=item.subject,
+                proposed_value=item.proposed_value,
             )
-            for item in order.shown["findings"]
-            if item["outcome"] in {FindingOutcome.REFER, FindingOutcome.LIFTED}
+            for item in order.judged.findings
+            if item.outcome in {FindingOutcome.REFER, FindingOutcome.LIFTED}
         ),
     )
 

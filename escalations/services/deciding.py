@@ -4,7 +4,6 @@ The transaction of every use case: lock, check what was seen against what is, ta
 same gate, write, append, commit, ring. A refusal is a value, and is recorded too.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,7 @@ from uuid import UUID
 from audit import actors, events
 from escalations import policy
 from escalations.contracts import Action, Closing, State
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Denied, Person
 from escalations.services import (
@@ -24,6 +24,7 @@ from escalations.services import (
     policy_context,
     question_clock,
 )
+from escalations.services.comparing import CheckedBasis
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.escalation_locks import LockedEscalation
 from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
@@ -31,7 +32,6 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Effect
 from runtime.core import transactions
-from runtime.core.mismatches import Mismatch
 from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
 from runtime.flows.services.flow_transaction import Journal
@@ -79,9 +79,9 @@ def _decide(
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    untrusted = comparing.compare_basis(held.escalation)
-    outcome = _barred(held, journal, person, wish, untrusted) or _outcome(
-        held, journal, person, user, wish, is_trusted=not untrusted
+    basis = comparing.check_basis(held.escalation)
+    outcome = _barred(held, journal, person, wish, basis) or _outcome(
+        held, journal, person, user, wish, basis
     )
     if isinstance(outcome, Problem):
         journal.add(
@@ -98,7 +98,7 @@ def _barred(
     journal: Journal,
     person: Person,
     wish: DecisionRequest,
-    untrusted: Sequence[Mismatch],
+    basis: CheckedBasis,
 ) -> Problem | None:
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
@@ -107,8 +107,8 @@ def _barred(
     only_ends = wish.action is Action.ABORT and policy.is_stopping(wish.action, wish.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
         return _refuse(held, 503, RECOVERY, RESTORED)
-    if untrusted and wish.action not in policy.STOPPING:
-        journal.add(*(mismatch.event() for mismatch in untrusted))
+    if basis.mismatches and wish.action not in policy.STOPPING:
+        journal.add(*(mismatch.event() for mismatch in basis.mismatches))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
     return None
 
@@ -119,18 +119,18 @@ def _outcome(
     person: Person,
     user: Any,
     wish: DecisionRequest,
-    *,
-    is_trusted: bool,
+    basis: CheckedBasis,
 ) -> DecisionResult | Problem:
-    row = held.escalation
+    row, shown = held.escalation, basis.evidence
     if row.state == State.OPEN and deadlines.is_past_deadline(held):
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
         return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
-    elif row.state == State.OPEN and wish.action not in policy.STOPPING:
+    elif row.state == State.OPEN and wish.action not in policy.STOPPING and shown is not None:
         journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
+            shown=shown,
             flow=held.flow,
             agent=held.agent,
             journal=journal,
@@ -140,7 +140,6 @@ def _outcome(
             return _refuse(
                 held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
             )
-    shown = evidence_revision.get_shown(row) if is_trusted else {}
     situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
     effect = policy.effect_of(wish.action, situation, stated=wish.effect)
     answer = policy.may(wish.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
@@ -148,7 +147,7 @@ def _outcome(
         why = answer.why if row.state == State.OPEN else _ended(row)
         return _refuse(held, answer.status, answer.code, why)
     only_stops = policy.is_stopping(wish.action, effect)
-    seen = _seen_before_stop(held, wish, is_trusted=is_trusted) if only_stops else _seen_in_force(held, wish)
+    seen = _seen_before_stop(held, wish, basis) if only_stops else _seen_in_force(held, wish)
     if isinstance(seen, Problem):
         return seen
     problem = _incomplete(held, wish, shown, situation, effect)
@@ -191,16 +190,15 @@ def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Prob
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
-def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trusted: bool) -> Seen | Problem:
+def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, basis: CheckedBasis) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
     Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
-    row = held.escalation
+    row, known, is_trusted = held.escalation, basis.known, not basis.mismatches
     if not _is_hash(wish.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
-    known = comparing.of(row)
     revision = comparing.get_revision(known, wish.evidence_hash)
     if revision is None and not is_trusted and wish.evidence_hash == row.evidence_hash:
         # The page showed no evidence, and had but the row's own hash to send: the recorded one is signed.
@@ -215,7 +213,10 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trust
         return _refuse(
             held, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
         )
-    impact = comparing.impact_shown(row, known, revision) or row.impact
+    shown = basis.evidence
+    if shown is None or shown.revision != revision:
+        shown = comparing.read_revision(row, known, revision)
+    impact = row.impact if shown is None else shown.impact
     if wish.impact != impact and (is_trusted or wish.impact != row.impact):
         return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
     return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
@@ -224,7 +225,7 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trust
 def _incomplete(
     held: LockedEscalation,
     wish: DecisionRequest,
-    shown: Mapping[str, Any],
+    shown: AnyEvidence | None,
     situation: policy.EscalationContext,
     effect: Effect | None,
 ) -> Problem | None:
@@ -237,9 +238,9 @@ def _incomplete(
         return _refuse(held, 400, "STATEMENT_MISSING", unstated)
     if effect is Effect.NOT_HAPPENED and situation.is_known_done:
         return _refuse(held, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
-    needs_typing = policy.is_typed_again(wish.action, situation)
-    if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
-        return _refuse(held, 400, "TYPE_AGAIN", f"Type {shown['type_again']} again, exactly as shown.")
+    needed = "" if shown is None else shown.type_again
+    if policy.is_typed_again(wish.action, situation) and wish.typed_again.strip() != needed.strip():
+        return _refuse(held, 400, "TYPE_AGAIN", f"Type {needed} again, exactly as shown.")
     return None
 
 

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from audit import actors, events, ledger
-from escalations.contracts import Family
+from escalations.evidence_contracts import JudgedEvidence, OperationalEvidence
 from escalations.policy import Person
 from escalations.services import actions, comparing, escalation_locks, evidence_revision
 from escalations.services.deciding import TAMPERED
@@ -33,8 +33,14 @@ def _dry_run(
         return Problem(
             status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed, so there is nothing to judge."
         )
-    if comparing.compare_basis(held.escalation):
+    shown = comparing.check_basis(held.escalation).evidence
+    if not isinstance(shown, JudgedEvidence):
         return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)
+    judged: JudgedEvidence = shown
+    if isinstance(shown, OperationalEvidence):
+        judged = evidence_revision.get_next(
+            escalation=held.escalation, shown=shown, flow=held.flow, agent=held.agent, at=held.at
+        )
     order = AuthorizedDecision(
         escalation=held.escalation,
         seen=Seen(
@@ -45,11 +51,7 @@ def _dry_run(
         person=person,
         user=None,
         wish=wish,
-        shown=evidence_revision.get_next(
-            escalation=held.escalation, flow=held.flow, agent=held.agent, at=held.at
-        )
-        if held.escalation.family == Family.OPERATIONAL
-        else evidence_revision.get_shown(held.escalation),
+        shown=judged,
         solo=False,
         at=held.at,
     )

@@ -55,20 +55,17 @@ def open_escalation(
     if withdrawn is not None:
         judgement, rules, answer = evidence.under(withdrawn, judgement=judgement, rules=rules, verdict=answer)
     escalation_id = new_id()
-    body = canonical.encode(
-        evidence.build(
-            escalation_id=escalation_id,
-            revision=1,
-            family=family,
-            reason=reason,
-            proposal=proposal,
-            judgement=judgement,
-            rules=rules,
-            verdict=answer,
-            intent=intent,
-            at=at,
-        )
-    )
+    body = evidence.build(
+        escalation_id=escalation_id,
+        revision=1,
+        reason=reason,
+        proposal=proposal,
+        judgement=judgement,
+        rules=rules,
+        verdict=answer,
+        intent=intent,
+        at=at,
+    ).to_bytes()
     # Time resolves nothing of an operational escalation; the others end by the kind's SLA.
     deadline_at = None
     if kind_of is not Family.OPERATIONAL:

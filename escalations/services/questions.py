@@ -9,6 +9,7 @@ from uuid import UUID
 from audit import actors, canonical, events, ledger, signing
 from escalations import policy
 from escalations.contracts import Closing, Family, State
+from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation, Question
 from escalations.services import comparing, escalation_locks, evidence_revision, question_clock
 from escalations.services.statements import AuthorizedDecision
@@ -62,7 +63,7 @@ def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_s
     if question.closed_why or held.escalation.state != State.OPEN:
         return _repeated(question, asked, dfid)
     row = held.escalation
-    untrusted = comparing.compare_basis(row)
+    basis = comparing.check_basis(row)
     question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
     question.answered_at = journal.at
     question_clock.close(question=question, escalation=row, at=journal.at, why=Closing.ANSWERED)
@@ -75,12 +76,16 @@ def _answer(agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api_s
             payload_ref=asked.payload_ref,
         )
     )
-    if untrusted:
-        # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
-        journal.add(*(mismatch.event() for mismatch in untrusted))
-    else:
+    # Evidence that does not match the ledger is not revised: the answer is kept, and the case stays open.
+    journal.add(*(mismatch.event() for mismatch in basis.mismatches))
+    if isinstance(basis.evidence, JudgedEvidence):
         evidence_revision.revise_with_answer(
-            escalation=row, flow=held.flow, agent=held.agent, journal=journal, number=question.number
+            escalation=row,
+            shown=basis.evidence,
+            flow=held.flow,
+            agent=held.agent,
+            journal=journal,
+            number=question.number,
         )
     journal.write()
     return _view(question)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from audit import actors, canonical, events, signing
+from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services.decision_request import DecisionRequest
@@ -28,7 +29,8 @@ class Seen:
 class AuthorizedDecision:
     """A decision that policy allows, with everything its statement names.
 
-    `shown` is the decoded bundle of the current revision, `seen` the revision that the person signs.
+    `shown` is the current evidence, None where it does not match the ledger; `seen` is the revision that the
+    person signs.
     `effect` is what the person states about a call in doubt; None where nothing is in doubt or stated.
     """
 
@@ -37,10 +39,17 @@ class AuthorizedDecision:
     person: Person
     user: Any
     wish: DecisionRequest
-    shown: Mapping[str, Any]
+    shown: EvidenceDocument | None
     solo: bool
     at: datetime
     effect: Effect | None = None
+
+    @property
+    def judged(self) -> JudgedEvidence:
+        """The evidence about a proposal; whoever uses it is barred where there is none to be trusted."""
+        if not isinstance(self.shown, JudgedEvidence):
+            raise LookupError("there is no trusted evidence about a proposal")
+        return self.shown
 
 
 @dataclass(frozen=True, kw_only=True)

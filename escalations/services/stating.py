@@ -15,7 +15,7 @@ from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
 from escalations.policy import Denied, Person
-from escalations.services import comparing, escalation_locks, evidence_revision, policy_context
+from escalations.services import comparing, escalation_locks, policy_context
 from escalations.services.decision_request import StatementRequest
 from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.problem import Problem
@@ -92,12 +92,13 @@ def _outcome(
             "ALREADY_STATED",
             "This call is no longer in doubt, or its escalation is still open.",
         )
-    untrusted = comparing.compare_basis(held.escalation)
-    if untrusted:
-        journal.add(*(mismatch.event() for mismatch in untrusted))
+    basis = comparing.check_basis(held.escalation)
+    if basis.mismatches:
+        journal.add(*(mismatch.event() for mismatch in basis.mismatches))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
-    shown = evidence_revision.get_shown(held.escalation)
-    situation = policy_context.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
+    situation = policy_context.of(
+        escalation=held.escalation, agent=held.agent, shown=basis.evidence, at=held.at
+    )
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
     # It weighs what it weighs to mark it done.
     answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))

@@ -18,8 +18,9 @@ from django.views.decorators.http import require_POST
 from audit.access.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
 from escalations import forms, policy, queries
 from escalations.contracts import Action, State
+from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation
-from escalations.services import claiming, comparing, deciding, dry_running, evidence_revision
+from escalations.services import claiming, comparing, deciding, dry_running
 from escalations.services.decision_request import DecisionRequest
 from escalations.views import detail, drafts, evidence_page
 from escalations.views.policy_person import person_of
@@ -117,10 +118,9 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             return detail.page(request, escalation_id, problem=answer, entered=entered)
         # htmx does not insert responses with an error status.
         return render(request, "escalations/_dry_run.html", {"problem": answer})
-    figures = [item.model_dump(mode="json") for item in answer.figures]
     context = {
         "verdict": answer,
-        "stated": evidence_page.stated(figures, _params_schema(request, escalation_id) or {}),
+        "stated": evidence_page.stated(answer.figures, _params_schema(request, escalation_id) or {}),
     }
     if not swaps:
         return detail.page(request, escalation_id, answered=context, entered=entered)
@@ -172,10 +172,9 @@ def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] 
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
     if row is None:
         return None
-    # The service rejects escalations whose rows were tampered with; do not read a schema from them.
-    shown = {} if comparing.compare_basis(row) else evidence_revision.get_shown(row)
-    schema: dict[str, Any] = shown.get("kind", {}).get("params_schema", {})
-    return schema
+    # Without trusted evidence there is no schema; the service rejects such escalations.
+    shown = comparing.check_basis(row).evidence
+    return shown.kind.params_schema if isinstance(shown, JudgedEvidence) else {}
 
 
 def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from audit import canonical
 from audit.access.permissions import GuardedView, Role, require, roles_of, signed_in, tenant_of
 from escalations import forms, left_calls, policy, presenters, queries
+from escalations.evidence_contracts import AnyEvidence
 from escalations.services import stating
 from escalations.views import drafts
 from escalations.views.decide import BUSY
@@ -136,7 +137,7 @@ def _draft_of(intent_id: UUID, number: int) -> str:
 
 def _row(
     left: left_calls.Left,
-    evidence: Mapping[UUID, Mapping[str, Any]],
+    evidence: Mapping[UUID, AnyEvidence],
     *,
     problem: Problem | None = None,
     entered: Mapping[str, str] | None = None,
@@ -150,7 +151,7 @@ def _row(
         dfid=about.flow_id,
         escalation_id=about.pk,
         agent_id=about.agent_id,
-        effect=presenters.segments(evidence.get(about.pk, {})),
+        effect=presenters.segments(evidence[about.pk]) if about.pk in evidence else [],
         target=effects.visible(call.intent.target),
         step=call.step,
         undoes=call.direction == Direction.COMPENSATE,

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import deciding, drift_scan, evidence_revision
+from escalations.services import deciding, drift_scan
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.registry.models import PolicyKind
@@ -188,9 +188,9 @@ def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factorie
     factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", limits=limits))
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the active rules changed"
-    shown = evidence_revision.get_shown(Escalation.objects.get())
-    assert shown["agent"]["manifest_version"] == "1.5.0"
-    assert [item["limit"] for item in shown["findings"] if item["outcome"] == "REFER"] == ["10"]
+    shown = factories.evidence_of(Escalation.objects.get())
+    assert shown.agent.manifest_version == "1.5.0"
+    assert [item.limit for item in shown.findings if item.outcome == "REFER"] == ["10"]
 
 
 def test_a_manifest_that_no_longer_grants_the_kind_leaves_only_the_abort(
@@ -233,9 +233,9 @@ def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
     desk.propose(desk.open(), params=factories.OVER_LIMIT)
     factories.write("price.AAPL", 25_000)
     assert drift_scan.revise_open() == 1
-    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
-    assert shown["agent"]["status"] == "PASSIVE"
-    assert shown["decision"] == "ESCALATE"
+    shown = factories.evidence_of(Escalation.objects.get(pk=escalation.pk))
+    assert shown.agent.status == "PASSIVE"
+    assert shown.decision == "ESCALATE"
 
 
 # what the effect is expected to change
@@ -251,8 +251,8 @@ def predicting(**prediction: Any) -> factories.Desk:
 
 
 def expects(escalation: Escalation) -> list[tuple[Any, Any]]:
-    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
-    return [(item["current"], item["proposed"]) for item in shown["difference"]]
+    shown = factories.evidence_of(Escalation.objects.get(pk=escalation.pk))
+    return [(item.current, item.proposed) for item in shown.difference]
 
 
 def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:

@@ -97,7 +97,7 @@ def test_an_older_revision_that_is_gone_can_be_signed_to_abort(revised: Escalati
     first = Evidence.objects.get(escalation=revised, revision=1)
     wish = replace(factories.wish(revised, Action.ABORT), evidence_hash=first.hash, version=1)
     first.delete()
-    assert comparing.compare_basis(revised) == []
+    assert comparing.check_basis(revised).mismatches == []
     assert isinstance(decide(revised, olivia, wish), deciding.DecisionResult)
     assert Decision.objects.get().revision == 1
 

@@ -13,7 +13,7 @@ from audit import canonical
 from escalations import forms
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from escalations.services import deciding, dry_running, evidence_revision
+from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.proposals.queries import verdict_replay
@@ -59,7 +59,7 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     escalation = desk.escalate()
     row = Escalation.objects.get(pk=escalation.pk)
     plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
-    schema = evidence_revision.get_shown(row)["kind"]["params_schema"]
+    schema = factories.evidence_of(row).kind.params_schema
     wish = forms.read_wish(QueryDict(urlencode({**plain, **typed})), params_schema=schema)
     if isinstance(wish, Problem):
         assert wish.status == 400

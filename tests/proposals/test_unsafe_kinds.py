@@ -187,9 +187,13 @@ def test_drift_scans_and_pages_do_not_evaluate_it(before: Callable[[], None]) ->
     assert gate_facts.get_world(tenant="default", kind=kind, params={}) == {}
     assert gate_facts.paths_read(kind, dict(gate_cases.PARAMS)) == gate_facts.paths_read(kind, {})
     shown = evidence_revision.get_next(
-        escalation=Escalation.objects.get(), flow=flow, agent=desk.again(), at=clock.now()
+        escalation=Escalation.objects.get(),
+        shown=factories.evidence_of(escalation),
+        flow=flow,
+        agent=desk.again(),
+        at=clock.now(),
     )
-    assert [item["code"] for item in shown["findings"] if item["code"]] == [Reason.KIND_UNSAFE]
+    assert [item.code for item in shown.findings if item.code] == [Reason.KIND_UNSAFE]
     assert "Adjust" in text_of(sign_in(Role.OPERATOR, name="opa"), f"/escalations/{escalation.pk}/")
 
 

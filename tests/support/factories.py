@@ -14,10 +14,12 @@ from django.db import transaction
 
 from audit import canonical, events, ledger
 from audit.models import LedgerEntry
+from escalations import evidence_contracts
 from escalations.contracts import Action
-from escalations.models import Escalation
+from escalations.evidence_contracts import AnyEvidence, JudgedEvidence
+from escalations.models import Escalation, Evidence
 from escalations.policy import Person
-from escalations.services import deciding, evidence_revision, questions
+from escalations.services import deciding, questions
 from escalations.services.decision_request import DecisionRequest
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas, pack
@@ -257,6 +259,19 @@ def person(account: User, **fields: Any) -> Person:
     )
 
 
+def read_shown(escalation: Escalation) -> AnyEvidence:
+    """The current evidence, as it is stored."""
+    row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
+    return evidence_contracts.read_evidence(bytes(row.body))
+
+
+def evidence_of(escalation: Escalation) -> JudgedEvidence:
+    """The current evidence of an escalation about a proposal."""
+    shown = read_shown(escalation)
+    assert isinstance(shown, JudgedEvidence)
+    return shown
+
+
 def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any) -> DecisionRequest:
     """What an attentive person sends from the page as it is now."""
     row = Escalation.objects.get(pk=escalation.pk)
@@ -267,7 +282,7 @@ def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
             "version": row.version,
             "impact": row.impact,
             "justification": JUSTIFICATION,
-            "typed_again": evidence_revision.get_shown(row)["type_again"],
+            "typed_again": read_shown(row).type_again,
             **fields,
         }
     )

@@ -10,6 +10,8 @@ from django.apps import apps
 from django.db import DatabaseError, models, transaction
 
 from audit.verification import findings
+from escalations import evidence_contracts
+from escalations.models import Evidence
 from runtime.core import clock
 from tests.support import finished_history
 from tests.support.finished_history import History
@@ -28,6 +30,13 @@ def told(migrated: None, django_db_blocker: Any) -> Iterator[History]:
     """One history for all columns."""
     with django_db_blocker.unblock(), finished_history.told() as told:
         yield told
+
+
+def test_all_evidence_is_written_back_as_it_was_stored(told: History) -> None:
+    rows = Evidence.objects.all()
+    assert rows
+    for row in rows:
+        assert evidence_contracts.read_evidence(bytes(row.body)).to_bytes() == bytes(row.body)
 
 
 def others(field: Any, held: Any) -> Iterator[Any]:

@@ -52,7 +52,7 @@ def _read_fields(
     effect = read_effect(post)
     if isinstance(effect, Problem):
         return effect
-    if action is Action.REQUEST_INFO:
+    if action.spec.asks:
         # From its own field: agents never see a reason. A question is sent exactly as written, or not at all.
         question = post.get("question", "").strip() or post.get("justification", "").strip()
         justification = question.replace("\r\n", "\n")

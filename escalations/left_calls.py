@@ -8,7 +8,7 @@ from uuid import UUID
 from audit import actors, canonical, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
-from escalations import policy
+from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation
 from runtime.contracts.states import Effect
 from runtime.flows.models import Attempt
@@ -86,7 +86,8 @@ def _contradictions(tenant: str, calls: Sequence[Attempt]) -> dict[int, Contradi
     intents = {call.intent_id for call in calls}
     statements = EffectStatement.objects.filter(intent__in=intents, effect=Effect.NOT_HAPPENED)
     later = list(statements.select_related("approver").order_by("-sequence"))
-    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=policy.STATING)
+    stating = [action for action in Action if action.spec.states_effect]
+    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=stating)
     decisions = list(decided.select_related("approver", "escalation").order_by("decided_at"))
     found = {}
     for call in calls:

@@ -17,14 +17,7 @@ from runtime.core.views.labels import Badge
 from runtime.kernel import effects
 
 RESOLUTIONS: Mapping[str, Badge] = {
-    contracts.Action.OVERRIDE: Badge("ok", "check", "Overridden"),
-    contracts.Action.MODIFY: Badge("accent", "edit", "Modified"),
-    contracts.Action.ABORT: Badge("danger", "cross", "Aborted"),
-    contracts.Action.REQUEST_INFO: Badge("info", "ask", "Asked the agent"),
-    contracts.Action.RESUME: Badge("ok", "play", "Resumed"),
-    contracts.Action.MARK_DONE: Badge("ok", "check", "Marked done"),
-    contracts.Action.ACKNOWLEDGE: Badge("ok", "check", "Acknowledged"),
-    contracts.Action.STOP_AGENT: Badge("danger", "stop", "Agent stopped"),
+    **{action: Badge(spec.ended_tone, spec.icon, spec.ended) for action, spec in contracts.ACTIONS.items()},
     contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
     contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
     contracts.State.OPEN: Badge("warn", "refer", "Open"),

@@ -90,7 +90,7 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
     stored = JudgedProposal.from_bytes(bytes(evidence_revision.proposal_of(order.escalation).body))
     window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
     expires_at = order.at + timedelta(seconds=window_s)
-    params = order.wish.params if order.wish.action is Action.MODIFY else stored.params
+    params = order.wish.params if order.wish.action.spec.changes_params else stored.params
     return judging.ProposalDraft(
         author=actors.user(order.person.user_id),
         by_person=True,
@@ -118,7 +118,7 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
 
 def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
-    if order.wish.action is Action.MODIFY and order.wish.params is None:
+    if order.wish.action.spec.changes_params and order.wish.params is None:
         return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
     if not order.wish.conditions:
         return None
@@ -179,7 +179,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     follow = apply_verdict.accept(journal=journal, judged=judged)
     return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
-        params=claim.params if order.wish.action is Action.MODIFY else None,
+        params=claim.params if order.wish.action.spec.changes_params else None,
         valid_until=judged.proposal.valid_until,
         intent_id=follow.intent_id,
         superseded_intent_id=None if intent is None else str(intent.pk),

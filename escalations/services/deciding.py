@@ -104,10 +104,10 @@ def _barred(
     barred = policy.role_missing(person)
     if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
-    only_ends = wish.action is Action.ABORT and policy.is_stopping(wish.action, wish.effect)
+    only_ends = wish.action.spec.in_recovery and policy.is_stopping(wish.action, wish.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
         return _refuse(held, 503, RECOVERY, RESTORED)
-    if basis.mismatches and wish.action not in policy.STOPPING:
+    if basis.mismatches and not wish.action.spec.stops:
         journal.add(*(mismatch.event() for mismatch in basis.mismatches))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
     return None
@@ -126,7 +126,7 @@ def _outcome(
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
         return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
-    elif row.state == State.OPEN and wish.action not in policy.STOPPING and shown is not None:
+    elif row.state == State.OPEN and not wish.action.spec.stops and shown is not None:
         journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
@@ -134,7 +134,7 @@ def _outcome(
             flow=held.flow,
             agent=held.agent,
             journal=journal,
-            proposes=wish.action is Action.MODIFY,
+            proposes=wish.action.spec.changes_params,
         )
         if revised is not None:
             return _refuse(

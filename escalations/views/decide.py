@@ -16,8 +16,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from audit.access.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
-from escalations import forms, policy, queries
-from escalations.contracts import Action, State
+from escalations import forms, queries
+from escalations.contracts import State
 from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation
 from escalations.services import claiming, comparing, deciding, dry_running
@@ -27,16 +27,6 @@ from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.core import clock, refusals, transactions
 
-DONE: dict[Action, str] = {
-    Action.OVERRIDE: "Overridden. It runs as proposed by the agent.",
-    Action.MODIFY: "Modified. It runs with your changes.",
-    Action.ABORT: "Aborted. Nothing will run.",
-    Action.REQUEST_INFO: "Question sent. The deadline is paused until the agent answers.",
-    Action.RESUME: "Resumed, with the same key.",
-    Action.MARK_DONE: "Marked as done, with the receipt you gave.",
-    Action.ACKNOWLEDGE: "Acknowledged. The silence timer restarts now.",
-    Action.STOP_AGENT: "Stopped. The agent's calls are held until someone resumes it.",
-}
 BUSY = Problem(status=409, code="BUSY", detail="Someone else changed this. Review it again before deciding.")
 
 
@@ -87,8 +77,8 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     if isinstance(outcome, Problem):
         return _again(request, escalation_id, outcome)
     drafts.forget(request, escalation_id)
-    messages.success(request, DONE[outcome.action])
-    if outcome.action is Action.REQUEST_INFO:
+    messages.success(request, outcome.action.spec.done)
+    if outcome.action.spec.asks:
         return redirect("escalation", escalation_id=escalation_id)
     return redirect("flow", dfid=outcome.dfid)
 
@@ -180,7 +170,7 @@ def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] 
 def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:
     """Require a confirmation to decide over another person's claim; only forms of the page ask for it."""
     is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
-    if is_told or wish.action in policy.STOPPING | {Action.REQUEST_INFO}:
+    if is_told or wish.action.spec.stops or wish.action.spec.asks:
         return None
     row = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
     if row is None or row.state != State.OPEN or row.claimed_by is None or row.claimed_by == request.user:

@@ -36,8 +36,6 @@ from runtime.proposals.views import proposal_presenters, schema_form
 
 CONFLICT = 409
 UNAVAILABLE = 503
-# Actions that submit a proposal of the person to the gate.
-PROPOSING = frozenset({Action.OVERRIDE, Action.MODIFY})
 # The one 409 after which nothing has to be reviewed again: someone else has claimed this too.
 OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
@@ -47,39 +45,14 @@ UNTRUSTED = "This evidence does not match the ledger"
 
 @dataclass(frozen=True, slots=True)
 class ActionChoice:
-    """One action as the page offers it; `why` says why it is not allowed."""
+    """One action as the page offers it; `why` says why it is not allowed, `parts` what its form asks for."""
 
     action: Action
-    word: str
+    spec: contracts.ActionSpec
     hint: str
-    icon: str
-    tone: str
+    parts: str
     why: str
     chosen: bool
-
-
-CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
-    Action.OVERRIDE: ("Override", "Run exactly what the agent proposed", "check", "ok"),
-    Action.MODIFY: ("Modify", "Run it with changed parameters", "edit", "accent"),
-    Action.REQUEST_INFO: (
-        "Ask the agent",
-        "Ask a question first. The deadline pauses until the agent answers",
-        "ask",
-        "info",
-    ),
-    Action.RESUME: ("Resume", "Retry with the same idempotency key", "play", "ok"),
-    Action.MARK_DONE: ("Mark done", "It took effect: enter the receipt you found", "check", "accent"),
-    Action.ACKNOWLEDGE: ("Acknowledge", "The silence is expected. Restart the timer", "check", "ok"),
-    Action.STOP_AGENT: (
-        "Stop the agent",
-        "Hold all of its calls until someone resumes it",
-        "stop",
-        "danger",
-    ),
-    Action.ABORT: ("Abort", "Nothing runs. Always allowed; needs no reason", "cross", "danger"),
-}
-# After an intent, steps may already have run, and completed steps may be undone.
-ABORT_AFTERWARDS = "No further steps run. Always allowed"
 
 
 @require_safe
@@ -303,13 +276,11 @@ def _form(
     now_ms = timestamps.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in contracts.ACTIONS[situation.family]
+        for action in contracts.offered(situation.family)
     }
     if shown is None:
         answers = {
-            action: answer
-            if action in policy.STOPPING
-            else policy.Denied(Reason.TAMPERED, UNTRUSTED, CONFLICT)
+            action: answer if action.spec.stops else policy.Denied(Reason.TAMPERED, UNTRUSTED, CONFLICT)
             for action, answer in answers.items()
         }
     answers = _after_restore(escalation, answers)
@@ -326,14 +297,12 @@ def _form(
     tried = None if judged is None else judged.operational
     return {
         "others": others(person, situation, at=at) if is_bound else None,
-        "choices": [_choice(action, answer, kept, situation.family) for action, answer in answers.items()],
+        "choices": [_choice(action, answer, kept, situation) for action, answer in answers.items()],
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
         "weighty": weighty,
-        "type_again": " ".join(
-            f"for-{action}" for action in answers if policy.is_typed_again(action, situation)
-        ),
+        "type_again": any(policy.is_typed_again(action, situation) for action in answers),
         "in_doubt": situation.in_doubt,
         "effects": presenters.effect_options(
             target="" if tried is None else tried.target,
@@ -356,23 +325,28 @@ def _after_restore(
     """Limit the actions after a restored backup: only abort; later none that submits a new proposal."""
     if epochs.refuse_while_recovering() is not None:
         waiting = policy.Denied(RECOVERY, deciding.RESTORED, UNAVAILABLE)
-        return {action: answer if action is Action.ABORT else waiting for action, answer in answers.items()}
+        return {action: answer if action.spec.in_recovery else waiting for action, answer in answers.items()}
     ended = actions.of_ended_epoch(escalation.flow)
     if ended is None:
         return answers
     refused = policy.Denied(ended.code, ended.detail, ended.status)
     return {
-        action: refused if action in PROPOSING and isinstance(answer, policy.Allowed) else answer
+        action: refused if action.spec.submits_proposal and isinstance(answer, policy.Allowed) else answer
         for action, answer in answers.items()
     }
 
 
 def _choice(
-    action: Action, answer: policy.Answer, kept: Mapping[str, str], family: contracts.Family
+    action: Action, answer: policy.Answer, kept: Mapping[str, str], situation: policy.EscalationContext
 ) -> ActionChoice:
-    word, hint, icon, tone = CHOICES[action]
-    if action is Action.ABORT and family is contracts.Family.OPERATIONAL:
-        hint = ABORT_AFTERWARDS
+    spec, is_afterwards = action.spec, situation.family is contracts.Family.OPERATIONAL
     why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
-    chosen = not why and kept.get("action") == action
-    return ActionChoice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)
+    typed = ("typed",) if policy.is_typed_again(action, situation) else ()
+    return ActionChoice(
+        action=action,
+        spec=spec,
+        hint=(spec.hint_afterwards if is_afterwards else "") or spec.hint,
+        parts=" ".join((*spec.parts, *typed)),
+        why=why,
+        chosen=not why and kept.get("action") == action,
+    )

@@ -5,7 +5,7 @@ problem's status, so that no input is lost.
 """
 
 from functools import wraps
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from audit.access.permissions import GuardedView, Role, actor_of, require, signed_in, tenant_of
 from escalations import forms, queries
-from escalations.contracts import State
+from escalations.contracts import Action, State
 from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation
 from escalations.services import claiming, comparing, deciding, dry_running
@@ -27,6 +27,7 @@ from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.core import clock, refusals, transactions
 
+NOT_FOUND = Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
 BUSY = Problem(status=409, code="BUSY", detail="Someone else changed this. Review it again before deciding.")
 
 
@@ -57,20 +58,21 @@ def post_here(view: GuardedView) -> GuardedView:
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Record one decision. The service checks and records who is allowed to."""
-    wish = _wish(request, escalation_id, request.POST)
-    if isinstance(wish, Problem):
-        _record_unreadable(request, wish)
-        return _again(request, escalation_id, wish)
-    held = _held_by_another(request, escalation_id, wish)
-    if held is not None:
-        return _again(request, escalation_id, held)
+    form = _form(request, escalation_id, request.POST)
+    asked = NOT_FOUND if form is None else form.read()
+    if isinstance(asked, Problem):
+        _record_unreadable(request, asked)
+        return _again(request, escalation_id, asked)
+    claimed = _claimed_by_another(request, escalation_id, asked)
+    if claimed is not None:
+        return _again(request, escalation_id, claimed)
     try:
         outcome = deciding.decide(
             tenant=tenant_of(request.user),
             escalation_id=escalation_id,
             person=person_of(request),
             user=request.user,
-            wish=wish,
+            wish=asked,
         )
     except transactions.BusyError:
         outcome = BUSY
@@ -92,14 +94,15 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     runtime is put into its field only if the form asks for it.
     """
     entered = forms.put_in(request.POST)
-    wish = _wish(request, escalation_id, entered)
-    if isinstance(wish, Problem):
-        _record_unreadable(request, wish)
+    form = _form(request, escalation_id, entered)
+    asked = NOT_FOUND if form is None else form.read()
+    if isinstance(asked, Problem):
+        _record_unreadable(request, asked)
     answer = (
-        wish
-        if isinstance(wish, Problem)
+        asked
+        if isinstance(asked, Problem)
         else dry_running.dry_run(
-            tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=wish
+            tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=asked
         )
     )
     swaps = "HX-Request" in request.headers
@@ -110,7 +113,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         return render(request, "escalations/_dry_run.html", {"problem": answer})
     context = {
         "verdict": answer,
-        "stated": evidence_page.stated(answer.figures, _params_schema(request, escalation_id) or {}),
+        "stated": evidence_page.stated(answer.figures, {} if form is None else form.params_schema),
     }
     if not swaps:
         return detail.page(request, escalation_id, answered=context, entered=entered)
@@ -139,11 +142,16 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> DecisionRequest | Problem:
-    schema = _params_schema(request, escalation_id)
-    if schema is None:
-        return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    return forms.read_wish(post, params_schema=schema)
+def _form(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> forms.DecisionForm | None:
+    """Return the form with the schema of the proposal shown; None without such an escalation."""
+    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
+    if row is None:
+        return None
+    reads_params = post.get("action") in {action for action in Action if action.spec.changes_params}
+    # Without trusted evidence there is no schema; the service rejects such escalations.
+    shown = comparing.check_basis(row).evidence if reads_params else None
+    schema = shown.kind.params_schema if isinstance(shown, JudgedEvidence) else {}
+    return forms.DecisionForm(post, params_schema=schema)
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
@@ -157,20 +165,10 @@ def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
     )
 
 
-def _params_schema(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
-    """Return the schema of the proposal shown; empty without a proposal, None without such an escalation."""
-    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
-    if row is None:
-        return None
-    # Without trusted evidence there is no schema; the service rejects such escalations.
-    shown = comparing.check_basis(row).evidence
-    return shown.kind.params_schema if isinstance(shown, JudgedEvidence) else {}
-
-
-def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:
+def _claimed_by_another(request: HttpRequest, escalation_id: UUID, asked: DecisionRequest) -> Problem | None:
     """Require a confirmation to decide over another person's claim; only forms of the page ask for it."""
-    is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
-    if is_told or wish.action.spec.stops or wish.action.spec.asks:
+    is_confirmed = "asks_claim" not in request.POST or "over_claim" in request.POST
+    if is_confirmed or asked.action.spec.stops or asked.action.spec.asks:
         return None
     row = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
     if row is None or row.state != State.OPEN or row.claimed_by is None or row.claimed_by == request.user:

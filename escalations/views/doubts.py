@@ -85,7 +85,7 @@ def post_here(view: GuardedView) -> GuardedView:
 @require(Role.OPERATOR, Role.SENIOR)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
-    said = forms.read_said(request.POST, intent_id=intent_id, number=number)
+    said = forms.StatementForm(request.POST).read(intent_id=intent_id, number=number)
     outcome: stating.StatementResult | Problem
     if isinstance(said, Problem):
         outcome = said

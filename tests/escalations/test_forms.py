@@ -34,7 +34,7 @@ PLAIN = {"action": "OVERRIDE", "version": "3", "evidence_hash": "a" * 64, "impac
 
 def read(**fields: str) -> DecisionRequest | Problem:
     """The form with these fields, as a browser posts it."""
-    return forms.read_wish(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA)
+    return forms.DecisionForm(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA).read()
 
 
 def wish(**fields: str) -> DecisionRequest:
@@ -165,7 +165,7 @@ def test_a_text_is_taken_whole_or_not_at_all(name: str) -> None:
 def test_the_reason_of_a_statement_is_taken_whole_or_not_at_all() -> None:
     def said(reason: str) -> StatementRequest | Problem:
         post = QueryDict(urlencode({"effect": "HAPPENED", "reason": reason}))
-        return forms.read_said(post, intent_id=UUID(int=1), number=1)
+        return forms.StatementForm(post).read(intent_id=UUID(int=1), number=1)
 
     taken = said("x" * forms.LONGEST_TEXT)
     assert isinstance(taken, StatementRequest)

@@ -60,7 +60,7 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     row = Escalation.objects.get(pk=escalation.pk)
     plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
     schema = factories.evidence_of(row).kind.params_schema
-    wish = forms.read_wish(QueryDict(urlencode({**plain, **typed})), params_schema=schema)
+    wish = forms.DecisionForm(QueryDict(urlencode({**plain, **typed})), params_schema=schema).read()
     if isinstance(wish, Problem):
         assert wish.status == 400
         return

@@ -128,10 +128,10 @@ def _decided(call: Attempt, rows: Sequence[Decision]) -> Stated | None:
 def _may_deny(row: Decision) -> bool:
     """Whether it was signed that nothing happened; also where the statement cannot be read any more."""
     try:
-        said = canonical.decode(bytes(row.statement))
+        statement = canonical.decode(bytes(row.statement))
     except (canonical.CanonicalError, TypeError):  # a database can hold a text where bytes belong
         return True
-    return not isinstance(said, dict) or said.get("effect") == Effect.NOT_HAPPENED
+    return not isinstance(statement, dict) or statement.get("effect") == Effect.NOT_HAPPENED
 
 
 def _reports(
@@ -151,14 +151,14 @@ def _reports(
     late = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams, kind=Kind.ATTEMPT_REPORTED_LATE)
     rows = late.order_by("id")
     entries = [(row, row.payload) for row in rows if row.payload.get("receipt_commitment")]
-    commitments = {said["receipt_commitment"] for _, said in entries}
+    commitments = {payload["receipt_commitment"] for _, payload in entries}
     kept = Payload.objects.filter(tenant=tenant, commitment__in=commitments)
     bodies = {row.commitment: _body_of(row) for row in kept}
     found: dict[tuple[str, str], tuple[LedgerEntry, bytes | None]] = {}
-    for row, said in entries:
-        key = keys.get((said["intent_id"], said["number"]))
+    for row, payload in entries:
+        key = keys.get((payload["intent_id"], payload["number"]))
         if key is not None:
-            found[said["intent_id"], key] = (row, bodies.get(said["receipt_commitment"]))
+            found[payload["intent_id"], key] = (row, bodies.get(payload["receipt_commitment"]))
     return found
 
 

@@ -164,7 +164,7 @@ def row(*, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_p
     impact, reason = str(about.impact), about.reason
     is_open = item.state == contracts.State.OPEN
     decision = None if is_open else getattr(item, "decision", None)
-    held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
+    is_claimed = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
     return QueueRow(
         id=str(item.pk),
         url=reverse("escalation", args=[item.pk]),
@@ -184,8 +184,8 @@ def row(*, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_p
         open=is_open,
         ended=None if is_open else labels.badge(RESOLUTIONS, item.resolution or item.state),
         ended_by=decision.approver.get_username() if decision else "",
-        holder=item.claimed_by.get_username() if held and item.claimed_by else "",
-        mine=held and item.claimed_by_id == user_pk,
+        holder=item.claimed_by.get_username() if is_claimed and item.claimed_by else "",
+        mine=is_claimed and item.claimed_by_id == user_pk,
         untrusted=evidence is None,
     )
 

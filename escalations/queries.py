@@ -145,10 +145,10 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
     one before it where it was.
     """
     hashes: dict[str, tuple[int, str]] = {}
-    for _, said in queries.list_payloads_of_streams(
+    for _, payload in queries.list_payloads_of_streams(
         tenant=tenant, streams={str(row.flow_id) for row in escalations}, kinds=_REVISIONS
     ):
-        hashes[said["escalation_id"]] = (said["revision"], said["evidence_hash"])
+        hashes[payload["escalation_id"]] = (payload["revision"], payload["evidence_hash"])
     rows = Evidence.objects.filter(
         escalation__in=[row.pk for row in escalations], revision__in={number for number, _ in hashes.values()}
     )

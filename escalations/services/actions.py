@@ -31,7 +31,7 @@ from runtime.stops.services import stops
 def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
     """Take the action that policy allowed, in the caller's transaction; a Problem leaves nothing behind."""
     intent = order.escalation.intent
-    match order.wish.action:
+    match order.request.action:
         case Action.OVERRIDE | Action.MODIFY:
             return _propose(order, flow, agent, journal)
         case Action.REQUEST_INFO:
@@ -57,14 +57,14 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.MARK_DONE:
             if intent is None:
                 return _bad(order, "ACTION_UNKNOWN", "There is no intent to mark as done.")
-            if not order.wish.receipt:
+            if not order.request.receipt:
                 return _bad(
                     order, "RECEIPT_MISSING", "MARK_DONE needs the receipt you found, as a JSON object."
                 )
             recovery.mark_done(
                 journal=journal,
                 intent=intent,
-                receipt=order.wish.receipt,
+                receipt=order.request.receipt,
                 actor=journal.actor,
                 at=journal.at,
             )
@@ -72,11 +72,11 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
             watchdog.watch_again(agent=agent, journal=journal)
         case Action.STOP_AGENT:
             # The stop button of the agent's page, from here: what it has under way is left to its outcome.
-            reason = order.wish.justification or "The agent stopped calling."
+            reason = order.request.justification or "The agent stopped calling."
             stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
             watchdog.watch_again(agent=agent, journal=journal)
         case _:
-            assert_never(order.wish.action)
+            assert_never(order.request.action)
     return ActionResult()
 
 
@@ -90,7 +90,7 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
     stored = JudgedProposal.from_bytes(bytes(evidence_revision.proposal_of(order.escalation).body))
     window_s = (stored.valid_until_ms - stored.received_at_ms) / 1000
     expires_at = order.at + timedelta(seconds=window_s)
-    params = order.wish.params if order.wish.action.spec.changes_params else stored.params
+    params = order.request.params if order.request.action.spec.changes_params else stored.params
     return judging.ProposalDraft(
         author=actors.user(order.person.user_id),
         by_person=True,
@@ -102,7 +102,7 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
         snapshot=SnapshotFacts(facts=order.judged.seen_facts, expires_at_ms=timestamps.to_ms(expires_at)),
         window_s=window_s,
         expected_effects=stored.expected_effects,
-        conditions=order.wish.conditions,
+        conditions=order.request.conditions,
         lifts=tuple(
             Lift(
                 check=item.check,
@@ -118,12 +118,12 @@ def person_claim(order: AuthorizedDecision) -> judging.ProposalDraft:
 
 def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
-    if order.wish.action.spec.changes_params and order.wish.params is None:
+    if order.request.action.spec.changes_params and order.request.params is None:
         return _bad(order, "PARAMS_MISSING", "MODIFY needs the new parameters, as a JSON object.")
-    if not order.wish.conditions:
+    if not order.request.conditions:
         return None
     rules = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
-    problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
+    problems = condition_linter.lint_conditions(order.request.conditions, rules.kind)
     return _bad(order, "CONDITION_UNREADABLE", f"{problems[0]}.") if problems else None
 
 
@@ -159,7 +159,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
         )
     # What the person was asked to give (password, amount, reason) fits the impact that was shown.
     impact = judged.verdict.impact
-    if policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact:
+    if policy.is_weighty(order.request.action, impact) and impact.value != order.escalation.impact:
         return Problem(
             status=409,
             code="IMPACT_RAISED",
@@ -179,7 +179,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     follow = apply_verdict.accept(journal=journal, judged=judged)
     return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
-        params=claim.params if order.wish.action.spec.changes_params else None,
+        params=claim.params if order.request.action.spec.changes_params else None,
         valid_until=judged.proposal.valid_until,
         intent_id=follow.intent_id,
         superseded_intent_id=None if intent is None else str(intent.pk),

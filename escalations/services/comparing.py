@@ -56,22 +56,22 @@ def of(escalation: Escalation) -> RecordedEscalation:
     verdict: dict[str, Any] = {}
     stream = str(escalation.flow_id)
     deadlines: dict[str, Deadline] = {}
-    for kind, at, said in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
-        recorded_deadlines.follow(deadlines, kind, at, said)
+    for kind, at, payload in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
+        recorded_deadlines.follow(deadlines, kind, at, payload)
         if kind in intent_records.KINDS:
-            intent_records.follow(intents, kind, said)
+            intent_records.follow(intents, kind, payload)
         elif kind is Kind.PROPOSAL_SUBMITTED:
-            if said.get("proposal_id") == str(escalation.proposal_id):
-                proposal = proposal or said["proposal_digest"]
+            if payload.get("proposal_id") == str(escalation.proposal_id):
+                proposal = proposal or payload["proposal_digest"]
         elif kind is Kind.VERDICT_GIVEN:
-            if said.get("proposal_id") == str(escalation.proposal_id):
-                verdict = verdict or said
-        elif said.get("escalation_id") != str(escalation.pk):
+            if payload.get("proposal_id") == str(escalation.proposal_id):
+                verdict = verdict or payload
+        elif payload.get("escalation_id") != str(escalation.pk):
             continue
         elif kind is Kind.ESCALATION_DECIDED:
-            decided = decided or said
+            decided = decided or payload
         elif kind in _REVISIONS:
-            evidence.setdefault(said["revision"], said["evidence_hash"])
+            evidence.setdefault(payload["revision"], payload["evidence_hash"])
     deadline = deadlines.get(str(escalation.pk))
     return RecordedEscalation(
         evidence=evidence,
@@ -193,9 +193,9 @@ def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch |
 
 def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mismatch]:
     """What does not match of a decision: its entry, its columns, or its signature."""
-    said = known.decided
+    payload = known.decided
     wrong = mismatches.compare(
-        "decision.statement", str(decision.pk), said.get("statement_digest", ""), decision.statement
+        "decision.statement", str(decision.pk), payload.get("statement_digest", ""), decision.statement
     )
     if wrong is not None:
         return [wrong]
@@ -209,7 +209,7 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
         "solo": decision.solo,
     }
     unlike = [name for name, value in columns.items() if stated.get(name) != value]
-    if not _is_signed(decision, said):
+    if not _is_signed(decision, payload):
         unlike.append("signature")
     return [
         Mismatch(
@@ -222,12 +222,12 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
     ]
 
 
-def _is_signed(decision: Decision, said: Mapping[str, Any]) -> bool:
+def _is_signed(decision: Decision, payload: Mapping[str, Any]) -> bool:
     """Whether the signature is the recorded one; for a key that is not held here, no more can be checked."""
     signature: object = decision.signature
     # SQLite lets anybody write a text where bytes belong.
     if not isinstance(signature, bytes | bytearray | memoryview):
         return False
-    if bytes(signature).hex() != said["signature"] or decision.key_id != said["key_id"]:
+    if bytes(signature).hex() != payload["signature"] or decision.key_id != payload["key_id"]:
         return False
     return signing.verify(bytes(decision.statement), bytes(signature), decision.key_id) is not False

@@ -62,31 +62,31 @@ class DecisionResult:
 
 
 def decide(
-    *, tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
+    *, tenant: str, escalation_id: UUID, person: Person, user: Any, request: DecisionRequest
 ) -> DecisionResult | Problem:
     """Take one decision, or refuse it with a Problem that says what to do next.
 
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
     the form. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, wish))
+    return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, request))
 
 
 def _decide(
-    tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
+    tenant: str, escalation_id: UUID, person: Person, user: Any, request: DecisionRequest
 ) -> DecisionResult | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
     journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
     basis = comparing.check_basis(held.escalation)
-    outcome = _barred(held, journal, person, wish, basis) or _outcome(
-        held, journal, person, user, wish, basis
+    outcome = _barred(held, journal, person, request, basis) or _outcome(
+        held, journal, person, user, request, basis
     )
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
-                escalation_id=str(held.escalation.pk), action=wish.action, code=outcome.code
+                escalation_id=str(held.escalation.pk), action=request.action, code=outcome.code
             )
         )
     journal.write()
@@ -97,17 +97,17 @@ def _barred(
     held: LockedEscalation,
     journal: Journal,
     person: Person,
-    wish: DecisionRequest,
+    request: DecisionRequest,
     basis: CheckedBasis,
 ) -> Problem | None:
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
         return _refuse(held, barred.status, barred.code, barred.why)
-    only_ends = wish.action.spec.in_recovery and policy.is_stopping(wish.action, wish.effect)
+    only_ends = request.action.spec.in_recovery and policy.is_stopping(request.action, request.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
         return _refuse(held, 503, RECOVERY, RESTORED)
-    if basis.mismatches and not wish.action.spec.stops:
+    if basis.mismatches and not request.action.spec.stops:
         journal.add(*(mismatch.event() for mismatch in basis.mismatches))
         return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
     return None
@@ -118,7 +118,7 @@ def _outcome(
     journal: Journal,
     person: Person,
     user: Any,
-    wish: DecisionRequest,
+    request: DecisionRequest,
     basis: CheckedBasis,
 ) -> DecisionResult | Problem:
     row, shown = held.escalation, basis.evidence
@@ -126,7 +126,7 @@ def _outcome(
         deadlines.abort_expired(held, journal)
     elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
         return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
-    elif row.state == State.OPEN and not wish.action.spec.stops and shown is not None:
+    elif row.state == State.OPEN and not request.action.spec.stops and shown is not None:
         journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
@@ -134,23 +134,23 @@ def _outcome(
             flow=held.flow,
             agent=held.agent,
             journal=journal,
-            proposes=wish.action.spec.changes_params,
+            proposes=request.action.spec.changes_params,
         )
         if revised is not None:
             return _refuse(
                 held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
             )
     situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
-    effect = policy.effect_of(wish.action, situation, stated=wish.effect)
-    answer = policy.may(wish.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
+    effect = policy.effect_of(request.action, situation, stated=request.effect)
+    answer = policy.may(request.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
     if isinstance(answer, Denied):
         why = answer.why if row.state == State.OPEN else _ended(row)
         return _refuse(held, answer.status, answer.code, why)
-    only_stops = policy.is_stopping(wish.action, effect)
-    seen = _seen_before_stop(held, wish, basis) if only_stops else _seen_in_force(held, wish)
+    only_stops = policy.is_stopping(request.action, effect)
+    seen = _seen_before_stop(held, request, basis) if only_stops else _seen_in_force(held, request)
     if isinstance(seen, Problem):
         return seen
-    problem = _incomplete(held, wish, shown, situation, effect)
+    problem = _incomplete(held, request, shown, situation, effect)
     if problem is not None:
         return problem
     order = AuthorizedDecision(
@@ -158,7 +158,7 @@ def _outcome(
         seen=seen,
         person=person,
         user=user,
-        wish=wish,
+        request=request,
         shown=shown,
         solo=answer.solo,
         at=journal.at,
@@ -169,38 +169,40 @@ def _outcome(
         return taken
     if taken.resolves:
         journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
-        row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, wish.action.value
+        row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, request.action.value
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         sign_and_store(order=order, taken=taken, journal=journal)
-    return DecisionResult(action=wish.action, dfid=held.flow.dfid)
+    return DecisionResult(action=request.action, dfid=held.flow.dfid)
 
 
-def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Problem:
+def _seen_in_force(held: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be the current ones."""
     row = held.escalation
-    if not _is_hash(wish.evidence_hash):
+    if not _is_hash(request.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
-    if wish.evidence_hash != row.evidence_hash:
+    if request.evidence_hash != row.evidence_hash:
         return _refuse(held, 409, "EVIDENCE_CHANGED", "This evidence is not current. Review it again.")
-    if wish.version != row.version:
+    if request.version != row.version:
         return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Review it again.")
-    if wish.impact != row.impact:
+    if request.impact != row.impact:
         return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is now {row.impact}. Review it again.")
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
-def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, basis: CheckedBasis) -> Seen | Problem:
+def _seen_before_stop(
+    held: LockedEscalation, request: DecisionRequest, basis: CheckedBasis
+) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
     Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
     row, known, is_trusted = held.escalation, basis.known, not basis.mismatches
-    if not _is_hash(wish.evidence_hash):
+    if not _is_hash(request.evidence_hash):
         return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
-    revision = comparing.get_revision(known, wish.evidence_hash)
-    if revision is None and not is_trusted and wish.evidence_hash == row.evidence_hash:
+    revision = comparing.get_revision(known, request.evidence_hash)
+    if revision is None and not is_trusted and request.evidence_hash == row.evidence_hash:
         # The page showed no evidence, and had but the row's own hash to send: the recorded one is signed.
         newest = max(known.evidence, default=row.revision)
         recorded_hash = known.evidence.get(newest, row.evidence_hash)
@@ -209,7 +211,7 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, basis: Chec
         return _refuse(
             held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Review it again."
         )
-    if wish.version > row.version:
+    if request.version > row.version:
         return _refuse(
             held, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
         )
@@ -217,29 +219,29 @@ def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, basis: Chec
     if shown is None or shown.revision != revision:
         shown = comparing.read_revision(row, known, revision)
     impact = row.impact if shown is None else shown.impact
-    if wish.impact != impact and (is_trusted or wish.impact != row.impact):
+    if request.impact != impact and (is_trusted or request.impact != row.impact):
         return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
-    return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
+    return Seen(revision=revision, evidence_hash=request.evidence_hash, impact=impact)
 
 
 def _incomplete(
     held: LockedEscalation,
-    wish: DecisionRequest,
+    request: DecisionRequest,
     shown: AnyEvidence | None,
     situation: policy.EscalationContext,
     effect: Effect | None,
 ) -> Problem | None:
     impact = situation.impact
-    missing = policy.reason_missing(wish.action, impact, wish.justification, effect=effect)
+    missing = policy.reason_missing(request.action, impact, request.justification, effect=effect)
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
-    unstated = policy.statement_missing(wish.action, situation, stated=wish.effect)
+    unstated = policy.statement_missing(request.action, situation, stated=request.effect)
     if unstated is not None:
         return _refuse(held, 400, "STATEMENT_MISSING", unstated)
     if effect is Effect.NOT_HAPPENED and situation.is_known_done:
         return _refuse(held, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
     needed = "" if shown is None else shown.type_again
-    if policy.is_typed_again(wish.action, situation) and wish.typed_again.strip() != needed.strip():
+    if policy.is_typed_again(request.action, situation) and request.typed_again.strip() != needed.strip():
         return _refuse(held, 400, "TYPE_AGAIN", f"Type {needed} again, exactly as shown.")
     return None
 

@@ -17,14 +17,14 @@ from runtime.proposals.services import judging
 
 
 def dry_run(
-    *, tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
+    *, tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
 ) -> VerdictDocument | Problem:
-    """The verdict on `wish`, judged like the decision itself on the current evidence."""
-    return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, wish))
+    """The verdict on `request`, judged like the decision itself on the current evidence."""
+    return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, request))
 
 
 def _dry_run(
-    tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
+    tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
 ) -> VerdictDocument | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
@@ -50,7 +50,7 @@ def _dry_run(
         ),
         person=person,
         user=None,
-        wish=wish,
+        request=request,
         shown=judged,
         solo=False,
         at=held.at,
@@ -62,7 +62,7 @@ def _dry_run(
     verdict = judging.judge(flow=held.flow, agent=held.agent, claim=claim, at=held.at).verdict
     answered = events.WhatifAnswered(
         escalation_id=str(escalation_id),
-        action=wish.action,
+        action=request.action,
         verdict=verdict.decision,
         codes=tuple(finding.code for finding in verdict.reasons),
     )

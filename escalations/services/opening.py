@@ -117,11 +117,11 @@ def _basis(
     known = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     if known.compare_verdict(verdict) is None:
         return evidence.from_row(verdict)
-    said = known.verdicts.get(str(verdict.pk), {})
+    recorded = known.verdicts.get(str(verdict.pk), {})
     basis = (("input_digest", verdict.input), ("policy_bundle_hash", verdict.bundle.body))
-    if not any(mismatches.compare("", "", said.get(name, ""), body) for name, body in basis):
+    if not any(mismatches.compare("", "", recorded.get(name, ""), body) for name, body in basis):
         body = pipeline.judge_bytes(bytes(verdict.input), bytes(verdict.bundle.body))
-        if canonical.digest(body) == said.get("verdict_digest"):
+        if canonical.digest(body) == recorded.get("verdict_digest"):
             return evidence.from_bytes(bytes(verdict.input), bytes(verdict.bundle.body), body)
     fresh = judging.reconsider(flow=flow, agent=flow.agent, proposal=verdict.proposal, at=at)
     return fresh.judgement, fresh.rules, fresh.verdict

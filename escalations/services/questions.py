@@ -133,7 +133,7 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
 
     The text may be personal: the ledger holds a commitment to it.
     """
-    row, text = order.escalation, order.wish.justification
+    row, text = order.escalation, order.request.justification
     number = Question.objects.filter(escalation=row).count() + 1
     until = question_clock.start(escalation=row, at=order.at)
     statement = canonical.encode(
@@ -181,11 +181,11 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
             key_id=signer.key_id,
         )
     )
-    told = {
+    details = {
         "escalation_id": str(row.pk),
         "number": number,
         "question": text,
         "until": timestamps.iso(timestamps.to_ms(until)),
     }
-    journal.notify_agent(FeedbackType.INFORMATION_REQUESTED, told)
+    journal.notify_agent(FeedbackType.INFORMATION_REQUESTED, details)
     return question

@@ -38,7 +38,7 @@ class AuthorizedDecision:
     seen: Seen
     person: Person
     user: Any
-    wish: DecisionRequest
+    request: DecisionRequest
     shown: EvidenceDocument | None
     solo: bool
     at: datetime
@@ -69,7 +69,7 @@ class ActionResult:
 
 def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: Journal) -> Decision:
     """Sign the statement, store the one decision row, record it and tell the agent."""
-    row, wish, seen = order.escalation, order.wish, order.seen
+    row, request, seen = order.escalation, order.request, order.seen
     stated: dict[str, Any] = {
         "type": "dir-console/decision/1",
         "tenant": row.tenant,
@@ -78,10 +78,10 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         "revision": seen.revision,
         "evidence_hash": seen.evidence_hash,
         "impact": seen.impact,
-        "action": wish.action.value,
+        "action": request.action.value,
         "params": None if taken.params is None else dict(taken.params),
-        "conditions": list(wish.conditions),
-        "justification": wish.justification,
+        "conditions": list(request.conditions),
+        "justification": request.justification,
         "approver": actors.user(order.person.user_id),
         "solo": order.solo,
         "proposal_id": taken.proposal_id,
@@ -102,10 +102,10 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
     signature = signer.sign(statement)
     decision = Decision.objects.create(
         escalation=row,
-        action=wish.action,
+        action=request.action,
         revision=seen.revision,
         evidence_hash=seen.evidence_hash,
-        justification=wish.justification,
+        justification=request.justification,
         approver=order.user,
         solo=order.solo,
         statement=statement,
@@ -117,7 +117,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         0,
         events.EscalationDecided(
             escalation_id=str(row.pk),
-            action=wish.action,
+            action=request.action,
             revision=seen.revision,
             evidence_hash=seen.evidence_hash,
             statement_digest=canonical.digest(statement),
@@ -127,7 +127,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
             effect=order.effect,
         ),
     )
-    resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": wish.action.value}
+    resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": request.action.value}
     if order.effect is not None:
         resolved["effect"] = order.effect.value
     if taken.params is not None:

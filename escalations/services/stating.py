@@ -46,18 +46,18 @@ class StatementResult:
     dfid: UUID
 
 
-def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
+def state(*, tenant: str, person: Person, user: Any, request: StatementRequest) -> StatementResult | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _state(tenant, person, user, said))
+    return transactions.retry_on_conflict(lambda: _state(tenant, person, user, request))
 
 
-def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
+def _state(tenant: str, person: Person, user: Any, request: StatementRequest) -> StatementResult | Problem:
     about = (
         Escalation.objects.of(tenant)
-        .filter(intent=said.intent_id)
+        .filter(intent=request.intent_id)
         .order_by("-opened_at", "-escalation_id")
         .values_list("escalation_id", flat=True)
         .first()
@@ -66,7 +66,7 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
     journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    outcome = _outcome(held, journal, person, user, said)
+    outcome = _outcome(held, journal, person, user, request)
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
@@ -78,13 +78,13 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
 
 
 def _outcome(
-    held: LockedEscalation, journal: Journal, person: Person, user: Any, said: StatementRequest
+    held: LockedEscalation, journal: Journal, person: Person, user: Any, request: StatementRequest
 ) -> StatementResult | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
         return _refuse(held, waiting.status, waiting.code, waiting.detail)
-    intent = Intent.objects.select_for_update().get(pk=said.intent_id)
-    call = calls_in_doubt.get_left(intent=intent, number=said.number)
+    intent = Intent.objects.select_for_update().get(pk=request.intent_id)
+    call = calls_in_doubt.get_left(intent=intent, number=request.number)
     if call is None:
         return _refuse(
             held,
@@ -104,13 +104,13 @@ def _outcome(
     answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))
     if isinstance(answer, Denied):
         return _refuse(held, answer.status, answer.code, answer.why)
-    missing = policy.reason_missing(Action.MARK_DONE, situation.impact, said.reason)
+    missing = policy.reason_missing(Action.MARK_DONE, situation.impact, request.reason)
     if missing is not None:
         return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
-    if said.effect is None or said.effect is Effect.UNKNOWN:
+    if request.effect is None or request.effect is Effect.UNKNOWN:
         words = "State whether the call took effect. While that is unknown, the call stays on this list."
         return _refuse(held, 400, "STATEMENT_MISSING", words)
-    stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
+    stated = _sign_and_store(held, call, request.effect, user=user, reason=request.reason, solo=answer.solo)
     settling.settle_left(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )

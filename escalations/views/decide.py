@@ -72,7 +72,7 @@ def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             escalation_id=escalation_id,
             person=person_of(request),
             user=request.user,
-            wish=asked,
+            request=asked,
         )
     except transactions.BusyError:
         outcome = BUSY
@@ -102,7 +102,10 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         asked
         if isinstance(asked, Problem)
         else dry_running.dry_run(
-            tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=asked
+            tenant=tenant_of(request.user),
+            escalation_id=escalation_id,
+            person=person_of(request),
+            request=asked,
         )
     )
     swaps = "HX-Request" in request.headers

@@ -85,14 +85,14 @@ def post_here(view: GuardedView) -> GuardedView:
 @require(Role.OPERATOR, Role.SENIOR)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
-    said = forms.StatementForm(request.POST).read(intent_id=intent_id, number=number)
+    asked = forms.StatementForm(request.POST).read(intent_id=intent_id, number=number)
     outcome: stating.StatementResult | Problem
-    if isinstance(said, Problem):
-        outcome = said
+    if isinstance(asked, Problem):
+        outcome = asked
     else:
         try:
             outcome = stating.state(
-                tenant=tenant_of(request.user), person=person_of(request), user=request.user, said=said
+                tenant=tenant_of(request.user), person=person_of(request), user=request.user, request=asked
             )
         except transactions.BusyError:
             outcome = BUSY

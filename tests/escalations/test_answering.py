@@ -70,7 +70,7 @@ def test_the_answer_is_stored_and_the_clock_runs_on_from_where_it_stood(
 def test_the_evidence_gets_a_revision_that_holds_question_and_answer(
     desk: factories.Desk, asked: Escalation, olivia: User
 ) -> None:
-    seen = factories.wish(asked)
+    seen = factories.decision_request(asked)
     factories.answer(desk, asked, ANSWER)
     row = Escalation.objects.get()
     assert (row.revision, row.version) == (2, 3)
@@ -79,7 +79,7 @@ def test_the_evidence_gets_a_revision_that_holds_question_and_answer(
     assert said.asked_by == f"user:{olivia.pk}"
     assert Evidence.objects.get(revision=2).why == "the agent answered question 1"
     late = deciding.decide(
-        tenant="default", escalation_id=row.pk, person=factories.person(olivia), user=olivia, wish=seen
+        tenant="default", escalation_id=row.pk, person=factories.person(olivia), user=olivia, request=seen
     )
     assert decision_rows.refused(late) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(row, olivia), deciding.DecisionResult)

@@ -159,12 +159,12 @@ def test_a_high_impact_asks_for_a_fresh_password_but_for_no_amount(olivia: User)
 
 
 def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalation, olivia: User) -> None:
-    wish = factories.wish(escalation, Action.RESUME)
+    request = factories.decision_request(escalation, Action.RESUME)
     named: dict[str, Any] = {
         "tenant": "default",
         "escalation_id": escalation.pk,
         "user": olivia,
-        "wish": wish,
+        "request": request,
     }
     assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.DecisionResult)
     again = deciding.decide(person=factories.person(olivia), **named)

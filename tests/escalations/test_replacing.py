@@ -235,7 +235,7 @@ def test_the_dry_run_judges_on_the_facts_a_decision_would_be_bound_to(
         tenant="default",
         escalation_id=failed.pk,
         person=factories.person(olivia),
-        wish=factories.wish(failed, Action.MODIFY, params=SMALLER),
+        request=factories.decision_request(failed, Action.MODIFY, params=SMALLER),
     )
     assert isinstance(answer, VerdictDocument)
     assert answer.decision == "ACCEPT"

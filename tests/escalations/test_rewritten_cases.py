@@ -61,7 +61,7 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
 ) -> None:
     escalation = desk.escalate()
     factories.decide(escalation, olivia, Action.REQUEST_INFO, justification="Which signals?")
-    wish = factories.wish(escalation, Action.ABORT)
+    request = factories.decision_request(escalation, Action.ABORT)
     rows = Evidence.objects.filter(escalation=escalation)
     rows.delete() if body is None else rows.update(body=body)
     assert not isinstance(factories.answer(desk, escalation), Problem)
@@ -69,6 +69,10 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
     assert Escalation.objects.get().revision == 1
     assert "row:mismatched" in [kind for kind, _ in decision_rows.recorded(escalation)]
     answer = deciding.decide(
-        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), user=olivia, wish=wish
+        tenant="default",
+        escalation_id=escalation.pk,
+        person=factories.person(olivia),
+        user=olivia,
+        request=request,
     )
     assert isinstance(answer, deciding.DecisionResult)

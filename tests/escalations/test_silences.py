@@ -259,7 +259,7 @@ def test_there_is_nothing_to_ask_the_gate(desk: factories.Desk, olivia: User) ->
         tenant="default",
         escalation_id=escalation.pk,
         person=factories.person(olivia),
-        wish=factories.wish(escalation, Action.MODIFY),
+        request=factories.decision_request(escalation, Action.MODIFY),
     )
     assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
     with pytest.raises(LookupError):
@@ -293,7 +293,7 @@ def test_another_tenant_neither_sees_nor_decides(desk: factories.Desk, olivia: U
     answer = deciding.decide(
         tenant="other",
         person=factories.person(olivia),
-        wish=factories.wish(escalation, Action.STOP_AGENT),
+        request=factories.decision_request(escalation, Action.STOP_AGENT),
         **named,
     )
     assert decision_rows.refused(answer) == (404, "ESCALATION_NOT_FOUND")

@@ -193,7 +193,7 @@ class Effects(Lifecycle):
         said = StatementRequest(
             intent_id=call.intent_id, number=call.number, effect=effect, reason="I have looked at it."
         )
-        answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, said=said)
+        answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, request=said)
         assert isinstance(answer, stating.StatementResult), answer
         self.reached["stated later", effect] += 1
 

@@ -164,9 +164,9 @@ def test_people_are_told_too(before: Callable[[], None]) -> None:
     desk = factories.desk(kind=unsafe(rules=[{"id": "R_SLOW", "require": UNSAFE}]))
     escalation, olivia = desk.escalate(), factories.user()
     before()
-    wish = factories.wish(escalation, Action.OVERRIDE)
+    request = factories.decision_request(escalation, Action.OVERRIDE)
     verdict = dry_running.dry_run(
-        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), wish=wish
+        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), request=request
     )
     assert isinstance(verdict, VerdictDocument)
     assert [finding.code for finding in verdict.reasons] == [Reason.KIND_UNSAFE]

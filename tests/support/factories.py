@@ -272,7 +272,9 @@ def evidence_of(escalation: Escalation) -> JudgedEvidence:
     return shown
 
 
-def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any) -> DecisionRequest:
+def decision_request(
+    escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
+) -> DecisionRequest:
     """What an attentive person sends from the page as it is now."""
     row = Escalation.objects.get(pk=escalation.pk)
     return DecisionRequest(
@@ -289,11 +291,15 @@ def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
 
 
 def send(
-    escalation: Escalation, account: User, wish: DecisionRequest, *, who: Person | None = None
+    escalation: Escalation, account: User, request: DecisionRequest, *, who: Person | None = None
 ) -> deciding.DecisionResult | Problem:
     """Post a form as it was filled in, by whoever has just given the password."""
     return deciding.decide(
-        tenant=TENANT, escalation_id=escalation.pk, person=who or person(account), user=account, wish=wish
+        tenant=TENANT,
+        escalation_id=escalation.pk,
+        person=who or person(account),
+        user=account,
+        request=request,
     )
 
 
@@ -305,8 +311,8 @@ def decide(
     who: Person | None = None,
     **fields: Any,
 ) -> deciding.DecisionResult | Problem:
-    """Decide, as `account`, what `wish` says."""
-    return send(escalation, account, wish(escalation, action, **fields), who=who)
+    """Decide, as `account`, what `decision_request` says."""
+    return send(escalation, account, decision_request(escalation, action, **fields), who=who)
 
 
 def answer(desk: Desk, escalation: Escalation, text: str = "The short average.", **fields: Any) -> Any:

@@ -19,18 +19,16 @@ from escalations.evidence_contracts import (
     SilentAgentEvidence,
 )
 from escalations.models import Escalation, Evidence
-from escalations.services.escalation_locks import LockedEscalation
-from escalations.services.opening import EFFECT_CHARS, IMPACT_RANK, OpenedEscalation
+from escalations.services import evidence
+from escalations.services.opening import OpenedEscalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, LIVE_INTENTS, FlowState, Impact
 from runtime.contracts.verdict import Segment
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow, Intent, Proposal
-from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import effects, timestamps
 from runtime.kernel.silence import Silence
 from runtime.maintenance.queries import silent_agents
-from runtime.maintenance.services import watchdog
 from runtime.registry.models import Agent
 
 SHOWN = 10
@@ -54,10 +52,10 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
         family=Family.AGENT,
         reason=Reason.AGENT_SILENT.value,
         impact=impact,
-        impact_rank=IMPACT_RANK[impact],
+        impact_rank=evidence.IMPACT_RANK[impact],
         agent_id=agent.agent_id,
         policy_kind="",
-        effect="".join(part.text for part in shown.effect)[:EFFECT_CHARS],
+        effect="".join(part.text for part in shown.effect)[: evidence.EFFECT_CHARS],
         proposed_value=str(silence.awake_s),
         limit=str(silence.silent_after_s),
         evidence_hash=canonical.digest(body),
@@ -75,13 +73,6 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
         evidence_hash=row.evidence_hash,
     )
     return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
-
-
-def withdraw_if_over(*, held: LockedEscalation, journal: Journal) -> bool:
-    """Withdraw the escalation where the agent has called since; the caller writes the journal."""
-    if held.escalation.family != Family.AGENT:
-        return False
-    return watchdog.end_if_over(flow=held.flow, agent=held.agent, journal=journal)
 
 
 def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) -> SilenceEvidence:

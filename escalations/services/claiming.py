@@ -14,17 +14,9 @@ from runtime.flows.services.flow_transaction import Journal
 LEASE = timedelta(minutes=10)
 
 
+@transactions.retried
 def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     """Take or renew the claim; None when it is held now. A live claim of someone else is a 409."""
-    return transactions.retry_on_conflict(lambda: _claim(tenant, escalation_id, user))
-
-
-def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    """Give the claim back; releasing what one does not hold changes nothing."""
-    return transactions.retry_on_conflict(lambda: _release(tenant, escalation_id, user))
-
-
-def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
@@ -42,7 +34,9 @@ def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     return None
 
 
-def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+@transactions.retried
+def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    """Give the claim back; releasing what one does not hold changes nothing."""
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")

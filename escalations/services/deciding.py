@@ -10,19 +10,18 @@ from uuid import UUID
 
 from audit import actors, events
 from escalations import policy
-from escalations.contracts import Action, Closing, State
+from escalations.contracts import Action, Closing, Family, State
 from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Denied, Person
 from escalations.services import (
     actions,
-    agent_silence,
     comparing,
     deadlines,
     escalation_locks,
     evidence_revision,
     policy_context,
-    question_clock,
+    questions,
 )
 from escalations.services.comparing import CheckedBasis
 from escalations.services.decision_request import DecisionRequest
@@ -36,6 +35,7 @@ from runtime.epochs.queries.current_epoch import RECOVERY
 from runtime.epochs.services import epochs
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import timestamps
+from runtime.maintenance.services import watchdog
 
 HASH_CHARS = 64
 HASH_UNREADABLE = "evidence_hash must be the 64-character lowercase hex hash shown on the page."
@@ -61,6 +61,7 @@ class DecisionResult:
     dfid: UUID
 
 
+@transactions.retried
 def decide(
     *, tenant: str, escalation_id: UUID, person: Person, user: Any, request: DecisionRequest
 ) -> DecisionResult | Problem:
@@ -69,12 +70,6 @@ def decide(
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
     the form. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, request))
-
-
-def _decide(
-    tenant: str, escalation_id: UUID, person: Person, user: Any, request: DecisionRequest
-) -> DecisionResult | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
@@ -122,12 +117,14 @@ def _outcome(
     basis: CheckedBasis,
 ) -> DecisionResult | Problem:
     row, shown = held.escalation, basis.evidence
-    if row.state == State.OPEN and deadlines.is_past_deadline(held):
+    if row.state == State.OPEN and held.is_past_deadline:
         deadlines.abort_expired(held, journal)
-    elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
+    elif (row.family, row.state) == (Family.AGENT, State.OPEN) and watchdog.end_if_over(
+        flow=held.flow, agent=held.agent, journal=journal
+    ):
         return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
     elif row.state == State.OPEN and not request.action.spec.stops and shown is not None:
-        journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
+        journal.add(*questions.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
             shown=shown,
@@ -168,7 +165,7 @@ def _outcome(
     if isinstance(taken, Problem):
         return taken
     if taken.resolves:
-        journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
+        journal.add(*questions.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
         row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, request.action.value
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])

@@ -5,7 +5,6 @@ Correctness does not need this (a decision checks for itself); people do, who sh
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from uuid import UUID
 
 from audit import actors
@@ -33,7 +32,7 @@ def revise_open() -> int:
                 escalation=row, shown=shown, flow=row.flow, agent=row.flow.agent
             ):
                 continue
-            revised += transactions.retry_on_conflict(partial(_revise_one, row.pk, row.tenant))
+            revised += _revise_one(row.pk, row.tenant)
         except Exception:
             log.exception("the evidence of escalation %s could not be revised", row.pk)
     return revised
@@ -76,6 +75,7 @@ def _suspects() -> Sequence[tuple[Escalation, JudgedEvidence]]:
     ]
 
 
+@transactions.retried
 def _revise_one(escalation_id: UUID, tenant: str) -> int:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None or held.escalation.state != State.OPEN:

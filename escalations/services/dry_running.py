@@ -16,16 +16,11 @@ from runtime.core import transactions
 from runtime.proposals.services import judging
 
 
+@transactions.retried
 def dry_run(
     *, tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
 ) -> VerdictDocument | Problem:
     """The verdict on `request`, judged like the decision itself on the current evidence."""
-    return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, request))
-
-
-def _dry_run(
-    tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
-) -> VerdictDocument | Problem:
     held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
     if held is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")

@@ -24,7 +24,7 @@ from escalations.evidence_contracts import (
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.states import Decision, Purpose
+from runtime.contracts.states import Decision, Impact, Purpose
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
@@ -34,6 +34,10 @@ from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import evaluate, safety
 from runtime.state.queries import visible_facts
+
+IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
+EFFECT_CHARS = 1000
+FIGURE_CHARS = 64
 
 
 def build(
@@ -182,6 +186,16 @@ def type_again(verdict: VerdictDocument, kind: KindDocument, params: Mapping[str
             return finding.proposed_value
     values = [segment.text for segment in verdict.effect if segment.value]
     return values[-1] if values else kind.kind
+
+
+def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:
+    """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
+    crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
+    return {
+        "effect": answer.effect_text[:EFFECT_CHARS],
+        "proposed_value": (crossed.proposed_value or "")[:FIGURE_CHARS] if crossed else "",
+        "limit": (crossed.limit or "")[:FIGURE_CHARS] if crossed else "",
+    }
 
 
 def _facts(kind: KindDocument, judgement: Judgement) -> tuple[FactEvidence, ...]:

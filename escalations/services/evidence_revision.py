@@ -9,7 +9,6 @@ from escalations.contracts import Family
 from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence
-from escalations.services.opening import IMPACT_RANK, figures
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.flows.models import Flow, Proposal
@@ -162,11 +161,11 @@ def _store(
         "version": escalation.version + 1,
         "evidence_hash": canonical.digest(body),
         "impact": impact,
-        "impact_rank": IMPACT_RANK[impact],
+        "impact_rank": evidence.IMPACT_RANK[impact],
     }
     # The queue shows the current figures; of what has run, and without rules, they stay as they were.
     if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
-        moved |= figures(fresh.verdict, escalation.reason)
+        moved |= evidence.figures(fresh.verdict, escalation.reason)
     for name, value in moved.items():
         setattr(escalation, name, value)
     escalation.save(update_fields=list(moved))

@@ -9,8 +9,7 @@ from django.conf import settings
 from audit import canonical, events
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence, question_clock
-from runtime.contracts.states import Impact
+from escalations.services import evidence, questions
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core import mismatches
 from runtime.core.ids import new_id
@@ -20,10 +19,6 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.proposals.services import judging
-
-IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
-EFFECT_CHARS = 1000
-FIGURE_CHARS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +75,10 @@ def open_escalation(
         family=kind_of,
         reason=reason,
         impact=answer.impact,
-        impact_rank=IMPACT_RANK[answer.impact],
+        impact_rank=evidence.IMPACT_RANK[answer.impact],
         agent_id=judgement.facts.agent.agent_id,
         policy_kind=judgement.proposal.policy_kind,
-        **figures(answer, reason),
+        **evidence.figures(answer, reason),
         evidence_hash=canonical.digest(body),
         opened_at=at,
         deadline_at=deadline_at,
@@ -132,19 +127,9 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
     added: list[events.Event] = []
     for row in rows:
-        added += question_clock.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
+        added += questions.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
         row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         added.append(events.EscalationWithdrawn(escalation_id=str(row.pk)))
     return added
-
-
-def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:
-    """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
-    crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
-    return {
-        "effect": answer.effect_text[:EFFECT_CHARS],
-        "proposed_value": (crossed.proposed_value or "")[:FIGURE_CHARS] if crossed else "",
-        "limit": (crossed.limit or "")[:FIGURE_CHARS] if crossed else "",
-    }

@@ -46,15 +46,12 @@ class StatementResult:
     dfid: UUID
 
 
+@transactions.retried
 def state(*, tenant: str, person: Person, user: Any, request: StatementRequest) -> StatementResult | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _state(tenant, person, user, request))
-
-
-def _state(tenant: str, person: Person, user: Any, request: StatementRequest) -> StatementResult | Problem:
     about = (
         Escalation.objects.of(tenant)
         .filter(intent=request.intent_id)

@@ -207,7 +207,10 @@ def _typed(text: str, schema: Any) -> Any:
     """Convert a field's text to its schema type; what does not fit stays text, for the gate to reject."""
     if not text:
         return None
-    wanted = _type_of(schema)
+    # The one type besides null; None if it has no type, or several.
+    named = schema.get("type") if isinstance(schema, Mapping) else None
+    types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
+    wanted = types[0] if len(types) == 1 else None
     if wanted == "boolean":
         return text.lower() in TRUE_WORDS
     if wanted in {"integer", "number", "array", "object"}:
@@ -222,13 +225,6 @@ def _typed(text: str, schema: Any) -> Any:
         }
         return options.get(text, text)
     return text
-
-
-def _type_of(schema: Any) -> str | None:
-    """Return the one type of a property besides null; None if it has no type, or several."""
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
-    return types[0] if len(types) == 1 else None
 
 
 def _read_object(text: str, name: str) -> dict[str, Any]:

@@ -36,9 +36,9 @@ def sweep() -> int:
     return aborted
 
 
-def abort_expired(held: LockedEscalation, journal: Journal) -> None:
+def abort_expired(locked: LockedEscalation, journal: Journal) -> None:
     """End an escalation whose deadline has passed; the caller writes the journal."""
-    row = held.escalation
+    row = locked.escalation
     journal.add(*questions.stop_overdue(escalation=row, at=journal.at))
     row.state, row.resolved_at, row.resolution = State.EXPIRED, journal.at, State.EXPIRED.value
     row.version += 1
@@ -54,10 +54,10 @@ def abort_expired(held: LockedEscalation, journal: Journal) -> None:
 
 @transactions.retried
 def _expire_one(escalation_id: UUID, tenant: str) -> int:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None or held.escalation.state != State.OPEN or not held.is_past_deadline:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None or locked.escalation.state != State.OPEN or not locked.is_past_deadline:
         return 0
-    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
-    abort_expired(held, journal)
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=locked.at)
+    abort_expired(locked, journal)
     journal.write()
     return 1

@@ -70,18 +70,18 @@ def decide(
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
     the form. Raises `transactions.BusyError` after three lost races.
     """
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    basis = comparing.check_basis(held.escalation)
-    outcome = _barred(held, journal, person, request, basis) or _outcome(
-        held, journal, person, user, request, basis
+    journal = Journal(flow=locked.flow, actor=actors.user(person.user_id), at=locked.at)
+    basis = comparing.check_basis(locked.escalation)
+    outcome = _barred(locked, journal, person, request, basis) or _outcome(
+        locked, journal, person, user, request, basis
     )
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
-                escalation_id=str(held.escalation.pk), action=request.action, code=outcome.code
+                escalation_id=str(locked.escalation.pk), action=request.action, code=outcome.code
             )
         )
     journal.write()
@@ -89,7 +89,7 @@ def decide(
 
 
 def _barred(
-    held: LockedEscalation,
+    locked: LockedEscalation,
     journal: Journal,
     person: Person,
     request: DecisionRequest,
@@ -98,56 +98,56 @@ def _barred(
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
-        return _refuse(held, barred.status, barred.code, barred.why)
+        return _refuse(locked, barred.status, barred.code, barred.why)
     only_ends = request.action.spec.in_recovery and policy.is_stopping(request.action, request.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
-        return _refuse(held, 503, RECOVERY, RESTORED)
+        return _refuse(locked, 503, RECOVERY, RESTORED)
     if basis.mismatches and not request.action.spec.stops:
         journal.add(*(mismatch.event() for mismatch in basis.mismatches))
-        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
+        return _refuse(locked, 409, Reason.TAMPERED, TAMPERED)
     return None
 
 
 def _outcome(
-    held: LockedEscalation,
+    locked: LockedEscalation,
     journal: Journal,
     person: Person,
     user: Any,
     request: DecisionRequest,
     basis: CheckedBasis,
 ) -> DecisionResult | Problem:
-    row, shown = held.escalation, basis.evidence
-    if row.state == State.OPEN and held.is_past_deadline:
-        deadlines.abort_expired(held, journal)
+    row, shown = locked.escalation, basis.evidence
+    if row.state == State.OPEN and locked.is_past_deadline:
+        deadlines.abort_expired(locked, journal)
     elif (row.family, row.state) == (Family.AGENT, State.OPEN) and watchdog.end_if_over(
-        flow=held.flow, agent=held.agent, journal=journal
+        flow=locked.flow, agent=locked.agent, journal=journal
     ):
-        return _refuse(held, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
+        return _refuse(locked, 409, "SILENCE_OVER", "The agent called again, or is no longer monitored.")
     elif row.state == State.OPEN and not request.action.spec.stops and shown is not None:
         journal.add(*questions.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
             shown=shown,
-            flow=held.flow,
-            agent=held.agent,
+            flow=locked.flow,
+            agent=locked.agent,
             journal=journal,
             proposes=request.action.spec.changes_params,
         )
         if revised is not None:
             return _refuse(
-                held, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
+                locked, 409, "EVIDENCE_CHANGED", f"The evidence has changed: {revised.why}. Review it again."
             )
-    situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
+    situation = policy_context.of(escalation=row, agent=locked.agent, shown=shown, at=locked.at)
     effect = policy.effect_of(request.action, situation, stated=request.effect)
-    answer = policy.may(request.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
+    answer = policy.may(request.action, person, situation, now_ms=timestamps.to_ms(locked.at), effect=effect)
     if isinstance(answer, Denied):
         why = answer.why if row.state == State.OPEN else _ended(row)
-        return _refuse(held, answer.status, answer.code, why)
+        return _refuse(locked, answer.status, answer.code, why)
     only_stops = policy.is_stopping(request.action, effect)
-    seen = _seen_before_stop(held, request, basis) if only_stops else _seen_in_force(held, request)
+    seen = _seen_before_stop(locked, request, basis) if only_stops else _seen_in_force(locked, request)
     if isinstance(seen, Problem):
         return seen
-    problem = _incomplete(held, request, shown, situation, effect)
+    problem = _incomplete(locked, request, shown, situation, effect)
     if problem is not None:
         return problem
     order = AuthorizedDecision(
@@ -161,7 +161,7 @@ def _outcome(
         at=journal.at,
         effect=effect,
     )
-    taken = actions.take(order=order, flow=held.flow, agent=held.agent, journal=journal)
+    taken = actions.take(order=order, flow=locked.flow, agent=locked.agent, journal=journal)
     if isinstance(taken, Problem):
         return taken
     if taken.resolves:
@@ -170,34 +170,34 @@ def _outcome(
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         sign_and_store(order=order, taken=taken, journal=journal)
-    return DecisionResult(action=request.action, dfid=held.flow.dfid)
+    return DecisionResult(action=request.action, dfid=locked.flow.dfid)
 
 
-def _seen_in_force(held: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
+def _seen_in_force(locked: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be the current ones."""
-    row = held.escalation
+    row = locked.escalation
     if not _is_hash(request.evidence_hash):
-        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
+        return _refuse(locked, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
     if request.evidence_hash != row.evidence_hash:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", "This evidence is not current. Review it again.")
+        return _refuse(locked, 409, "EVIDENCE_CHANGED", "This evidence is not current. Review it again.")
     if request.version != row.version:
-        return _refuse(held, 409, "VERSION_CHANGED", "The escalation has changed since. Review it again.")
+        return _refuse(locked, 409, "VERSION_CHANGED", "The escalation has changed since. Review it again.")
     if request.impact != row.impact:
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact is now {row.impact}. Review it again.")
+        return _refuse(locked, 409, "IMPACT_CHANGED", f"The impact is now {row.impact}. Review it again.")
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
 def _seen_before_stop(
-    held: LockedEscalation, request: DecisionRequest, basis: CheckedBasis
+    locked: LockedEscalation, request: DecisionRequest, basis: CheckedBasis
 ) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
     Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
-    row, known, is_trusted = held.escalation, basis.known, not basis.mismatches
+    row, known, is_trusted = locked.escalation, basis.known, not basis.mismatches
     if not _is_hash(request.evidence_hash):
-        return _refuse(held, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
+        return _refuse(locked, 400, "HASH_UNREADABLE", HASH_UNREADABLE)
     revision = comparing.get_revision(known, request.evidence_hash)
     if revision is None and not is_trusted and request.evidence_hash == row.evidence_hash:
         # The page showed no evidence, and had but the row's own hash to send: the recorded one is signed.
@@ -206,23 +206,23 @@ def _seen_before_stop(
         return Seen(revision=newest, evidence_hash=recorded_hash, impact=row.impact)
     if revision is None:
         return _refuse(
-            held, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Review it again."
+            locked, 409, "EVIDENCE_CHANGED", "This escalation never had this evidence. Review it again."
         )
     if request.version > row.version:
         return _refuse(
-            held, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
+            locked, 409, "VERSION_CHANGED", "The escalation never had this version. Review it again."
         )
     shown = basis.evidence
     if shown is None or shown.revision != revision:
         shown = comparing.read_revision(row, known, revision)
     impact = row.impact if shown is None else shown.impact
     if request.impact != impact and (is_trusted or request.impact != row.impact):
-        return _refuse(held, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
+        return _refuse(locked, 409, "IMPACT_CHANGED", f"The impact shown was {impact}. Review it again.")
     return Seen(revision=revision, evidence_hash=request.evidence_hash, impact=impact)
 
 
 def _incomplete(
-    held: LockedEscalation,
+    locked: LockedEscalation,
     request: DecisionRequest,
     shown: AnyEvidence | None,
     situation: policy.EscalationContext,
@@ -231,15 +231,15 @@ def _incomplete(
     impact = situation.impact
     missing = policy.reason_missing(request.action, impact, request.justification, effect=effect)
     if missing is not None:
-        return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
+        return _refuse(locked, 400, "JUSTIFICATION_MISSING", missing)
     unstated = policy.statement_missing(request.action, situation, stated=request.effect)
     if unstated is not None:
-        return _refuse(held, 400, "STATEMENT_MISSING", unstated)
+        return _refuse(locked, 400, "STATEMENT_MISSING", unstated)
     if effect is Effect.NOT_HAPPENED and situation.is_known_done:
-        return _refuse(held, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
+        return _refuse(locked, 409, "EVIDENCE_CHANGED", RECEIPT_CAME)
     needed = "" if shown is None else shown.type_again
     if policy.is_typed_again(request.action, situation) and request.typed_again.strip() != needed.strip():
-        return _refuse(held, 400, "TYPE_AGAIN", f"Type {needed} again, exactly as shown.")
+        return _refuse(locked, 400, "TYPE_AGAIN", f"Type {needed} again, exactly as shown.")
     return None
 
 
@@ -254,8 +254,8 @@ def _ended(row: Escalation) -> str:
     )
 
 
-def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
-    return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(locked: LockedEscalation, status: int, code: str, detail: str) -> Problem:
+    return Problem(status=status, code=code, detail=detail, dfid=str(locked.flow.dfid))
 
 
 def _is_hash(text: str) -> bool:

@@ -77,15 +77,15 @@ def _suspects() -> Sequence[tuple[Escalation, JudgedEvidence]]:
 
 @transactions.retried
 def _revise_one(escalation_id: UUID, tenant: str) -> int:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None or held.escalation.state != State.OPEN:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None or locked.escalation.state != State.OPEN:
         return 0
-    shown = comparing.check_basis(held.escalation).evidence
+    shown = comparing.check_basis(locked.escalation).evidence
     if shown is None:
         return 0  # a new revision would replace what was rewritten, before anybody has seen it
-    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=locked.at)
     revised = evidence_revision.revise_if_drifted(
-        escalation=held.escalation, shown=shown, flow=held.flow, agent=held.agent, journal=journal
+        escalation=locked.escalation, shown=shown, flow=locked.flow, agent=locked.agent, journal=journal
     )
     if revised is None:
         return 0

@@ -21,40 +21,40 @@ def dry_run(
     *, tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
 ) -> VerdictDocument | Problem:
     """The verdict on `request`, judged like the decision itself on the current evidence."""
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No escalation has this id.")
-    if held.escalation.proposal is None:
+    if locked.escalation.proposal is None:
         return Problem(
             status=400, code="ACTION_UNKNOWN", detail="Nothing was proposed, so there is nothing to judge."
         )
-    shown = comparing.check_basis(held.escalation).evidence
+    shown = comparing.check_basis(locked.escalation).evidence
     if not isinstance(shown, JudgedEvidence):
         return Problem(status=409, code=Reason.TAMPERED, detail=TAMPERED)
     judged: JudgedEvidence = shown
     if isinstance(shown, OperationalEvidence):
         judged = evidence_revision.get_next(
-            escalation=held.escalation, shown=shown, flow=held.flow, agent=held.agent, at=held.at
+            escalation=locked.escalation, shown=shown, flow=locked.flow, agent=locked.agent, at=locked.at
         )
     order = AuthorizedDecision(
-        escalation=held.escalation,
+        escalation=locked.escalation,
         seen=Seen(
-            revision=held.escalation.revision,
-            evidence_hash=held.escalation.evidence_hash,
-            impact=held.escalation.impact,
+            revision=locked.escalation.revision,
+            evidence_hash=locked.escalation.evidence_hash,
+            impact=locked.escalation.impact,
         ),
         person=person,
         user=None,
         request=request,
         shown=judged,
         solo=False,
-        at=held.at,
+        at=locked.at,
     )
-    faults = actions.faults(order, held.agent) or actions.of_ended_epoch(held.flow)
+    faults = actions.faults(order, locked.agent) or actions.of_ended_epoch(locked.flow)
     if faults is not None:
         return faults
     claim = actions.person_claim(order)
-    verdict = judging.judge(flow=held.flow, agent=held.agent, claim=claim, at=held.at).verdict
+    verdict = judging.judge(flow=locked.flow, agent=locked.agent, claim=claim, at=locked.at).verdict
     answered = events.WhatifAnswered(
         escalation_id=str(escalation_id),
         action=request.action,
@@ -62,5 +62,5 @@ def dry_run(
         codes=tuple(finding.code for finding in verdict.reasons),
     )
     me = actors.user(person.user_id)
-    ledger.append_to(tenant=tenant, stream=me, actor=me, at=held.at, events=[answered])
+    ledger.append_to(tenant=tenant, stream=me, actor=me, at=locked.at, events=[answered])
     return verdict

@@ -45,31 +45,31 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
     newest = rows.order_by("-opened_at", "-escalation_id").values_list("escalation_id", flat=True).first()
     if not Flow.objects.of(agent.tenant).filter(dfid=dfid, agent=agent).exists():
         return flows.not_found()
-    held = (
+    locked = (
         None
         if newest is None
         else escalation_locks.lock_escalation(escalation_id=newest, tenant=agent.tenant)
     )
-    if held is None:
+    if locked is None:
         return _nothing_asked(dfid)
-    if held.agent.status in policy.SILENCED:
-        detail = f"The agent is {held.agent.status}: its answers are refused until an admin restores it."
-        return Problem(status=403, code=f"AGENT_{held.agent.status}", detail=detail, dfid=str(dfid))
-    journal = Journal(flow=held.flow, actor=actors.agent(agent.agent_id), at=held.at)
-    overdue = stop_overdue(escalation=held.escalation, at=journal.at)
+    if locked.agent.status in policy.SILENCED:
+        detail = f"The agent is {locked.agent.status}: its answers are refused until an admin restores it."
+        return Problem(status=403, code=f"AGENT_{locked.agent.status}", detail=detail, dfid=str(dfid))
+    journal = Journal(flow=locked.flow, actor=actors.agent(agent.agent_id), at=locked.at)
+    overdue = stop_overdue(escalation=locked.escalation, at=journal.at)
     if overdue:
         journal.add(*overdue)
         journal.write()
     # Without a number the newest is meant, since only that can be open.
-    questions = Question.objects.filter(escalation=held.escalation)
+    questions = Question.objects.filter(escalation=locked.escalation)
     if asked.number is not None:
         questions = questions.filter(number=asked.number)
     question = questions.order_by("-number").first()
     if question is None:
         return _nothing_asked(dfid)
-    if question.closed_why or held.escalation.state != State.OPEN:
+    if question.closed_why or locked.escalation.state != State.OPEN:
         return _repeated(question, asked, dfid)
-    row = held.escalation
+    row = locked.escalation
     basis = comparing.check_basis(row)
     question.answer, question.payload_ref = asked.text, asked.payload_ref or ""
     question.answered_at = journal.at
@@ -89,8 +89,8 @@ def answer(*, agent: Agent, dfid: UUID, asked: api_schemas.AnswerRequest) -> api
         evidence_revision.revise_with_answer(
             escalation=row,
             shown=basis.evidence,
-            flow=held.flow,
-            agent=held.agent,
+            flow=locked.flow,
+            agent=locked.agent,
             journal=journal,
             number=question.number,
         )
@@ -265,11 +265,11 @@ def stop_all_overdue() -> int:
 
 @transactions.retried
 def _stop_one(escalation_id: UUID, tenant: str) -> int:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None or held.escalation.state != State.OPEN:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None or locked.escalation.state != State.OPEN:
         return 0
-    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
-    closed = stop_overdue(escalation=held.escalation, at=journal.at)
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=locked.at)
+    closed = stop_overdue(escalation=locked.escalation, at=journal.at)
     if not closed:
         return 0
     journal.add(*closed)

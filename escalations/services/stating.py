@@ -59,15 +59,15 @@ def state(*, tenant: str, person: Person, user: Any, request: StatementRequest) 
         .values_list("escalation_id", flat=True)
         .first()
     )
-    held = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
-    if held is None:
+    locked = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
+    if locked is None:
         return Problem(status=404, code="ESCALATION_NOT_FOUND", detail="No call of this intent was in doubt.")
-    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    outcome = _outcome(held, journal, person, user, request)
+    journal = Journal(flow=locked.flow, actor=actors.user(person.user_id), at=locked.at)
+    outcome = _outcome(locked, journal, person, user, request)
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
-                escalation_id=str(held.escalation.pk), action=STATE_EFFECT, code=outcome.code
+                escalation_id=str(locked.escalation.pk), action=STATE_EFFECT, code=outcome.code
             )
         )
     journal.write()
@@ -75,39 +75,39 @@ def state(*, tenant: str, person: Person, user: Any, request: StatementRequest) 
 
 
 def _outcome(
-    held: LockedEscalation, journal: Journal, person: Person, user: Any, request: StatementRequest
+    locked: LockedEscalation, journal: Journal, person: Person, user: Any, request: StatementRequest
 ) -> StatementResult | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
-        return _refuse(held, waiting.status, waiting.code, waiting.detail)
+        return _refuse(locked, waiting.status, waiting.code, waiting.detail)
     intent = Intent.objects.select_for_update().get(pk=request.intent_id)
     call = calls_in_doubt.get_left(intent=intent, number=request.number)
     if call is None:
         return _refuse(
-            held,
+            locked,
             409,
             "ALREADY_STATED",
             "This call is no longer in doubt, or its escalation is still open.",
         )
-    basis = comparing.check_basis(held.escalation)
+    basis = comparing.check_basis(locked.escalation)
     if basis.mismatches:
         journal.add(*(mismatch.event() for mismatch in basis.mismatches))
-        return _refuse(held, 409, Reason.TAMPERED, TAMPERED)
+        return _refuse(locked, 409, Reason.TAMPERED, TAMPERED)
     situation = policy_context.of(
-        escalation=held.escalation, agent=held.agent, shown=basis.evidence, at=held.at
+        escalation=locked.escalation, agent=locked.agent, shown=basis.evidence, at=locked.at
     )
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
     # It weighs what it weighs to mark it done.
-    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))
+    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(locked.at))
     if isinstance(answer, Denied):
-        return _refuse(held, answer.status, answer.code, answer.why)
+        return _refuse(locked, answer.status, answer.code, answer.why)
     missing = policy.reason_missing(Action.MARK_DONE, situation.impact, request.reason)
     if missing is not None:
-        return _refuse(held, 400, "JUSTIFICATION_MISSING", missing)
+        return _refuse(locked, 400, "JUSTIFICATION_MISSING", missing)
     if request.effect is None or request.effect is Effect.UNKNOWN:
         words = "State whether the call took effect. While that is unknown, the call stays on this list."
-        return _refuse(held, 400, "STATEMENT_MISSING", words)
-    stated = _sign_and_store(held, call, request.effect, user=user, reason=request.reason, solo=answer.solo)
+        return _refuse(locked, 400, "STATEMENT_MISSING", words)
+    stated = _sign_and_store(locked, call, request.effect, user=user, reason=request.reason, solo=answer.solo)
     settling.settle_left(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )
@@ -128,15 +128,15 @@ def _outcome(
     )
     journal.notify_agent(
         FeedbackType.ESCALATION_RESOLVED,
-        {"escalation_id": str(held.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
+        {"escalation_id": str(locked.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
     )
-    return StatementResult(effect=Effect(stated.effect), dfid=held.flow.dfid)
+    return StatementResult(effect=Effect(stated.effect), dfid=locked.flow.dfid)
 
 
 def _sign_and_store(
-    held: LockedEscalation, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
+    locked: LockedEscalation, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
 ) -> EffectStatement:
-    row = held.escalation
+    row = locked.escalation
     words: dict[str, Any] = {
         "type": "dir-console/effect/1",
         "tenant": row.tenant,
@@ -152,7 +152,7 @@ def _sign_and_store(
         "justification": reason,
         "approver": actors.user(user.pk),
         "solo": solo,
-        "stated_at": timestamps.iso(timestamps.to_ms(held.at)),
+        "stated_at": timestamps.iso(timestamps.to_ms(locked.at)),
         "nonce": secrets.token_hex(16),
     }
     if call.contradicts:
@@ -171,9 +171,9 @@ def _sign_and_store(
         statement=statement,
         signature=signer.sign(statement),
         key_id=signer.key_id,
-        stated_at=held.at,
+        stated_at=locked.at,
     )
 
 
-def _refuse(held: LockedEscalation, status: int, code: str, detail: str) -> Problem:
-    return Problem(status=status, code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(locked: LockedEscalation, status: int, code: str, detail: str) -> Problem:
+    return Problem(status=status, code=code, detail=detail, dfid=str(locked.flow.dfid))

@@ -1,4 +1,7 @@
-"""The closed sets of this app. Values are stored: they are permanent."""
+"""The closed sets of this app, and what each action is. Values are stored: they are permanent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from runtime.contracts.states import Choice
 
@@ -21,7 +24,7 @@ class State(Choice):
 
 
 class Action(Choice):
-    """What a person can do; each family offers only its own."""
+    """What a person can do; `ACTIONS` says what follows from each."""
 
     OVERRIDE = "OVERRIDE"
     MODIFY = "MODIFY"
@@ -31,6 +34,11 @@ class Action(Choice):
     MARK_DONE = "MARK_DONE"
     ACKNOWLEDGE = "ACKNOWLEDGE"
     STOP_AGENT = "STOP_AGENT"
+
+    @property
+    def spec(self) -> "ActionSpec":
+        """Its words, and the rules that hang on it."""
+        return ACTIONS[self]
 
 
 class Closing(Choice):
@@ -42,8 +50,163 @@ class Closing(Choice):
     WITHDRAWN = "WITHDRAWN"
 
 
-ACTIONS: dict[Family, tuple[Action, ...]] = {
-    Family.DECISION: (Action.OVERRIDE, Action.MODIFY, Action.REQUEST_INFO, Action.ABORT),
-    Family.OPERATIONAL: (Action.RESUME, Action.MARK_DONE, Action.MODIFY, Action.ABORT),
-    Family.AGENT: (Action.ACKNOWLEDGE, Action.STOP_AGENT),
+@dataclass(frozen=True, kw_only=True)
+class ActionSpec:
+    """One action: where it is offered, its words, and the rules that hang on it.
+
+    What it writes is in `services/actions.py`; a part of the form of its own is in `_decide.html`.
+    """
+
+    families: tuple[Family, ...]
+    word: str
+    hint: str
+    icon: str
+    tone: str
+    # On the submit button, and the message after it was taken.
+    button: str
+    done: str
+    # The word of an escalation that ended so.
+    ended: str
+    ended_tone: str
+    # Replaces `hint` once there is an intent.
+    hint_afterwards: str = ""
+    # It only stops: always possible, whoever owns the agent, without a written reason.
+    stops: bool = False
+    # It asks the agent, and decides nothing.
+    asks: bool = False
+    # A person's own proposal goes before the gate; with `changes_params` it has other parameters.
+    submits_proposal: bool = False
+    changes_params: bool = False
+    # It leads to a forward call of an intent.
+    runs_forward: bool = False
+    # It ends an intent, so it says what became of a call of it that is in doubt.
+    states_effect: bool = False
+    # It records what the person found at the target.
+    takes_receipt: bool = False
+    # It is allowed before an admin has ended the recovery of a restored database.
+    in_recovery: bool = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the decision form that belong to it."""
+        shown = {
+            "params": self.changes_params,
+            "effect": self.states_effect,
+            "receipt": self.takes_receipt,
+            "question": self.asks,
+            "reason": not self.asks,
+            "conditions": self.submits_proposal,
+        }
+        return tuple(part for part, is_shown in shown.items() if is_shown)
+
+
+# In the order of the page.
+ACTIONS: Mapping[Action, ActionSpec] = {
+    Action.OVERRIDE: ActionSpec(
+        families=(Family.DECISION,),
+        submits_proposal=True,
+        word="Override",
+        hint="Run exactly what the agent proposed",
+        icon="check",
+        tone="ok",
+        button="Override: run it as proposed",
+        done="Overridden. It runs as proposed by the agent.",
+        ended="Overridden",
+        ended_tone="ok",
+    ),
+    Action.RESUME: ActionSpec(
+        families=(Family.OPERATIONAL,),
+        runs_forward=True,
+        word="Resume",
+        hint="Retry with the same idempotency key",
+        icon="play",
+        tone="ok",
+        button="Resume with the same key",
+        done="Resumed, with the same key.",
+        ended="Resumed",
+        ended_tone="ok",
+    ),
+    Action.MARK_DONE: ActionSpec(
+        families=(Family.OPERATIONAL,),
+        takes_receipt=True,
+        word="Mark done",
+        hint="It took effect: enter the receipt you found",
+        icon="check",
+        tone="accent",
+        button="Mark as done",
+        done="Marked as done, with the receipt you gave.",
+        ended="Marked done",
+        ended_tone="ok",
+    ),
+    Action.MODIFY: ActionSpec(
+        families=(Family.DECISION, Family.OPERATIONAL),
+        submits_proposal=True,
+        changes_params=True,
+        runs_forward=True,
+        states_effect=True,
+        word="Modify",
+        hint="Run it with changed parameters",
+        icon="edit",
+        tone="accent",
+        button="Modify: run it as changed",
+        done="Modified. It runs with your changes.",
+        ended="Modified",
+        ended_tone="accent",
+    ),
+    Action.REQUEST_INFO: ActionSpec(
+        families=(Family.DECISION,),
+        asks=True,
+        word="Ask the agent",
+        hint="Ask a question first. The deadline pauses until the agent answers",
+        icon="ask",
+        tone="info",
+        button="Ask the agent",
+        done="Question sent. The deadline is paused until the agent answers.",
+        ended="Asked the agent",
+        ended_tone="info",
+    ),
+    Action.ABORT: ActionSpec(
+        families=(Family.DECISION, Family.OPERATIONAL),
+        stops=True,
+        states_effect=True,
+        in_recovery=True,
+        word="Abort",
+        hint="Nothing runs. Always allowed; needs no reason",
+        # Steps may already have run, and completed steps may be undone.
+        hint_afterwards="No further steps run. Always allowed",
+        icon="cross",
+        tone="danger",
+        button="Abort: run nothing",
+        done="Aborted. Nothing will run.",
+        ended="Aborted",
+        ended_tone="danger",
+    ),
+    Action.ACKNOWLEDGE: ActionSpec(
+        families=(Family.AGENT,),
+        word="Acknowledge",
+        hint="The silence is expected. Restart the timer",
+        icon="check",
+        tone="ok",
+        button="Acknowledge the silence",
+        done="Acknowledged. The silence timer restarts now.",
+        ended="Acknowledged",
+        ended_tone="ok",
+    ),
+    Action.STOP_AGENT: ActionSpec(
+        families=(Family.AGENT,),
+        stops=True,
+        word="Stop the agent",
+        hint="Hold all of its calls until someone resumes it",
+        icon="stop",
+        tone="danger",
+        button="Stop the agent",
+        done="Stopped. The agent's calls are held until someone resumes it.",
+        ended="Agent stopped",
+        ended_tone="danger",
+    ),
 }
+
+
+def offered(family: Family) -> tuple[Action, ...]:
+    """The actions of a family, in the order of the page."""
+    return tuple(action for action, spec in ACTIONS.items() if family in spec.families)

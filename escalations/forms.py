@@ -1,4 +1,4 @@
-"""Read the decision form into a Wish, or a Problem that says what to correct.
+"""The forms of the decision page and of the list of calls in doubt: lengths, choices, and what to correct.
 
 Identity never comes from here: the view takes it from the session.
 """
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.http import QueryDict
 
 from audit import canonical
@@ -20,75 +22,168 @@ from runtime.kernel import ijson
 LONGEST_TEXT = 4000
 TYPED = "param:"
 TRUE_WORDS = frozenset({"on", "true", "1"})
+# What a value that is not one of a field's is refused with.
+CODES = {
+    "action": ProblemCode.ACTION_UNKNOWN,
+    "version": ProblemCode.VERSION_UNREADABLE,
+    "effect": ProblemCode.EFFECT_UNREADABLE,
+}
 
 
-def read_wish(post: QueryDict, *, params_schema: Mapping[str, Any]) -> DecisionRequest | Problem:
-    """The decision as the form states it. `params_schema` is that of the current evidence."""
-    if any("\x00" in value for value in post.values() if isinstance(value, str)):
-        return Problem(
-            code=ProblemCode.TEXT_UNREADABLE, detail="A field contains a NUL character. Remove it."
-        )
-    action = post.get("action", "")
-    if action not in Action.values():
-        return Problem(
-            code=ProblemCode.ACTION_UNKNOWN, detail="Choose one of the actions offered on the page."
-        )
-    version = post.get("version", "")
-    if not (version.isascii() and version.isdigit()) or len(version) > len("4294967295"):
-        return Problem(
-            code=ProblemCode.VERSION_UNREADABLE, detail="version must be the whole number shown on the page."
-        )
-    return _read_fields(post, Action(action), int(version), params_schema)
+class JsonObjectField(forms.CharField):
+    """A JSON object as text; None where there is none."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return _read_object(text, "params") if text else None
 
 
-def _read_fields(
-    post: QueryDict, action: Action, version: int, params_schema: Mapping[str, Any]
-) -> DecisionRequest | Problem:
-    params = _params(post, params_schema)
-    if isinstance(params, Problem):
-        return params
-    # The receipt found at the target: a JSON object, or plain text that becomes its `reference`.
-    found = post.get("receipt", "").strip()
-    if _is_too_long(found):
-        return _too_long("receipt")
-    receipt: dict[str, Any] | Problem | None = None
-    if found:
-        receipt = _json_object(found, "receipt") if found.startswith("{") else {"reference": found}
-    if isinstance(receipt, Problem):
-        return receipt
-    effect = read_effect(post)
-    if isinstance(effect, Problem):
-        return effect
-    if action is Action.REQUEST_INFO:
-        # From its own field: agents never see a reason. A question is sent exactly as written, or not at all.
-        question = post.get("question", "").strip() or post.get("justification", "").strip()
-        justification = question.replace("\r\n", "\n")
-        if len(justification) > LONGEST_TEXT:
-            return _too_long("question")
-    else:
-        # It is signed and kept: exactly as written, or not at all.
-        justification = post.get("justification", "").strip()
-        if _is_too_long(justification):
-            return _too_long("reason")
-    # One condition per line; the text is never cut: a truncated condition would be a different one.
-    conditions = post.get("conditions", "")
-    if len(conditions) > LONGEST_TEXT:
-        return Problem(
-            code=ProblemCode.TEXT_TOO_LONG,
-            detail=f"The conditions exceed {LONGEST_TEXT} characters. Shorten them.",
-        )
-    return DecisionRequest(
-        action=action,
-        evidence_hash=post.get("evidence_hash", ""),
-        version=version,
-        impact=post.get("impact", ""),
-        justification=justification,
-        conditions=tuple(line.strip() for line in conditions.splitlines() if line.strip()),
-        params=params,
-        receipt=receipt,
-        typed_again=post.get("typed_again", "")[:LONGEST_TEXT],
-        effect=effect,
+class ReceiptField(forms.CharField):
+    """The receipt found at the target: a JSON object, or plain text that becomes its `reference`."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        _check_length(text, "The receipt")
+        if text.startswith("{"):
+            return _read_object(text, "receipt")
+        return {"reference": text} if text else None
+
+
+class ConditionsField(forms.CharField):
+    """One condition per line. The text is never cut: a truncated condition would be a different one."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        if len(text) > LONGEST_TEXT:
+            words = f"The conditions exceed {LONGEST_TEXT} characters. Shorten them."
+            raise ValidationError(words, code=ProblemCode.TEXT_TOO_LONG)
+        return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+class EffectField(forms.ChoiceField):
+    """The stated effect of a call in doubt; None where the form states none."""
+
+    def __init__(self) -> None:
+        words = f"effect must be one of {', '.join(Effect.values())}."
+        super().__init__(required=False, choices=Effect.pairs(), error_messages={"invalid_choice": words})
+
+    def clean(self, value: Any) -> Effect | None:
+        text = super().clean(value)
+        return Effect(text) if text else None
+
+
+class PostedForm(forms.Form):
+    """A form whose first error becomes a Problem with status 400."""
+
+    def problem(self) -> Problem | None:
+        """What to correct first: of the form as a whole, else of its first field; None for a valid form."""
+        found = self.errors.as_data()
+        if not found:
+            return None
+        name = NON_FIELD_ERRORS if NON_FIELD_ERRORS in found else next(iter(found))
+        (error, *_) = found[name]
+        # Django's own refusal of a text is that of a NUL character.
+        code = ProblemCode.__members__.get(error.code or "", ProblemCode.TEXT_UNREADABLE)
+        return Problem(code=CODES.get(name, code), detail=error.messages[0])
+
+
+class DecisionForm(PostedForm):
+    """One decision. `params_schema` is that of the current evidence: it types the fields `param:*`."""
+
+    action = forms.ChoiceField(
+        choices=Action.pairs(),
+        error_messages=dict.fromkeys(
+            ("required", "invalid_choice"), "Choose one of the actions offered on the page."
+        ),
     )
+    version = forms.RegexField(
+        r"\A[0-9]{1,10}\Z",
+        strip=False,
+        error_messages=dict.fromkeys(
+            ("required", "invalid"), "version must be the whole number shown on the page."
+        ),
+    )
+    evidence_hash = forms.CharField(required=False, strip=False)
+    impact = forms.CharField(required=False, strip=False)
+    params = JsonObjectField(required=False)
+    receipt = ReceiptField(required=False)
+    effect = EffectField()
+    question = forms.CharField(required=False)
+    justification = forms.CharField(required=False)
+    conditions = ConditionsField(required=False, strip=False)
+    typed_again = forms.CharField(required=False, strip=False)
+
+    def __init__(self, post: QueryDict, *, params_schema: Mapping[str, Any]) -> None:
+        super().__init__(post)
+        self.params_schema = params_schema
+
+    def clean(self) -> dict[str, Any]:
+        """Check the whole: no NUL in any field, and the length of the text that the action is given with."""
+        values = self.cleaned_data
+        if any("\x00" in value for value in self.data.values() if isinstance(value, str)):
+            raise ValidationError(
+                "A field contains a NUL character. Remove it.", code=ProblemCode.TEXT_UNREADABLE
+            )
+        if values.get("action") and Action(values["action"]).spec.asks:
+            # From its own field: agents never see a reason. It is sent exactly as written, or not at all.
+            question = values.get("question") or values.get("justification") or ""
+            values["justification"] = question.replace("\r\n", "\n")
+            _check_length(values["justification"], "The question")
+        else:
+            # It is signed and kept: exactly as written, or not at all.
+            _check_length(values.get("justification", ""), "The reason")
+        return values
+
+    def read(self) -> DecisionRequest | Problem:
+        """The decision as the form states it, or what to correct."""
+        problem = self.problem()
+        if problem is not None:
+            return problem
+        values = self.cleaned_data
+        return DecisionRequest(
+            action=Action(values["action"]),
+            evidence_hash=values["evidence_hash"],
+            version=int(values["version"]),
+            impact=values["impact"],
+            justification=values["justification"],
+            conditions=values["conditions"],
+            params=self._typed_params() if values["params"] is None else values["params"],
+            receipt=values["receipt"],
+            typed_again=values["typed_again"][:LONGEST_TEXT],
+            effect=values["effect"],
+        )
+
+    def _typed_params(self) -> dict[str, Any] | None:
+        """The fields `param:*` as their schema has them; None if none was sent."""
+        typed = {key.removeprefix(TYPED): value for key, value in self.data.items() if key.startswith(TYPED)}
+        if not typed:
+            return None
+        properties = self.params_schema.get("properties", {})
+        found = {name: _typed(str(text).strip(), properties.get(name)) for name, text in typed.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class StatementForm(PostedForm):
+    """The statement about one call that was left in doubt."""
+
+    effect = EffectField()
+    reason = forms.CharField(required=False)
+
+    def clean_reason(self) -> str:
+        """The reason is signed and kept: exactly as written, or not at all."""
+        reason: str = self.cleaned_data["reason"]
+        _check_length(reason, "The reason")
+        return reason
+
+    def read(self, *, intent_id: UUID, number: int) -> StatementRequest | Problem:
+        """The statement about call `number` of an intent, or what to correct."""
+        problem = self.problem()
+        if problem is not None:
+            return problem
+        values = self.cleaned_data
+        return StatementRequest(
+            intent_id=intent_id, number=number, effect=values["effect"], reason=values["reason"]
+        )
 
 
 def put_in(post: QueryDict) -> QueryDict:
@@ -103,8 +198,9 @@ def put_in(post: QueryDict) -> QueryDict:
     filled = post.copy()
     del filled["put_in"]
     text = post.get("params", "").strip()
-    given = _json_object(text, "params") if text else {}
-    if isinstance(given, Problem):
+    try:
+        given = _read_object(text, "params") if text else {}
+    except ValidationError:
         return filled
     if text:
         number = _typed(value, {"type": "number"})
@@ -114,51 +210,14 @@ def put_in(post: QueryDict) -> QueryDict:
     return filled
 
 
-def read_effect(post: QueryDict) -> Effect | Problem | None:
-    """Return the stated effect of a call in doubt; None if the form states none."""
-    text = post.get("effect", "")
-    if not text:
-        return None
-    if text not in Effect.values():
-        return Problem(
-            code=ProblemCode.EFFECT_UNREADABLE, detail=f"effect must be one of {', '.join(Effect.values())}."
-        )
-    return Effect(text)
-
-
-def read_said(post: QueryDict, *, intent_id: UUID, number: int) -> StatementRequest | Problem:
-    """Read the statement about one call that was left in doubt."""
-    effect = read_effect(post)
-    if isinstance(effect, Problem):
-        return effect
-    reason = post.get("reason", "").strip()
-    if _is_too_long(reason):
-        return _too_long("reason")
-    return StatementRequest(intent_id=intent_id, number=number, effect=effect, reason=reason)
-
-
-def _params(post: QueryDict, params_schema: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
-    """Read the JSON text if there is any, else the typed fields; None if neither was sent."""
-    text = post.get("params", "").strip()
-    if text:
-        return _json_object(text, "params")
-    typed = {key.removeprefix(TYPED): value for key, value in post.items() if key.startswith(TYPED)}
-    if not typed:
-        return None
-    properties = params_schema.get("properties", {})
-    found = {}
-    for name, value in typed.items():
-        parsed = _typed(str(value).strip(), properties.get(name))
-        if parsed is not None:
-            found[name] = parsed
-    return found
-
-
 def _typed(text: str, schema: Any) -> Any:
     """Convert a field's text to its schema type; what does not fit stays text, for the gate to reject."""
     if not text:
         return None
-    wanted = _type_of(schema)
+    # The one type besides null; None if it has no type, or several.
+    named = schema.get("type") if isinstance(schema, Mapping) else None
+    types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
+    wanted = types[0] if len(types) == 1 else None
     if wanted == "boolean":
         return text.lower() in TRUE_WORDS
     if wanted in {"integer", "number", "array", "object"}:
@@ -175,28 +234,19 @@ def _typed(text: str, schema: Any) -> Any:
     return text
 
 
-def _type_of(schema: Any) -> str | None:
-    """Return the one type of a property besides null; None if it has no type, or several."""
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    types = [item for item in named if item != "null"] if isinstance(named, list) else [named]
-    return types[0] if len(types) == 1 else None
-
-
-def _json_object(text: str, name: str) -> dict[str, Any] | Problem:
+def _read_object(text: str, name: str) -> dict[str, Any]:
     try:
         value = ijson.parse(text.encode("utf-8", "surrogatepass")).value
     except ProblemError as error:
-        return Problem(code=ProblemCode.JSON_UNREADABLE, detail=f"{name}: {error.problem.detail}")
+        raise ValidationError(f"{name}: {error.problem.detail}", code=ProblemCode.JSON_UNREADABLE) from error
     if not isinstance(value, dict):
-        return Problem(code=ProblemCode.JSON_UNREADABLE, detail=f"{name} must be a JSON object.")
+        raise ValidationError(f"{name} must be a JSON object.", code=ProblemCode.JSON_UNREADABLE)
     return value
 
 
-def _too_long(field: str) -> Problem:
-    detail = f"The {field} exceeds {LONGEST_TEXT} characters. Shorten it."
-    return Problem(code=ProblemCode.TEXT_TOO_LONG, detail=detail)
-
-
-def _is_too_long(text: str) -> bool:
-    """Whether a text exceeds what its field takes. A browser counts an end of line once and sends two."""
-    return len(text.replace("\r\n", "\n")) > LONGEST_TEXT
+def _check_length(text: str, what: str) -> None:
+    """Refuse a text that exceeds what its field takes. A browser counts an end of line once and sends two."""
+    if len(text.replace("\r\n", "\n")) > LONGEST_TEXT:
+        raise ValidationError(
+            f"{what} exceeds {LONGEST_TEXT} characters. Shorten it.", code=ProblemCode.TEXT_TOO_LONG
+        )

@@ -8,7 +8,7 @@ from uuid import UUID
 from audit import actors, canonical, cells, chain
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
-from escalations import policy
+from escalations.contracts import Action
 from escalations.models import Decision, EffectStatement, Escalation
 from runtime.contracts.states import Effect
 from runtime.flows.models import Attempt
@@ -86,7 +86,8 @@ def _contradictions(tenant: str, calls: Sequence[Attempt]) -> dict[int, Contradi
     intents = {call.intent_id for call in calls}
     statements = EffectStatement.objects.filter(intent__in=intents, effect=Effect.NOT_HAPPENED)
     later = list(statements.select_related("approver").order_by("-sequence"))
-    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=policy.STATING)
+    stating = [action for action in Action if action.spec.states_effect]
+    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=stating)
     decisions = list(decided.select_related("approver", "escalation").order_by("decided_at"))
     found = {}
     for call in calls:
@@ -127,10 +128,10 @@ def _decided(call: Attempt, rows: Sequence[Decision]) -> Stated | None:
 def _may_deny(row: Decision) -> bool:
     """Whether it was signed that nothing happened; also where the statement cannot be read any more."""
     try:
-        said = canonical.decode(bytes(row.statement))
+        statement = canonical.decode(bytes(row.statement))
     except (canonical.CanonicalError, TypeError):  # a database can hold a text where bytes belong
         return True
-    return not isinstance(said, dict) or said.get("effect") == Effect.NOT_HAPPENED
+    return not isinstance(statement, dict) or statement.get("effect") == Effect.NOT_HAPPENED
 
 
 def _reports(
@@ -150,14 +151,14 @@ def _reports(
     late = LedgerEntry.objects.filter(tenant=tenant, stream__in=streams, kind=Kind.ATTEMPT_REPORTED_LATE)
     rows = late.order_by("id")
     entries = [(row, row.payload) for row in rows if row.payload.get("receipt_commitment")]
-    commitments = {said["receipt_commitment"] for _, said in entries}
+    commitments = {payload["receipt_commitment"] for _, payload in entries}
     kept = Payload.objects.filter(tenant=tenant, commitment__in=commitments)
     bodies = {row.commitment: _body_of(row) for row in kept}
     found: dict[tuple[str, str], tuple[LedgerEntry, bytes | None]] = {}
-    for row, said in entries:
-        key = keys.get((said["intent_id"], said["number"]))
+    for row, payload in entries:
+        key = keys.get((payload["intent_id"], payload["number"]))
         if key is not None:
-            found[said["intent_id"], key] = (row, bodies.get(said["receipt_commitment"]))
+            found[payload["intent_id"], key] = (row, bodies.get(payload["receipt_commitment"]))
     return found
 
 

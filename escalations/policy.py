@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from audit import actors
 from audit.access.roles import HOLDERS, Permission
-from escalations.contracts import ACTIONS, Action, Family, State
+from escalations import contracts
+from escalations.contracts import Action, Family, State
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, Effect, Impact
 from runtime.kernel import separation
@@ -18,12 +19,6 @@ STEP_UP_S = 300
 LEAST_REASON_CHARS = 15
 MAX_QUESTIONS = 3
 SILENCED = frozenset({AgentStatus.SUSPENDED, AgentStatus.RETIRED})
-# To stop is always possible, whoever owns the agent, and needs no written reason.
-STOPPING = frozenset({Action.ABORT, Action.STOP_AGENT})
-# What makes a forward call of an intent.
-FORWARD = frozenset({Action.RESUME, Action.MODIFY})
-# What ends an intent says what became of a call of it that is in doubt.
-STATING = frozenset({Action.MODIFY, Action.ABORT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,18 +134,18 @@ def effect_of(action: Action, situation: EscalationContext, *, stated: Effect | 
 
     An ABORT without a statement leaves it unknown, so that stopping needs no knowledge.
     """
-    return (stated or Effect.UNKNOWN) if situation.in_doubt and action in STATING else None
+    return (stated or Effect.UNKNOWN) if situation.in_doubt and action.spec.states_effect else None
 
 
 def is_stopping(action: Action, effect: Effect | None = None) -> bool:
     """Whether it only stops: a statement about a call does more, since it frees or uses up capacity."""
-    return action in STOPPING and effect in {None, Effect.UNKNOWN}
+    return action.spec.stops and effect in {None, Effect.UNKNOWN}
 
 
 def is_weighty(action: Action, impact: Impact, effect: Effect | None = None) -> bool:
     """Whether the password must be fresh, and the reason a long one. Stopping is always the cheapest."""
     # A question runs nothing either.
-    is_harmless = is_stopping(action, effect) or action is Action.REQUEST_INFO
+    is_harmless = is_stopping(action, effect) or action.spec.asks
     return impact is Impact.HIGH_IMPACT and not is_harmless
 
 
@@ -160,7 +155,7 @@ def reason_missing(
     """What is missing in the written reason, or None."""
     if is_stopping(action, effect):
         return None
-    if action is Action.REQUEST_INFO:
+    if action.spec.asks:
         return None if justification.strip() else "Write the question."
     least = LEAST_REASON_CHARS if impact is Impact.HIGH_IMPACT else 1
     if len(justification.strip()) < least:
@@ -170,14 +165,13 @@ def reason_missing(
 
 def is_typed_again(action: Action, situation: EscalationContext) -> bool:
     """Whether the amount or target is typed again: where the action sets what runs, or overrides a limit."""
-    says_what_runs = action in {Action.OVERRIDE, Action.MODIFY}
     lifts = action is Action.RESUME and situation.crosses_limit
-    return is_weighty(action, situation.impact) and (says_what_runs or lifts)
+    return is_weighty(action, situation.impact) and (action.spec.submits_proposal or lifts)
 
 
 def statement_missing(action: Action, situation: EscalationContext, *, stated: Effect | None) -> str | None:
     """What a person has to state before something else runs in place of a call in doubt, or None."""
-    if action is not Action.MODIFY or not situation.in_doubt or stated is Effect.NOT_HAPPENED:
+    if not action.spec.changes_params or not situation.in_doubt or stated is Effect.NOT_HAPPENED:
         return None
     if stated is Effect.HAPPENED:
         return (
@@ -203,7 +197,7 @@ def _not_offered(action: Action, situation: EscalationContext, now_ms: int) -> D
         return Denied(ProblemCode.ALREADY_DECIDED, f"This escalation is {situation.state.lower()}.")
     if situation.deadline_at_ms is not None and now_ms > situation.deadline_at_ms:
         return Denied(ProblemCode.DEADLINE_PASSED, "The deadline has passed; the proposal was aborted.")
-    offered = ACTIONS[situation.family]
+    offered = contracts.offered(situation.family)
     if action not in offered:
         why = f"{action} is not available here. Choose one of {', '.join(offered)}."
         return Denied(ProblemCode.ACTION_UNKNOWN, why)
@@ -222,19 +216,19 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
     if action is Action.OVERRIDE and situation.failing:
         why = situation.failing[0].rstrip(".")
         return Denied(ProblemCode.NOT_LIFTABLE, f"This cannot be overridden: {why}. Modify or abort.")
-    if action is Action.MODIFY and situation.steps_done:
+    if action.spec.changes_params and situation.steps_done:
         why = (
             "A step has already taken effect, so nothing else can run in its place. Resume, mark done or "
             "abort."
         )
         return Denied(ProblemCode.STEPS_DONE, why)
-    if action in FORWARD and situation.is_contradicted:
+    if action.spec.runs_forward and situation.is_contradicted:
         why = (
             "A receipt shows that the earlier call took effect, although a person stated that it did not. "
             "Correct the statement in the list of calls in doubt, or abort."
         )
         return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
-    if action is not Action.REQUEST_INFO:
+    if not action.spec.asks:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
         return Denied(

@@ -9,23 +9,15 @@ from typing import Any
 from django.urls import reverse
 
 from escalations import contracts
+from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
 from runtime.contracts import states
-from runtime.contracts.units import AmountUnits
-from runtime.contracts.verdict import FindingOutcome
 from runtime.core.views import labels, query_params
 from runtime.core.views.labels import Badge
 from runtime.kernel import effects
 
 RESOLUTIONS: Mapping[str, Badge] = {
-    contracts.Action.OVERRIDE: Badge("ok", "check", "Overridden"),
-    contracts.Action.MODIFY: Badge("accent", "edit", "Modified"),
-    contracts.Action.ABORT: Badge("danger", "cross", "Aborted"),
-    contracts.Action.REQUEST_INFO: Badge("info", "ask", "Asked the agent"),
-    contracts.Action.RESUME: Badge("ok", "play", "Resumed"),
-    contracts.Action.MARK_DONE: Badge("ok", "check", "Marked done"),
-    contracts.Action.ACKNOWLEDGE: Badge("ok", "check", "Acknowledged"),
-    contracts.Action.STOP_AGENT: Badge("danger", "stop", "Agent stopped"),
+    **{action: Badge(spec.ended_tone, spec.icon, spec.ended) for action, spec in contracts.ACTIONS.items()},
     contracts.State.EXPIRED: Badge("warn", "clock", "Deadline passed"),
     contracts.State.WITHDRAWN: Badge("idle", "exit", "Withdrawn"),
     contracts.State.OPEN: Badge("warn", "refer", "Open"),
@@ -125,13 +117,13 @@ class QueueRow:
 def rows(
     *,
     escalations: Sequence[Escalation],
-    evidence: Mapping[Any, Mapping[str, Any]],
+    evidence: Mapping[Any, AnyEvidence],
     now: datetime,
     user_pk: int,
 ) -> list[QueueRow]:
     """Lines for the queue, in the order given; runs of near-identical ones share one heading.
 
-    `evidence` holds the bundles that match the ledger: `queries.get_evidence`.
+    `evidence` holds the evidence that matches the ledger: `queries.get_evidence`.
     """
     made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
     grouped: list[QueueRow] = []
@@ -143,7 +135,8 @@ def rows(
             grouped += [line for _, line in members]
             continue
         # The parameters in which the members of a run differ.
-        params = [evidence[item.pk]["proposal"]["params"] for item, _ in members]
+        shown_to = [evidence[item.pk] for item, _ in members]
+        params = [one.proposal.params for one in shown_to if isinstance(one, JudgedEvidence)]
         names = sorted({name for given in params for name in given})
         differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
         words = f"differing in {', '.join(differing)}" if differing else "with the same parameters"
@@ -164,24 +157,25 @@ def _likeness(item: Escalation, line: QueueRow) -> tuple[object, ...]:
     )
 
 
-def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, user_pk: int) -> QueueRow:
+def row(*, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_pk: int) -> QueueRow:
     """Build one line; its description comes from the stored evidence, if that can be trusted."""
-    bundle = evidence or {}
-    impact, reason = bundle.get("impact", item.impact), bundle.get("reason", item.reason)
+    # Without it, from the columns of the row.
+    about = item if evidence is None else evidence
+    impact, reason = str(about.impact), about.reason
     is_open = item.state == contracts.State.OPEN
     decision = None if is_open else getattr(item, "decision", None)
-    held = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
+    is_claimed = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
     return QueueRow(
         id=str(item.pk),
         url=reverse("escalation", args=[item.pk]),
         impact=impact,
         badge=labels.badge(labels.IMPACTS, impact),
-        effect=segments(bundle),
-        agent_id=bundle.get("agent", {}).get("agent_id", item.agent_id),
-        policy_kind=bundle.get("kind", {}).get("kind", item.policy_kind),
+        effect=[] if evidence is None else segments(evidence),
+        agent_id=about.agent_id,
+        policy_kind=about.policy_kind,
         reason=reason,
         meaning=labels.meaning(reason),
-        bound=crossed(bundle),
+        bound=None if evidence is None else crossed(evidence),
         opened_at=item.opened_at,
         resolved_at=item.resolved_at,
         deadline_at=item.deadline_at,
@@ -190,8 +184,8 @@ def row(*, item: Escalation, evidence: Mapping[str, Any] | None, now: datetime, 
         open=is_open,
         ended=None if is_open else labels.badge(RESOLUTIONS, item.resolution or item.state),
         ended_by=decision.approver.get_username() if decision else "",
-        holder=item.claimed_by.get_username() if held and item.claimed_by else "",
-        mine=held and item.claimed_by_id == user_pk,
+        holder=item.claimed_by.get_username() if is_claimed and item.claimed_by else "",
+        mine=is_claimed and item.claimed_by_id == user_pk,
         untrusted=evidence is None,
     )
 
@@ -201,27 +195,20 @@ def is_waiting(item: Escalation, now: datetime) -> bool:
     return item.waiting_until is not None and now <= item.waiting_until
 
 
-def segments(bundle: Mapping[str, Any]) -> list[Piece]:
-    """Return the effect sentence of a bundle in parts; empty without a bundle."""
-    return [Piece(text=part["text"], value=part["value"]) for part in bundle.get("effect", ())]
+def segments(evidence: EvidenceDocument) -> list[Piece]:
+    """Return the effect sentence in parts."""
+    return [Piece(text=part.text, value=part.value) for part in evidence.effect]
 
 
-def crossed(bundle: Mapping[str, Any]) -> BoundView | None:
+def crossed(evidence: AnyEvidence) -> BoundView | None:
     """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
-    if "silence" in bundle:
-        return bound(str(bundle["silence"]["awake_s"]), str(bundle["silence"]["silent_after_s"]), "s")
-    found = [item for item in bundle.get("findings", ()) if item["code"] == bundle["reason"]]
-    for outcome in (FindingOutcome.FAIL, FindingOutcome.REFER):
-        for item in found:
-            if item["outcome"] == outcome:
-                unit = units_of(bundle).of_finding(item["check"], item["subject"])
-                return bound(item["proposed_value"] or "", item["limit"] or "", unit)
+    if isinstance(evidence, SilenceEvidence):
+        return bound(str(evidence.silence.awake_s), str(evidence.silence.silent_after_s), "s")
+    for item in (*evidence.failing, *evidence.referred):
+        if item.code == evidence.reason:
+            unit = evidence.amounts.of_finding(item.check, item.subject)
+            return bound(item.proposed_value or "", item.limit or "", unit)
     return None
-
-
-def units_of(bundle: Mapping[str, Any]) -> AmountUnits:
-    """Return the units of a bundle's amounts."""
-    return AmountUnits.model_validate(bundle.get("units", {}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Reads of escalations for the queue, the decision page and the frame of every page."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,8 @@ from django.db.models import Count, Min, Q, QuerySet
 from audit import canonical, queries
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
-from escalations import contracts
+from escalations import contracts, evidence_contracts
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Escalation, Evidence, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import states
@@ -20,6 +22,7 @@ from runtime.core import mismatches, paging
 from runtime.flows.models import Intent
 from runtime.state.models import Fact
 
+log = logging.getLogger(__name__)
 PAGE = 100
 OPERATIONAL_SHOWN = 200
 MAX_KEPT = 200
@@ -121,12 +124,6 @@ def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
     return rows.filter(escalation_id=escalation_id).first()
 
 
-def list_evidence(*, escalation: Escalation) -> Sequence[Evidence]:
-    """The revision of the evidence in force and the one before it, newest first."""
-    rows = Evidence.objects.filter(escalation=escalation, revision__lte=escalation.revision)
-    return list(rows.order_by("-revision")[:2])
-
-
 def list_questions(*, escalation: Escalation) -> Sequence[Question]:
     """The questions to the agent, in the order they were asked."""
     return list(Question.objects.filter(escalation=escalation).select_related("asked_by").order_by("number"))
@@ -141,28 +138,32 @@ def count_unanswered(*, tenant: str, agent_id: str) -> int:
     return 0 if counted["answered"] else int(counted["asked"])
 
 
-def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID, Mapping[str, Any]]:
-    """The bundle in force of each escalation; without those of which the bytes are not what was recorded.
+def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID, AnyEvidence]:
+    """The current evidence of each escalation; without that which cannot be read, or was not recorded so.
 
     The ledger says which revision is in force, and is read first: a revision that comes meanwhile leaves the
     one before it where it was.
     """
     hashes: dict[str, tuple[int, str]] = {}
-    for _, said in queries.list_payloads_of_streams(
+    for _, payload in queries.list_payloads_of_streams(
         tenant=tenant, streams={str(row.flow_id) for row in escalations}, kinds=_REVISIONS
     ):
-        hashes[said["escalation_id"]] = (said["revision"], said["evidence_hash"])
+        hashes[payload["escalation_id"]] = (payload["revision"], payload["evidence_hash"])
     rows = Evidence.objects.filter(
         escalation__in=[row.pk for row in escalations], revision__in={number for number, _ in hashes.values()}
     )
-    found: dict[UUID, Mapping[str, Any]] = {}
+    found: dict[UUID, AnyEvidence] = {}
     for row in rows:
         revision, digest = hashes.get(str(row.escalation_id), (0, ""))
         if (
-            row.revision == revision
-            and mismatches.compare("evidence.body", str(row.pk), digest, row.body) is None
+            row.revision != revision
+            or mismatches.compare("evidence.body", str(row.pk), digest, row.body) is not None
         ):
-            found[row.escalation_id] = canonical.decode(bytes(row.body))
+            continue
+        try:
+            found[row.escalation_id] = evidence_contracts.read_evidence(bytes(row.body))
+        except ValueError:
+            log.exception("the evidence of escalation %s could not be read", row.escalation_id)
     return found
 
 

@@ -29,21 +29,21 @@ class Deadline:
 
 
 def follow(
-    deadlines: MutableMapping[str, Deadline], kind: str, at: datetime, said: Mapping[str, Any]
+    deadlines: MutableMapping[str, Deadline], kind: str, at: datetime, payload: Mapping[str, Any]
 ) -> None:
     """Take the next entry of a flow; `deadlines` holds its escalations by their ids."""
     if kind == Kind.ESCALATION_OPENED:
-        text = said.get("deadline_at")
+        text = payload.get("deadline_at")
         deadlines.setdefault(
-            said["escalation_id"], Deadline(None if text is None else datetime.fromisoformat(text))
+            payload["escalation_id"], Deadline(None if text is None else datetime.fromisoformat(text))
         )
         return
-    held = deadlines.get(said["escalation_id"]) if kind in KINDS else None
-    if held is None or held.at is None:
+    deadline = deadlines.get(payload["escalation_id"]) if kind in KINDS else None
+    if deadline is None or deadline.at is None:
         return
     if kind == Kind.INFORMATION_REQUESTED:
-        until = datetime.fromisoformat(said["until"])
-        held.at += until - at
-        held.waits[said["number"]] = until
-    elif (until_then := held.waits.pop(said["number"], None)) is not None:
-        held.at -= max(until_then - at, timedelta())
+        until = datetime.fromisoformat(payload["until"])
+        deadline.at += until - at
+        deadline.waits[payload["number"]] = until
+    elif (until_then := deadline.waits.pop(payload["number"], None)) is not None:
+        deadline.at -= max(until_then - at, timedelta())

@@ -13,7 +13,7 @@ from audit.events import Kind
 from audit.models import Payload
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
-from escalations import recorded_deadlines
+from escalations import evidence_contracts, recorded_deadlines
 from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
@@ -127,23 +127,22 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
     entries, key = _of_kind(flows, *_REVISIONS), itemgetter("escalation_id", "revision")
     newest = {entry.payload["escalation_id"]: entry for entry in entries}
     for entry, row in found.rows_of(entries, rows, key, "revision {revision} of the evidence"):
-        said = entry.payload
-        found.bytes(entry, "evidence.body", said["evidence_hash"], row["body"])
-        found.same(entry, "evidence.hash", said["evidence_hash"], row["hash"])
-        found.same(entry, "evidence.why", said.get("why", "opened"), row["why"])
+        payload = entry.payload
+        found.bytes(entry, "evidence.body", payload["evidence_hash"], row["body"])
+        found.same(entry, "evidence.hash", payload["evidence_hash"], row["hash"])
+        found.same(entry, "evidence.why", payload.get("why", "opened"), row["why"])
         found.then(entry, entry, "evidence.created_at", row["created_at"])
-        is_whole = row_checks.digest_of(row["body"]) == said["evidence_hash"]
-        if is_whole and newest[said["escalation_id"]] is entry:
+        is_whole = row_checks.digest_of(row["body"]) == payload["evidence_hash"]
+        if is_whole and newest[payload["escalation_id"]] is entry:
             # What an escalation is about, and how much it weighs, with its evidence in force.
-            shown = canonical.decode(bytes(row["body"]))
-            operational = shown.get("operational") or {}
+            shown = evidence_contracts.read_evidence(bytes(row["body"]))
             in_force = {
-                "impact": shown["impact"],
-                "impact_rank": list(Impact.values()).index(shown["impact"]),
-                "agent_id": shown["agent"]["agent_id"],
-                "policy_kind": shown.get("kind", {}).get("kind", ""),
-                "proposal_id": shown.get("proposal", {}).get("proposal_id"),
-                "intent_id": operational.get("intent_id"),
+                "impact": shown.impact.value,
+                "impact_rank": list(Impact).index(shown.impact),
+                "agent_id": shown.agent_id,
+                "policy_kind": shown.policy_kind,
+                "proposal_id": shown.proposal_id,
+                "intent_id": shown.intent_id,
             }
             for name, value in in_force.items():
                 cell = row[f"escalation__{name}"]
@@ -170,13 +169,13 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
     rows = {str(row["escalation_id"]): row for row in decisions}
     entries = _of_kind(flows, Kind.ESCALATION_DECIDED)
     for entry, row in found.rows_of(entries, rows, itemgetter("escalation_id"), "the decision"):
-        said = entry.payload
-        found.bytes(entry, "decision.statement", said["statement_digest"], row["statement"])
+        payload = entry.payload
+        found.bytes(entry, "decision.statement", payload["statement_digest"], row["statement"])
         _compare_signature(found, entry, row)
         for name in ("action", "revision", "evidence_hash", "key_id"):
-            found.same(entry, f"decision.{name}", said[name], row[name])
+            found.same(entry, f"decision.{name}", payload[name], row[name])
         found.same(entry, "decision.approver", entry.actor, actors.user(row["approver_id"]))
-        if row_checks.digest_of(row["statement"]) == said["statement_digest"]:
+        if row_checks.digest_of(row["statement"]) == payload["statement_digest"]:
             stated = canonical.decode(bytes(row["statement"]))
             found.same(entry, "decision.justification", stated["justification"], row["justification"])
             found.same(entry, "decision.solo", stated["solo"], row["solo"])
@@ -214,32 +213,32 @@ def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
     }
     salts = dict(Payload.objects.filter(commitment__in=commitments).values_list("commitment", "salt"))
     for entry in _of_kind(flows, *_ASKED):
-        said = entry.payload
-        key = (said["escalation_id"], said["number"])
+        payload = entry.payload
+        key = (payload["escalation_id"], payload["number"])
         row = rows.get(key)
         asked.add(key)
         if row is None:
-            found.missing(entry, f"question {said['number']}")
+            found.missing(entry, f"question {payload['number']}")
         elif entry.kind == Kind.INFORMATION_ANSWERED:
-            _compare_text(found, entry, "question.answer", said["answer_commitment"], row["answer"], salts)
-            found.same(entry, "question.payload_ref", said["payload_ref"] or "", row["payload_ref"])
+            _compare_text(found, entry, "question.answer", payload["answer_commitment"], row["answer"], salts)
+            found.same(entry, "question.payload_ref", payload["payload_ref"] or "", row["payload_ref"])
         else:
             _compare_question(found, entry, row, ends.get(key))
-            _compare_text(found, entry, "question.text", said["text_commitment"], row["text"], salts)
+            _compare_text(found, entry, "question.text", payload["text_commitment"], row["text"], salts)
     for name, number in rows.keys() - asked:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"question {number} of {name}")
 
 
 def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: Entry | None) -> None:
-    said = entry.payload
-    found.bytes(entry, "question.statement", said["statement_digest"], row["statement"])
+    payload = entry.payload
+    found.bytes(entry, "question.statement", payload["statement_digest"], row["statement"])
     _compare_signature(found, entry, row)
     for name in ("revision", "evidence_hash", "key_id"):
-        found.same(entry, f"question.{name}", said[name], row[name])
+        found.same(entry, f"question.{name}", payload[name], row[name])
     found.same(entry, "question.asked_by", entry.actor, actors.user(row["asked_by_id"]))
     found.same(entry, "question.asked_at", entry.at, row["asked_at"])
-    found.same(entry, "question.wait_until", said["until"], time_text(row["wait_until"]))
+    found.same(entry, "question.wait_until", payload["until"], time_text(row["wait_until"]))
     answered = end is not None and end.kind == Kind.INFORMATION_ANSWERED
     for name in () if answered else ("answer", "payload_ref"):
         found.same(end or entry, f"question.{name}", "", row[name])
@@ -256,11 +255,11 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
     rows = {(str(row["escalation_id"]), row_checks.digest_of(row["statement"])): row for row in stored}
     entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
-        said = entry.payload
+        payload = entry.payload
         _compare_signature(found, entry, row)
-        found.same(entry, "effectstatement.intent", said["intent_id"], str(row["intent_id"]))
-        found.same(entry, "effectstatement.effect", said["effect"], row["effect"])
-        found.same(entry, "effectstatement.key_id", said["key_id"], row["key_id"])
+        found.same(entry, "effectstatement.intent", payload["intent_id"], str(row["intent_id"]))
+        found.same(entry, "effectstatement.effect", payload["effect"], row["effect"])
+        found.same(entry, "effectstatement.key_id", payload["key_id"], row["key_id"])
         found.same(entry, "effectstatement.approver", entry.actor, actors.user(row["approver_id"]))
         # Its digest is that of the entry, or the row would not have been found.
         stated = canonical.decode(bytes(row["statement"]))

@@ -7,7 +7,7 @@ from typing import assert_never
 from audit import actors
 from escalations import policy
 from escalations.contracts import Action
-from escalations.services import evidence, evidence_revision, questions
+from escalations.services import evidence_revision, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
@@ -33,7 +33,7 @@ from runtime.stops.services import stops
 def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
     """Take the action that policy allowed, in the caller's transaction; a Problem leaves nothing behind."""
     intent = order.escalation.intent
-    match order.wish.action:
+    match order.request.action:
         case Action.OVERRIDE | Action.MODIFY:
             return _propose(order, flow, agent, journal)
         case Action.REQUEST_INFO:
@@ -54,14 +54,12 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.RESUME:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
-            recovery.resume(
-                journal=journal, intent=intent, at=journal.at, lifted=evidence.referred(order.shown)
-            )
+            recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=order.judged.referred)
             return ActionResult(valid_until=intent.valid_until)
         case Action.MARK_DONE:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
-            if not order.wish.receipt:
+            if not order.request.receipt:
                 return _refuse(
                     order,
                     ProblemCode.RECEIPT_MISSING,
@@ -70,7 +68,7 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
             recovery.mark_done(
                 journal=journal,
                 intent=intent,
-                receipt=order.wish.receipt,
+                receipt=order.request.receipt,
                 actor=journal.actor,
                 at=journal.at,
             )
@@ -78,11 +76,11 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
             watchdog.watch_again(agent=agent, journal=journal)
         case Action.STOP_AGENT:
             # The stop button of the agent's page, from here: what it has under way is left to its outcome.
-            reason = order.wish.justification or "The agent stopped calling."
+            reason = order.request.justification or "The agent stopped calling."
             stops.stop_held(agent=agent, actor=journal.actor, reason=reason)
             watchdog.watch_again(agent=agent, journal=journal)
         case _:
-            assert_never(order.wish.action)
+            assert_never(order.request.action)
     return ActionResult()
 
 
@@ -101,38 +99,37 @@ def judge_change(order: AuthorizedDecision, *, flow: Flow, agent: Agent, at: dat
             proposal_id=str(new_id()),
             intent_id=str(new_id()),
             author=actors.user(order.person.user_id),
-            params=order.wish.params if order.wish.action is Action.MODIFY else None,
-            conditions=order.wish.conditions,
+            params=order.request.params if order.request.action.spec.changes_params else None,
+            conditions=order.request.conditions,
             evidence_hash=order.escalation.evidence_hash,
             received_at_ms=timestamps.to_ms(at),
         ),
         snapshot=SnapshotFacts(
-            facts=evidence.seen_facts(order.shown),
-            expires_at_ms=timestamps.to_ms(order.at) + stored.window_ms,
+            facts=order.judged.seen_facts, expires_at_ms=timestamps.to_ms(order.at) + stored.window_ms
         ),
         lifts=tuple(
             Lift(
-                check=item["check"],
-                code=item["code"],
-                subject=item["subject"],
-                proposed_value=item["proposed_value"],
+                check=item.check,
+                code=item.code,
+                subject=item.subject,
+                proposed_value=item.proposed_value,
             )
-            for item in order.shown["findings"]
-            if item["outcome"] in {FindingOutcome.REFER, FindingOutcome.LIFTED}
+            for item in order.judged.findings
+            if item.outcome in {FindingOutcome.REFER, FindingOutcome.LIFTED}
         ),
     )
 
 
 def faults(order: AuthorizedDecision, agent: Agent) -> Problem | None:
     """What cannot be judged at all: missing parameters, a condition that is not a bounded expression."""
-    if order.wish.action is Action.MODIFY and order.wish.params is None:
+    if order.request.action.spec.changes_params and order.request.params is None:
         return _refuse(
             order, ProblemCode.PARAMS_MISSING, "MODIFY needs the new parameters, as a JSON object."
         )
-    if not order.wish.conditions:
+    if not order.request.conditions:
         return None
     rules = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind)
-    problems = condition_linter.lint_conditions(order.wish.conditions, rules.kind)
+    problems = condition_linter.lint_conditions(order.request.conditions, rules.kind)
     return _refuse(order, ProblemCode.CONDITION_UNREADABLE, f"{problems[0]}.") if problems else None
 
 
@@ -170,7 +167,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
         )
     # What the person was asked to give (password, amount, reason) fits the impact that was shown.
     impact = judged.verdict.impact
-    if policy.is_weighty(order.wish.action, impact) and impact.value != order.escalation.impact:
+    if policy.is_weighty(order.request.action, impact) and impact.value != order.escalation.impact:
         return Problem(
             code=ProblemCode.IMPACT_RAISED,
             detail=f"The impact would be {impact}, but you were shown "
@@ -189,7 +186,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     follow = apply_verdict.accept(journal=journal, judged=judged)
     return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
-        params=judged.document.params if order.wish.action is Action.MODIFY else None,
+        params=judged.document.params if order.request.action.spec.changes_params else None,
         valid_until=judged.proposal.valid_until,
         intent_id=follow.intent_id,
         superseded_intent_id=None if intent is None else str(intent.pk),

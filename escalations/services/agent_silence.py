@@ -1,26 +1,34 @@
 """The escalation of a silent agent: no proposal, no verdict, no deadline; its evidence has a form of its own.
 
-The bundle says who is silent, whose agent it is, since when, and its open work.
+The evidence says who is silent, whose agent it is, since when, and its open work.
 """
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from audit import actors, canonical, events
 from escalations.contracts import Family
+from escalations.evidence_contracts import (
+    LastVerdictEvidence,
+    LiveIntentEvidence,
+    LiveIntentsEvidence,
+    OpenFlowEvidence,
+    OpenFlowsEvidence,
+    SilenceEvidence,
+    SilencePeriod,
+    SilentAgentEvidence,
+)
 from escalations.models import Escalation, Evidence
-from escalations.services.escalation_locks import LockedEscalation
-from escalations.services.opening import EFFECT_CHARS, IMPACT_RANK, OpenedEscalation
+from escalations.services import evidence
+from escalations.services.opening import OpenedEscalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, LIVE_INTENTS, FlowState, Impact
+from runtime.contracts.verdict import Segment
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow, Intent, Proposal
-from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import effects, timestamps
 from runtime.kernel.silence import Silence
 from runtime.maintenance.queries import silent_agents
-from runtime.maintenance.services import watchdog
 from runtime.registry.models import Agent
 
 SHOWN = 10
@@ -34,9 +42,8 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
     comes of it.
     """
     escalation_id = new_id()
-    bundle = build(escalation_id=escalation_id, flow=flow, agent=agent, silence=silence)
-    body = canonical.encode(bundle)
-    impact = Impact(bundle["impact"])
+    shown = build(escalation_id=escalation_id, flow=flow, agent=agent, silence=silence)
+    body, impact = shown.to_bytes(), shown.impact
     row = Escalation.objects.create(
         escalation_id=escalation_id,
         tenant=flow.tenant,
@@ -45,10 +52,10 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
         family=Family.AGENT,
         reason=Reason.AGENT_SILENT.value,
         impact=impact,
-        impact_rank=IMPACT_RANK[impact],
+        impact_rank=evidence.IMPACT_RANK[impact],
         agent_id=agent.agent_id,
         policy_kind="",
-        effect="".join(part["text"] for part in bundle["effect"])[:EFFECT_CHARS],
+        effect="".join(part.text for part in shown.effect)[: evidence.EFFECT_CHARS],
         proposed_value=str(silence.awake_s),
         limit=str(silence.silent_after_s),
         evidence_hash=canonical.digest(body),
@@ -68,28 +75,21 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
     return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
 
 
-def withdraw_if_over(*, held: LockedEscalation, journal: Journal) -> bool:
-    """Withdraw the escalation where the agent has called since; the caller writes the journal."""
-    if held.escalation.family != Family.AGENT:
-        return False
-    return watchdog.end_if_over(flow=held.flow, agent=held.agent, journal=journal)
-
-
-def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) -> dict[str, Any]:
-    """The bundle as plain JSON, with everything that the page shows except who claims it."""
+def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) -> SilenceEvidence:
+    """Everything that the page shows, except who claims it."""
     unended = [state.value for state in FlowState if state.value not in ENDED]
     open_flows = Flow.objects.of(agent.tenant).filter(agent=agent, state__in=unended).exclude(pk=flow.pk)
     live = Intent.objects.filter(flow__agent=agent, state__in=LIVE_INTENTS)
-    intents = [
-        {
-            "intent_id": str(row.pk),
-            "dfid": str(row.flow_id),
-            "state": row.state,
-            "target": row.target,
-            "valid_until": _iso(row.valid_until),
-        }
+    intents = tuple(
+        LiveIntentEvidence(
+            intent_id=str(row.pk),
+            dfid=str(row.flow_id),
+            state=row.state,
+            target=row.target,
+            valid_until=_iso(row.valid_until),
+        )
         for row in live.order_by("-intent_id")[:SHOWN]
-    ]
+    )
     # People's own proposals on its flows are left out.
     proposals = Proposal.objects.filter(agent=agent, author=actors.agent(agent.agent_id))
     verdicts = proposals.order_by("-received_at").values_list(
@@ -98,58 +98,58 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
     manifest = agent.active_manifest
     where = " of its hours" if silence.hours is not None else ""
     heard = "has not called" if silence.last_seen_at is not None else "has never called, and is missed"
-    return {
-        "escalation_id": str(escalation_id),
-        "revision": 1,
-        "family": Family.AGENT.value,
-        "reason": Reason.AGENT_SILENT.value,
-        "dfid": str(flow.dfid),
-        "frozen_at": silent_agents.iso(silence.at),
-        "effect": [
+    return SilenceEvidence(
+        escalation_id=str(escalation_id),
+        revision=1,
+        family=Family.AGENT,
+        reason=Reason.AGENT_SILENT.value,
+        dfid=str(flow.dfid),
+        frozen_at=_iso(silence.at),
+        effect=(
             # What a person has to know, in one sentence; the name is isolated like every given value.
-            {"text": effects.visible(agent.agent_id), "value": True},
-            {
-                "text": f" {heard} for {spoken(silence.awake_s)}{where}; "
+            Segment(text=effects.visible(agent.agent_id), value=True),
+            Segment(
+                text=f" {heard} for {spoken(silence.awake_s)}{where}; "
                 f"it may be silent for {spoken(silence.silent_after_s)}",
-                "value": False,
-            },
-        ],
-        "impact": (Impact.HIGH_IMPACT if intents else Impact.LOW_IMPACT).value,
-        "type_again": "",
-        "agent": {
-            "agent_id": agent.agent_id,
-            "role": agent.role,
-            "owner": agent.owner,
-            "mission": agent.mission,
-            "status": agent.status,
-            "manifest_version": None if manifest is None else manifest.version,
-            "manifest_digest": None if manifest is None else manifest.digest,
-        },
-        "silence": {
-            "since": silent_agents.iso(silence.since),
-            "last_seen_at": silent_agents.iso(silence.last_seen_at),
-            "awake_s": silence.awake_s,
-            "silent_after_s": silence.silent_after_s,
-            "hours": silence.hours,
-        },
-        "open_flows": {
-            "total": open_flows.count(),
-            "newest": [
-                {
-                    "dfid": str(row.dfid),
-                    "state": row.state,
-                    "policy_kind": row.policy_kind,
-                    "opened_at": _iso(row.opened_at),
-                }
+                value=False,
+            ),
+        ),
+        impact=Impact.HIGH_IMPACT if intents else Impact.LOW_IMPACT,
+        type_again="",
+        agent=SilentAgentEvidence(
+            agent_id=agent.agent_id,
+            role=agent.role,
+            owner=agent.owner,
+            mission=agent.mission,
+            status=agent.status,
+            manifest_version=None if manifest is None else manifest.version,
+            manifest_digest=None if manifest is None else manifest.digest,
+        ),
+        silence=SilencePeriod(
+            since=_iso(silence.since),
+            last_seen_at=silent_agents.iso(silence.last_seen_at),
+            awake_s=silence.awake_s,
+            silent_after_s=silence.silent_after_s,
+            hours=silence.hours,
+        ),
+        open_flows=OpenFlowsEvidence(
+            total=open_flows.count(),
+            newest=tuple(
+                OpenFlowEvidence(
+                    dfid=str(row.dfid),
+                    state=row.state,
+                    policy_kind=row.policy_kind,
+                    opened_at=_iso(row.opened_at),
+                )
                 for row in open_flows.order_by("-dfid")[:SHOWN]
-            ],
-        },
-        "live_intents": {"total": live.count(), "newest": intents},
-        "last_verdicts": [
-            {"decision": decision, "policy_kind": kind, "dfid": str(dfid), "received_at": _iso(at)}
+            ),
+        ),
+        live_intents=LiveIntentsEvidence(total=live.count(), newest=intents),
+        last_verdicts=tuple(
+            LastVerdictEvidence(decision=decision, policy_kind=kind, dfid=str(dfid), received_at=_iso(at))
             for decision, kind, dfid, at in verdicts[:SHOWN]
-        ],
-    }
+        ),
+    )
 
 
 def spoken(seconds: int) -> str:

@@ -15,45 +15,39 @@ from runtime.flows.services.flow_transaction import Journal
 LEASE = timedelta(minutes=10)
 
 
+@transactions.retried
 def claim(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
     """Take or renew the claim; None when it is held now. A live claim of someone else is a 409."""
-    return transactions.retry_on_conflict(lambda: _claim(tenant, escalation_id, user))
-
-
-def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    """Give the claim back; releasing what one does not hold changes nothing."""
-    return transactions.retry_on_conflict(lambda: _release(tenant, escalation_id, user))
-
-
-def _claim(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    row = held.escalation
+    row = locked.escalation
     if row.state != State.OPEN:
         return Problem(code=ProblemCode.ALREADY_DECIDED, detail="This escalation is no longer open.")
-    is_live = row.claimed_until is not None and row.claimed_until > held.at
+    is_live = row.claimed_until is not None and row.claimed_until > locked.at
     if is_live and row.claimed_by_id != user.pk:
         return Problem(code=ProblemCode.CLAIMED, detail=f"Claimed by {row.claimed_by}. You can still decide.")
-    row.claimed_by, row.claimed_until = user, held.at + LEASE
+    row.claimed_by, row.claimed_until = user, locked.at + LEASE
     row.save(update_fields=["claimed_by", "claimed_until"])
-    _record(held, user, events.EscalationClaimed(escalation_id=str(row.pk), renewed=is_live))
+    _record(locked, user, events.EscalationClaimed(escalation_id=str(row.pk), renewed=is_live))
     return None
 
 
-def _release(tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+@transactions.retried
+def release(*, tenant: str, escalation_id: UUID, user: Any) -> Problem | None:
+    """Give the claim back; releasing what one does not hold changes nothing."""
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    row = held.escalation
+    row = locked.escalation
     if row.claimed_by_id == user.pk:
         row.claimed_by, row.claimed_until = None, None
         row.save(update_fields=["claimed_by", "claimed_until"])
-        _record(held, user, events.EscalationReleased(escalation_id=str(row.pk)))
+        _record(locked, user, events.EscalationReleased(escalation_id=str(row.pk)))
     return None
 
 
-def _record(held: escalation_locks.LockedEscalation, user: Any, event: events.Event) -> None:
-    journal = Journal(flow=held.flow, actor=actors.user(user.pk), at=held.at)
+def _record(locked: escalation_locks.LockedEscalation, user: Any, event: events.Event) -> None:
+    journal = Journal(flow=locked.flow, actor=actors.user(user.pk), at=locked.at)
     journal.add(event)
     journal.write()

@@ -3,7 +3,7 @@
 Digests come from the entries of the flow, not from a column beside the bytes (`recorded_flow`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,8 @@ from django.core.exceptions import ObjectDoesNotExist
 from audit import actors, canonical, cells, queries, signing
 from audit.chain import time_text
 from audit.events import Kind
-from escalations import recorded_deadlines
+from escalations import evidence_contracts, recorded_deadlines
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation, Evidence
 from escalations.recorded_deadlines import Deadline
 from runtime.core import mismatches
@@ -55,22 +56,22 @@ def of(escalation: Escalation) -> RecordedEscalation:
     verdict: dict[str, Any] = {}
     stream = str(escalation.flow_id)
     deadlines: dict[str, Deadline] = {}
-    for kind, at, said in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
-        recorded_deadlines.follow(deadlines, kind, at, said)
+    for kind, at, payload in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
+        recorded_deadlines.follow(deadlines, kind, at, payload)
         if kind in intent_records.KINDS:
-            intent_records.follow(intents, kind, said)
+            intent_records.follow(intents, kind, payload)
         elif kind is Kind.PROPOSAL_SUBMITTED:
-            if said.get("proposal_id") == str(escalation.proposal_id):
-                proposal = proposal or said["proposal_digest"]
+            if payload.get("proposal_id") == str(escalation.proposal_id):
+                proposal = proposal or payload["proposal_digest"]
         elif kind is Kind.VERDICT_GIVEN:
-            if said.get("proposal_id") == str(escalation.proposal_id):
-                verdict = verdict or said
-        elif said.get("escalation_id") != str(escalation.pk):
+            if payload.get("proposal_id") == str(escalation.proposal_id):
+                verdict = verdict or payload
+        elif payload.get("escalation_id") != str(escalation.pk):
             continue
         elif kind is Kind.ESCALATION_DECIDED:
-            decided = decided or said
+            decided = decided or payload
         elif kind in _REVISIONS:
-            evidence.setdefault(said["revision"], said["evidence_hash"])
+            evidence.setdefault(payload["revision"], payload["evidence_hash"])
     deadline = deadlines.get(str(escalation.pk))
     return RecordedEscalation(
         evidence=evidence,
@@ -93,22 +94,32 @@ def compare_evidence(known: RecordedEscalation, rows: Iterable[Evidence]) -> lis
     return [mismatch for mismatch in found if mismatch is not None]
 
 
-def compare_basis(escalation: Escalation, known: RecordedEscalation | None = None) -> list[Mismatch]:
-    """What does not match of the current evidence and the proposal: any mismatch blocks execution."""
-    known = known or of(escalation)
+@dataclass(frozen=True, kw_only=True)
+class CheckedBasis:
+    """What a person decides on, compared with the ledger: any mismatch blocks execution.
+
+    `evidence` is the current one, and `body` its stored bytes; None and empty where anything does not match.
+    """
+
+    known: RecordedEscalation
+    mismatches: Sequence[Mismatch]
+    evidence: AnyEvidence | None
+    body: bytes
+
+
+def check_basis(escalation: Escalation) -> CheckedBasis:
+    """Compare the current evidence, the proposal and the intent with what was recorded of them."""
+    known = of(escalation)
     newest = max(known.evidence, default=0)
     hash_in_force = known.evidence.get(newest, "")
-    rows = list(Evidence.objects.filter(escalation=escalation, revision=newest))
-    found = compare_evidence(known, rows)
+    row = Evidence.objects.filter(escalation=escalation, revision=newest).first()
+    found = compare_evidence(known, [] if row is None else [row])
     # The current revision exists under its own hash: one that was deleted matches nothing.
     where = f"revision {newest}"
-    if not rows:
+    if row is None:
         found.append(Mismatch(row="evidence.body", row_id=where, recorded=hash_in_force, found=""))
-    found += [
-        Mismatch(row="evidence.hash", row_id=where, recorded=hash_in_force, found=row.hash)
-        for row in rows
-        if row.hash != hash_in_force
-    ]
+    elif row.hash != hash_in_force:
+        found.append(Mismatch(row="evidence.hash", row_id=where, recorded=hash_in_force, found=row.hash))
     if (escalation.revision, escalation.evidence_hash) != (newest, hash_in_force):
         found.append(
             Mismatch(
@@ -118,18 +129,18 @@ def compare_basis(escalation: Escalation, known: RecordedEscalation | None = Non
                 found=escalation.evidence_hash,
             )
         )
-    for row in () if found else rows:
-        # How much is asked of a person follows from the impact, so it is that of the current evidence.
-        shown = str(canonical.decode(bytes(row.body))["impact"])
-        if escalation.impact != shown:
-            found.append(
-                Mismatch(
-                    row="escalation.impact",
-                    row_id=str(escalation.pk),
-                    recorded=shown,
-                    found=escalation.impact,
-                )
+    body = b"" if row is None or found else bytes(row.body)
+    shown = evidence_contracts.read_evidence(body) if body else None
+    # How much is asked of a person follows from the impact, so it is that of the current evidence.
+    if shown is not None and escalation.impact != shown.impact:
+        found.append(
+            Mismatch(
+                row="escalation.impact",
+                row_id=str(escalation.pk),
+                recorded=shown.impact,
+                found=escalation.impact,
             )
+        )
     # A deadline that was put off, or taken away, decides nothing; an earlier one only ends it sooner.
     stored = escalation.deadline_at
     if known.deadline is not None and (stored is None or stored > known.deadline):
@@ -152,7 +163,9 @@ def compare_basis(escalation: Escalation, known: RecordedEscalation | None = Non
             escalation.intent, known.intents.get(str(escalation.intent_id))
         )
         found += [] if moved is None else [moved]
-    return found
+    return CheckedBasis(
+        known=known, mismatches=found, evidence=None if found else shown, body=b"" if found else body
+    )
 
 
 def get_revision(known: RecordedEscalation, evidence_hash: str) -> int | None:
@@ -160,13 +173,12 @@ def get_revision(known: RecordedEscalation, evidence_hash: str) -> int | None:
     return max((number for number, digest in known.evidence.items() if digest == evidence_hash), default=None)
 
 
-def impact_shown(escalation: Escalation, known: RecordedEscalation, revision: int) -> str | None:
-    """The impact that a revision of the evidence shows; None where its row is not what was recorded."""
+def read_revision(escalation: Escalation, known: RecordedEscalation, revision: int) -> AnyEvidence | None:
+    """One revision of the evidence; None where its row is not what was recorded."""
     row = Evidence.objects.filter(escalation=escalation, revision=revision).first()
     if row is None or compare_evidence(known, [row]):
         return None
-    shown = canonical.decode(bytes(row.body))["impact"]
-    return str(shown)
+    return evidence_contracts.read_evidence(bytes(row.body))
 
 
 def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch | None:
@@ -181,9 +193,9 @@ def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch |
 
 def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mismatch]:
     """What does not match of a decision: its entry, its columns, or its signature."""
-    said = known.decided
+    payload = known.decided
     wrong = mismatches.compare(
-        "decision.statement", str(decision.pk), said.get("statement_digest", ""), decision.statement
+        "decision.statement", str(decision.pk), payload.get("statement_digest", ""), decision.statement
     )
     if wrong is not None:
         return [wrong]
@@ -197,7 +209,7 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
         "solo": decision.solo,
     }
     unlike = [name for name, value in columns.items() if stated.get(name) != value]
-    if not _is_signed(decision, said):
+    if not _is_signed(decision, payload):
         unlike.append("signature")
     return [
         Mismatch(
@@ -210,9 +222,11 @@ def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mism
     ]
 
 
-def _is_signed(decision: Decision, said: Mapping[str, Any]) -> bool:
+def _is_signed(decision: Decision, payload: Mapping[str, Any]) -> bool:
     """Whether the signature is the recorded one; for a key that is not held here, no more can be checked."""
     signature = cells.bytes_of(decision.signature)
-    if signature is None or signature.hex() != said["signature"] or decision.key_id != said["key_id"]:
+    if signature is None or signature.hex() != payload["signature"]:
+        return False
+    if decision.key_id != payload["key_id"]:
         return False
     return signing.verify(bytes(decision.statement), signature, decision.key_id) is not False

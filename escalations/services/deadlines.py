@@ -1,13 +1,12 @@
 """What time does to escalations: a deadline aborts, and never approves."""
 
 import logging
-from functools import partial
 from uuid import UUID
 
 from audit import actors, events
 from escalations.contracts import State
 from escalations.models import Escalation
-from escalations.services import drift_scan, escalation_locks, question_clock
+from escalations.services import drift_scan, escalation_locks, questions
 from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FeedbackType, FlowState
@@ -25,22 +24,22 @@ def sweep() -> int:
     Ids are chosen without a lock; each escalation is then its own transaction, so that one poisoned row
     cannot keep the others alive past their deadline.
     """
-    question_clock.stop_all_overdue()
+    questions.stop_all_overdue()
     due = Escalation.objects.filter(state=State.OPEN, deadline_at__lt=clock.now()).order_by("deadline_at")
     aborted = 0
     for escalation_id, tenant in list(due.values_list("escalation_id", "tenant")[:BATCH]):
         try:
-            aborted += transactions.retry_on_conflict(partial(_expire_one, escalation_id, tenant))
+            aborted += _expire_one(escalation_id, tenant)
         except Exception:
             log.exception("escalation %s could not be ended", escalation_id)
     drift_scan.revise_open()
     return aborted
 
 
-def abort_expired(held: LockedEscalation, journal: Journal) -> None:
+def abort_expired(locked: LockedEscalation, journal: Journal) -> None:
     """End an escalation whose deadline has passed; the caller writes the journal."""
-    row = held.escalation
-    journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
+    row = locked.escalation
+    journal.add(*questions.stop_overdue(escalation=row, at=journal.at))
     row.state, row.resolved_at, row.resolution = State.EXPIRED, journal.at, State.EXPIRED.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
@@ -53,17 +52,12 @@ def abort_expired(held: LockedEscalation, journal: Journal) -> None:
     journal.notify_agent(FeedbackType.FLOW_ABORTED, {"reason": Reason.DEADLINE_PASSED.value})
 
 
-def is_past_deadline(held: LockedEscalation) -> bool:
-    """Whether the deadline has passed by the time port, read after the locks."""
-    deadline_at = held.escalation.deadline_at
-    return deadline_at is not None and held.at > deadline_at
-
-
+@transactions.retried
 def _expire_one(escalation_id: UUID, tenant: str) -> int:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None or held.escalation.state != State.OPEN or not is_past_deadline(held):
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None or locked.escalation.state != State.OPEN or not locked.is_past_deadline:
         return 0
-    journal = Journal(flow=held.flow, actor=actors.SYSTEM, at=held.at)
-    abort_expired(held, journal)
+    journal = Journal(flow=locked.flow, actor=actors.SYSTEM, at=locked.at)
+    abort_expired(locked, journal)
     journal.write()
     return 1

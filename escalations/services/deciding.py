@@ -4,26 +4,26 @@ The transaction of every use case: lock, check what was seen against what is, ta
 same gate, write, append, commit, ring. A refusal is a value, and is recorded too.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from audit import actors, events
 from escalations import policy
-from escalations.contracts import Action, Closing, State
+from escalations.contracts import Action, Closing, Family, State
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Denied, Person
 from escalations.services import (
     actions,
-    agent_silence,
     comparing,
     deadlines,
     escalation_locks,
     evidence_revision,
     policy_context,
-    question_clock,
+    questions,
 )
+from escalations.services.comparing import CheckedBasis
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.escalation_locks import LockedEscalation
 from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
@@ -31,10 +31,10 @@ from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
 from runtime.core import transactions
-from runtime.core.mismatches import Mismatch
 from runtime.epochs.services import epochs
 from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel import timestamps
+from runtime.maintenance.services import watchdog
 
 HASH_CHARS = 64
 HASH_UNREADABLE = "evidence_hash must be the 64-character lowercase hex hash shown on the page."
@@ -60,32 +60,27 @@ class DecisionResult:
     dfid: UUID
 
 
+@transactions.retried
 def decide(
-    *, tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
+    *, tenant: str, escalation_id: UUID, person: Person, user: Any, request: DecisionRequest
 ) -> DecisionResult | Problem:
     """Take one decision, or refuse it with a Problem that says what to do next.
 
     `person` is what policy may know; `user` is the row of the same account, from the session, never from
     the form. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _decide(tenant, escalation_id, person, user, wish))
-
-
-def _decide(
-    tenant: str, escalation_id: UUID, person: Person, user: Any, wish: DecisionRequest
-) -> DecisionResult | Problem:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    untrusted = comparing.compare_basis(held.escalation)
-    outcome = _barred(held, journal, person, wish, untrusted) or _outcome(
-        held, journal, person, user, wish, is_trusted=not untrusted
+    journal = Journal(flow=locked.flow, actor=actors.user(person.user_id), at=locked.at)
+    basis = comparing.check_basis(locked.escalation)
+    outcome = _barred(locked, journal, person, request, basis) or _outcome(
+        locked, journal, person, user, request, basis
     )
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
-                escalation_id=str(held.escalation.pk), action=wish.action, code=outcome.code
+                escalation_id=str(locked.escalation.pk), action=request.action, code=outcome.code
             )
         )
     journal.write()
@@ -93,66 +88,67 @@ def _decide(
 
 
 def _barred(
-    held: LockedEscalation,
+    locked: LockedEscalation,
     journal: Journal,
     person: Person,
-    wish: DecisionRequest,
-    untrusted: Sequence[Mismatch],
+    request: DecisionRequest,
+    basis: CheckedBasis,
 ) -> Problem | None:
     """What is refused before anything is checked again: who may not decide, and what is no evidence."""
     barred = policy.role_missing(person)
     if barred is not None:
-        return _refuse(held, barred.code, barred.why)
-    only_ends = wish.action is Action.ABORT and policy.is_stopping(wish.action, wish.effect)
+        return _refuse(locked, barred.code, barred.why)
+    only_ends = request.action.spec.in_recovery and policy.is_stopping(request.action, request.effect)
     if not only_ends and epochs.refuse_while_recovering() is not None:
-        return _refuse(held, ProblemCode.RECOVERY, RESTORED)
-    if untrusted and wish.action not in policy.STOPPING:
-        journal.add(*(mismatch.event() for mismatch in untrusted))
-        return _refuse(held, ProblemCode.TAMPERED, TAMPERED)
+        return _refuse(locked, ProblemCode.RECOVERY, RESTORED)
+    if basis.mismatches and not request.action.spec.stops:
+        journal.add(*(mismatch.event() for mismatch in basis.mismatches))
+        return _refuse(locked, ProblemCode.TAMPERED, TAMPERED)
     return None
 
 
 def _outcome(
-    held: LockedEscalation,
+    locked: LockedEscalation,
     journal: Journal,
     person: Person,
     user: Any,
-    wish: DecisionRequest,
-    *,
-    is_trusted: bool,
+    request: DecisionRequest,
+    basis: CheckedBasis,
 ) -> DecisionResult | Problem:
-    row = held.escalation
-    if row.state == State.OPEN and deadlines.is_past_deadline(held):
-        deadlines.abort_expired(held, journal)
-    elif row.state == State.OPEN and agent_silence.withdraw_if_over(held=held, journal=journal):
-        return _refuse(held, ProblemCode.SILENCE_OVER, "The agent called again, or is no longer monitored.")
-    elif row.state == State.OPEN and wish.action not in policy.STOPPING:
-        journal.add(*question_clock.stop_overdue(escalation=row, at=journal.at))
+    row, shown = locked.escalation, basis.evidence
+    if row.state == State.OPEN and locked.is_past_deadline:
+        deadlines.abort_expired(locked, journal)
+    elif (row.family, row.state) == (Family.AGENT, State.OPEN) and watchdog.end_if_over(
+        flow=locked.flow, agent=locked.agent, journal=journal
+    ):
+        return _refuse(locked, ProblemCode.SILENCE_OVER, "The agent called again, or is no longer monitored.")
+    elif row.state == State.OPEN and not request.action.spec.stops and shown is not None:
+        journal.add(*questions.stop_overdue(escalation=row, at=journal.at))
         revised = evidence_revision.revise_if_drifted(
             escalation=row,
-            flow=held.flow,
-            agent=held.agent,
+            shown=shown,
+            flow=locked.flow,
+            agent=locked.agent,
             journal=journal,
-            proposes=wish.action is Action.MODIFY,
+            proposes=request.action.spec.changes_params,
         )
         if revised is not None:
             return _refuse(
-                held,
+                locked,
                 ProblemCode.EVIDENCE_CHANGED,
                 f"The evidence has changed: {revised.why}. Review it again.",
             )
-    shown = evidence_revision.get_shown(row) if is_trusted else {}
-    situation = policy_context.of(escalation=row, agent=held.agent, shown=shown, at=held.at)
-    effect = policy.effect_of(wish.action, situation, stated=wish.effect)
-    answer = policy.may(wish.action, person, situation, now_ms=timestamps.to_ms(held.at), effect=effect)
+    situation = policy_context.of(escalation=row, agent=locked.agent, shown=shown, at=locked.at)
+    effect = policy.effect_of(request.action, situation, stated=request.effect)
+    answer = policy.may(request.action, person, situation, now_ms=timestamps.to_ms(locked.at), effect=effect)
     if isinstance(answer, Denied):
         why = answer.why if row.state == State.OPEN else _ended(row)
-        return _refuse(held, answer.code, why)
-    only_stops = policy.is_stopping(wish.action, effect)
-    seen = _seen_before_stop(held, wish, is_trusted=is_trusted) if only_stops else _seen_in_force(held, wish)
+        return _refuse(locked, answer.code, why)
+    only_stops = policy.is_stopping(request.action, effect)
+    seen = _seen_before_stop(locked, request, basis) if only_stops else _seen_in_force(locked, request)
     if isinstance(seen, Problem):
         return seen
-    problem = _incomplete(held, wish, shown, situation, effect)
+    problem = _incomplete(locked, request, shown, situation, effect)
     if problem is not None:
         return problem
     order = AuthorizedDecision(
@@ -160,89 +156,95 @@ def _outcome(
         seen=seen,
         person=person,
         user=user,
-        wish=wish,
+        request=request,
         shown=shown,
         solo=answer.solo,
         at=journal.at,
         effect=effect,
     )
-    taken = actions.take(order=order, flow=held.flow, agent=held.agent, journal=journal)
+    taken = actions.take(order=order, flow=locked.flow, agent=locked.agent, journal=journal)
     if isinstance(taken, Problem):
         return taken
     if taken.resolves:
-        journal.add(*question_clock.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
-        row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, wish.action.value
+        journal.add(*questions.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
+        row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, request.action.value
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         sign_and_store(order=order, taken=taken, journal=journal)
-    return DecisionResult(action=wish.action, dfid=held.flow.dfid)
+    return DecisionResult(action=request.action, dfid=locked.flow.dfid)
 
 
-def _seen_in_force(held: LockedEscalation, wish: DecisionRequest) -> Seen | Problem:
+def _seen_in_force(locked: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
     """What you saw is what you signed: hash, version and impact must be the current ones."""
-    row = held.escalation
-    if not _is_hash(wish.evidence_hash):
-        return _refuse(held, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
-    if wish.evidence_hash != row.evidence_hash:
-        return _refuse(held, ProblemCode.EVIDENCE_CHANGED, "This evidence is not current. Review it again.")
-    if wish.version != row.version:
+    row = locked.escalation
+    if not _is_hash(request.evidence_hash):
+        return _refuse(locked, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
+    if request.evidence_hash != row.evidence_hash:
+        return _refuse(locked, ProblemCode.EVIDENCE_CHANGED, "This evidence is not current. Review it again.")
+    if request.version != row.version:
         return _refuse(
-            held, ProblemCode.VERSION_CHANGED, "The escalation has changed since. Review it again."
+            locked, ProblemCode.VERSION_CHANGED, "The escalation has changed since. Review it again."
         )
-    if wish.impact != row.impact:
-        return _refuse(held, ProblemCode.IMPACT_CHANGED, f"The impact is now {row.impact}. Review it again.")
+    if request.impact != row.impact:
+        return _refuse(
+            locked, ProblemCode.IMPACT_CHANGED, f"The impact is now {row.impact}. Review it again."
+        )
     return Seen(revision=row.revision, evidence_hash=row.evidence_hash, impact=row.impact)
 
 
-def _seen_before_stop(held: LockedEscalation, wish: DecisionRequest, *, is_trusted: bool) -> Seen | Problem:
+def _seen_before_stop(
+    locked: LockedEscalation, request: DecisionRequest, basis: CheckedBasis
+) -> Seen | Problem:
     """To run nothing needs no fresh evidence: any revision of this escalation may be signed.
 
     Where rows were rewritten, the page may have shown the impact of the row: that must not keep
     anybody from stopping it.
     """
-    row = held.escalation
-    if not _is_hash(wish.evidence_hash):
-        return _refuse(held, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
-    known = comparing.of(row)
-    revision = comparing.get_revision(known, wish.evidence_hash)
-    if revision is None and not is_trusted and wish.evidence_hash == row.evidence_hash:
+    row, known, is_trusted = locked.escalation, basis.known, not basis.mismatches
+    if not _is_hash(request.evidence_hash):
+        return _refuse(locked, ProblemCode.HASH_UNREADABLE, HASH_UNREADABLE)
+    revision = comparing.get_revision(known, request.evidence_hash)
+    if revision is None and not is_trusted and request.evidence_hash == row.evidence_hash:
         # The page showed no evidence, and had but the row's own hash to send: the recorded one is signed.
         newest = max(known.evidence, default=row.revision)
         recorded_hash = known.evidence.get(newest, row.evidence_hash)
         return Seen(revision=newest, evidence_hash=recorded_hash, impact=row.impact)
     if revision is None:
         return _refuse(
-            held, ProblemCode.EVIDENCE_CHANGED, "This escalation never had this evidence. Review it again."
+            locked, ProblemCode.EVIDENCE_CHANGED, "This escalation never had this evidence. Review it again."
         )
-    if wish.version > row.version:
+    if request.version > row.version:
         return _refuse(
-            held, ProblemCode.VERSION_CHANGED, "The escalation never had this version. Review it again."
+            locked, ProblemCode.VERSION_CHANGED, "The escalation never had this version. Review it again."
         )
-    impact = comparing.impact_shown(row, known, revision) or row.impact
-    if wish.impact != impact and (is_trusted or wish.impact != row.impact):
-        return _refuse(held, ProblemCode.IMPACT_CHANGED, f"The impact shown was {impact}. Review it again.")
-    return Seen(revision=revision, evidence_hash=wish.evidence_hash, impact=impact)
+    shown = basis.evidence
+    if shown is None or shown.revision != revision:
+        shown = comparing.read_revision(row, known, revision)
+    impact = row.impact if shown is None else shown.impact
+    if request.impact != impact and (is_trusted or request.impact != row.impact):
+        return _refuse(locked, ProblemCode.IMPACT_CHANGED, f"The impact shown was {impact}. Review it again.")
+    return Seen(revision=revision, evidence_hash=request.evidence_hash, impact=impact)
 
 
 def _incomplete(
-    held: LockedEscalation,
-    wish: DecisionRequest,
-    shown: Mapping[str, Any],
+    locked: LockedEscalation,
+    request: DecisionRequest,
+    shown: AnyEvidence | None,
     situation: policy.EscalationContext,
     effect: Effect | None,
 ) -> Problem | None:
     impact = situation.impact
-    missing = policy.reason_missing(wish.action, impact, wish.justification, effect=effect)
+    missing = policy.reason_missing(request.action, impact, request.justification, effect=effect)
     if missing is not None:
-        return _refuse(held, ProblemCode.JUSTIFICATION_MISSING, missing)
-    unstated = policy.statement_missing(wish.action, situation, stated=wish.effect)
+        return _refuse(locked, ProblemCode.JUSTIFICATION_MISSING, missing)
+    unstated = policy.statement_missing(request.action, situation, stated=request.effect)
     if unstated is not None:
-        return _refuse(held, ProblemCode.STATEMENT_MISSING, unstated)
+        return _refuse(locked, ProblemCode.STATEMENT_MISSING, unstated)
     if effect is Effect.NOT_HAPPENED and situation.is_known_done:
-        return _refuse(held, ProblemCode.EVIDENCE_CHANGED, RECEIPT_CAME)
-    needs_typing = policy.is_typed_again(wish.action, situation)
-    if needs_typing and wish.typed_again.strip() != shown["type_again"].strip():
-        return _refuse(held, ProblemCode.TYPE_AGAIN, f"Type {shown['type_again']} again, exactly as shown.")
+        return _refuse(locked, ProblemCode.EVIDENCE_CHANGED, RECEIPT_CAME)
+    needed = "" if shown is None else shown.type_again
+    if policy.is_typed_again(request.action, situation) and request.typed_again.strip() != needed.strip():
+        return _refuse(locked, ProblemCode.TYPE_AGAIN, f"Type {needed} again, exactly as shown.")
     return None
 
 
@@ -257,8 +259,8 @@ def _ended(row: Escalation) -> str:
     )
 
 
-def _refuse(held: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
-    return Problem(code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(locked: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, dfid=str(locked.flow.dfid))
 
 
 def _is_hash(text: str) -> bool:

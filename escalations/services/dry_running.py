@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from audit import actors, events, ledger
-from escalations.contracts import Family
+from escalations.evidence_contracts import JudgedEvidence, OperationalEvidence
 from escalations.policy import Person
 from escalations.services import actions, comparing, escalation_locks, evidence_revision
 from escalations.services.deciding import TAMPERED
@@ -15,53 +15,50 @@ from runtime.contracts.verdict import VerdictDocument
 from runtime.core import transactions
 
 
+@transactions.retried
 def dry_run(
-    *, tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
+    *, tenant: str, escalation_id: UUID, person: Person, request: DecisionRequest
 ) -> VerdictDocument | Problem:
-    """The verdict on `wish`, judged like the decision itself on the current evidence."""
-    return transactions.retry_on_conflict(lambda: _dry_run(tenant, escalation_id, person, wish))
-
-
-def _dry_run(
-    tenant: str, escalation_id: UUID, person: Person, wish: DecisionRequest
-) -> VerdictDocument | Problem:
-    held = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
-    if held is None:
+    """The verdict on `request`, judged like the decision itself on the current evidence."""
+    locked = escalation_locks.lock_escalation(escalation_id=escalation_id, tenant=tenant)
+    if locked is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    if held.escalation.proposal is None:
+    if locked.escalation.proposal is None:
         return Problem(
             code=ProblemCode.ACTION_UNKNOWN, detail="Nothing was proposed, so there is nothing to judge."
         )
-    if comparing.compare_basis(held.escalation):
+    shown = comparing.check_basis(locked.escalation).evidence
+    if not isinstance(shown, JudgedEvidence):
         return Problem(code=ProblemCode.TAMPERED, detail=TAMPERED)
+    judged: JudgedEvidence = shown
+    if isinstance(shown, OperationalEvidence):
+        judged = evidence_revision.get_next(
+            escalation=locked.escalation, shown=shown, flow=locked.flow, agent=locked.agent, at=locked.at
+        )
     order = AuthorizedDecision(
-        escalation=held.escalation,
+        escalation=locked.escalation,
         seen=Seen(
-            revision=held.escalation.revision,
-            evidence_hash=held.escalation.evidence_hash,
-            impact=held.escalation.impact,
+            revision=locked.escalation.revision,
+            evidence_hash=locked.escalation.evidence_hash,
+            impact=locked.escalation.impact,
         ),
         person=person,
         user=None,
-        wish=wish,
-        shown=evidence_revision.get_next(
-            escalation=held.escalation, flow=held.flow, agent=held.agent, at=held.at
-        )
-        if held.escalation.family == Family.OPERATIONAL
-        else evidence_revision.get_shown(held.escalation),
+        request=request,
+        shown=judged,
         solo=False,
-        at=held.at,
+        at=locked.at,
     )
-    faults = actions.faults(order, held.agent) or actions.of_ended_epoch(held.flow)
+    faults = actions.faults(order, locked.agent) or actions.of_ended_epoch(locked.flow)
     if faults is not None:
         return faults
-    verdict = actions.judge_change(order, flow=held.flow, agent=held.agent, at=held.at).verdict
+    verdict = actions.judge_change(order, flow=locked.flow, agent=locked.agent, at=locked.at).verdict
     answered = events.WhatifAnswered(
         escalation_id=str(escalation_id),
-        action=wish.action,
+        action=request.action,
         verdict=verdict.decision,
         codes=tuple(finding.code for finding in verdict.reasons),
     )
     me = actors.user(person.user_id)
-    ledger.append_to(tenant=tenant, stream=me, actor=me, at=held.at, events=[answered])
+    ledger.append_to(tenant=tenant, stream=me, actor=me, at=locked.at, events=[answered])
     return verdict

@@ -21,6 +21,12 @@ class LockedEscalation:
     agent: Agent
     at: datetime
 
+    @property
+    def is_past_deadline(self) -> bool:
+        """Whether the deadline has passed by the time port, read after the locks."""
+        deadline_at = self.escalation.deadline_at
+        return deadline_at is not None and self.at > deadline_at
+
 
 def lock_escalation(*, escalation_id: UUID, tenant: str) -> LockedEscalation | None:
     """Lock an escalation for this transaction; None where the tenant has none of this id."""

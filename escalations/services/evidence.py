@@ -1,17 +1,30 @@
-"""The evidence bundle: what a person is shown, as canonical JSON, hashed."""
+"""Builds the evidence of an escalation: what a person is shown, from the verdict and its rows."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from audit import actors, canonical
+from escalations.contracts import Family
+from escalations.evidence_contracts import (
+    AgentEvidence,
+    AnswerEvidence,
+    AttemptEvidence,
+    CallEvidence,
+    DecisionEvidence,
+    FactEvidence,
+    IntentEvidence,
+    JudgedEvidence,
+    KindEvidence,
+    OperationalEvidence,
+    ProposalEvidence,
+    StepEvidence,
+)
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.states import Decision, Purpose
+from runtime.contracts.states import Decision, Impact, Purpose
 from runtime.contracts.units import AmountUnits
-from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
+from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
 from runtime.kernel import timestamps, units
@@ -21,12 +34,15 @@ from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import evaluate, kind_units, safety
 from runtime.state.queries import visible_facts
 
+IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
+EFFECT_CHARS = 1000
+FIGURE_CHARS = 64
+
 
 def build(
     *,
     escalation_id: UUID,
     revision: int,
-    family: str,
     reason: str,
     proposal: Proposal,
     judgement: Judgement,
@@ -34,100 +50,101 @@ def build(
     verdict: VerdictDocument,
     intent: Intent | None,
     at: datetime,
-) -> dict[str, Any]:
-    """The bundle as plain JSON. It holds everything the page shows, except the deadline and who claims it."""
+) -> JudgedEvidence:
+    """Everything the page shows, except the deadline and who claims it. With `intent` it is operational."""
     if rules.kind is None or rules.manifest is None:
         raise LookupError("nothing is escalated without a policy kind and a manifest")
-    kind = rules.kind
-    asked = judgement.proposal
+    kind, asked, agent = rules.kind, judgement.proposal, judgement.facts.agent
     amounts = kind_units.of_kind(kind, judgement.facts.resources or ())
-    known = amounts.model_dump(mode="json")
-    return {
-        "escalation_id": str(escalation_id),
-        "revision": revision,
-        "family": family,
-        "reason": reason,
-        "dfid": asked.dfid,
-        "frozen_at": timestamps.iso(timestamps.to_ms(at)),
-        "effect": [segment.model_dump(mode="json") for segment in verdict.effect],
-        "impact": verdict.impact.value,
-        "figures": [item.model_dump(mode="json") for item in verdict.figures],
-        "type_again": type_again(verdict, kind, amounts),
+    document: type[JudgedEvidence] = DecisionEvidence if intent is None else OperationalEvidence
+    return document(
+        escalation_id=str(escalation_id),
+        revision=revision,
+        family=Family.DECISION if intent is None else Family.OPERATIONAL,
+        reason=reason,
+        dfid=asked.dfid,
+        frozen_at=_iso(at),
+        effect=verdict.effect,
+        impact=verdict.impact,
+        figures=verdict.figures,
+        type_again=type_again(verdict, kind, amounts),
         # Left out where no amount has a unit: such evidence has the bytes it always had.
-        **({"units": known} if known else {}),
-        "difference": [item.model_dump(mode="json") for item in verdict.predicted],
-        "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
-        "decision": verdict.decision.value,
-        "proposal": {
-            "proposal_id": str(proposal.proposal_id),
-            "author": proposal.author,
-            "params": asked.params,
-            "execution_constraints": asked.execution_constraints,
-            "context_ref": asked.context_ref,
-            "confidence": asked.confidence,
-            "human_review_required": asked.human_review_required,
-            "received_at": timestamps.iso(asked.received_at_ms),
-            "digest": proposal.digest,
-        },
-        "facts": _facts(kind, judgement),
-        "agent": {
-            **judgement.facts.agent.model_dump(mode="json"),
-            "manifest_version": rules.manifest.version,
-        },
-        "manifest_limits": dict(rules.manifest.limits),
-        "kind": {
-            "kind": kind.kind,
-            "version": kind.version,
-            "digest": kind.digest,
-            "title": kind.title,
-            "reversible": kind.reversible,
-            "undo": [step.id for step in kind.steps if step.compensate is not None],
-            "calls": [
-                {"step": step.id, "target": step.target or "", "executor": step.executor.value}
+        units=amounts if amounts != AmountUnits() else None,
+        difference=verdict.predicted,
+        findings=verdict.findings,
+        decision=verdict.decision,
+        proposal=ProposalEvidence(
+            proposal_id=str(proposal.proposal_id),
+            author=proposal.author,
+            params=asked.params,
+            execution_constraints=asked.execution_constraints,
+            context_ref=asked.context_ref,
+            confidence=asked.confidence,
+            human_review_required=asked.human_review_required,
+            received_at=timestamps.iso(asked.received_at_ms),
+            digest=proposal.digest,
+        ),
+        facts=_facts(kind, judgement),
+        agent=AgentEvidence(
+            agent_id=agent.agent_id,
+            role=agent.role,
+            status=agent.status,
+            owner=agent.owner,
+            manifest_version=rules.manifest.version,
+        ),
+        manifest_limits=dict(rules.manifest.limits),
+        kind=KindEvidence(
+            kind=kind.kind,
+            version=kind.version,
+            digest=kind.digest,
+            title=kind.title,
+            reversible=kind.reversible,
+            undo=tuple(step.id for step in kind.steps if step.compensate is not None),
+            calls=tuple(
+                CallEvidence(step=step.id, target=step.target or "", executor=step.executor.value)
                 for step in kind.steps
-            ],
-            "params_schema": kind.params_schema,
-        },
-        "policy_bundle_hash": judgement.rules_digest,
-        "input_digest": canonical.digest(judgement.to_bytes()),
-        "operational": None if intent is None else _operational(intent),
-        "explain": proposal.explain,
-    }
+            ),
+            params_schema=kind.params_schema,
+        ),
+        policy_bundle_hash=judgement.rules_digest,
+        input_digest=canonical.digest(judgement.to_bytes()),
+        operational=None if intent is None else _operational(intent),
+        explain=proposal.explain,
+    )
 
 
 def without_rules(
-    shown: Mapping[str, Any], *, revision: int, judgement: Judgement, verdict: VerdictDocument, at: datetime
-) -> dict[str, Any]:
-    """The next bundle once kind or manifest was withdrawn: what was shown, and that it is refused."""
-    return {
-        **shown,
-        "revision": revision,
-        "frozen_at": timestamps.iso(timestamps.to_ms(at)),
-        "impact": verdict.impact.value,
-        "findings": [finding.model_dump(mode="json") for finding in verdict.findings],
-        "decision": verdict.decision.value,
-        "policy_bundle_hash": judgement.rules_digest,
-        "input_digest": canonical.digest(judgement.to_bytes()),
-    }
+    shown: JudgedEvidence, *, revision: int, judgement: Judgement, verdict: VerdictDocument, at: datetime
+) -> JudgedEvidence:
+    """The next evidence once kind or manifest was withdrawn: what was shown, and that it is refused."""
+    return shown.model_copy(
+        update={
+            "revision": revision,
+            "frozen_at": _iso(at),
+            "impact": verdict.impact,
+            "findings": verdict.findings,
+            "decision": verdict.decision,
+            "policy_bundle_hash": judgement.rules_digest,
+            "input_digest": canonical.digest(judgement.to_bytes()),
+        }
+    )
 
 
-def answered(escalation: Escalation) -> list[dict[str, Any]]:
+def answered(escalation: Escalation) -> tuple[AnswerEvidence, ...]:
     """What the agent answered so far, question by question: claims, which no rule reads."""
     rows = Question.objects.filter(IS_ANSWERED, escalation=escalation).order_by("number")
-    return [
-        {
-            "number": row.number,
-            "question": row.text,
-            "asked_by": actors.user(row.asked_by_id),
-            "asked_at": timestamps.iso(timestamps.to_ms(row.asked_at)),
-            "answer": row.answer,
-            "payload_ref": row.payload_ref,
-            "answered_at": ""
-            if row.answered_at is None
-            else timestamps.iso(timestamps.to_ms(row.answered_at)),
-        }
+    return tuple(
+        AnswerEvidence(
+            number=row.number,
+            question=row.text,
+            asked_by=actors.user(row.asked_by_id),
+            asked_at=_iso(row.asked_at),
+            answer=row.answer,
+            payload_ref=row.payload_ref,
+            answered_at=_iso(row.answered_at),
+        )
         for row in rows
-    ]
+    )
 
 
 def from_row(row: Verdict) -> tuple[Judgement, PolicyBundle, VerdictDocument]:
@@ -164,12 +181,6 @@ def under(
     )
 
 
-def referred(bundle: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """The findings of a bundle that a person may override, as they were shown."""
-    found = (Finding.model_validate_json(canonical.encode(item)) for item in bundle.get("findings", ()))
-    return tuple(item for item in found if item.outcome is FindingOutcome.REFER)
-
-
 def type_again(verdict: VerdictDocument, kind: KindDocument, amounts: AmountUnits) -> str:
     """What a person types again before a HIGH_IMPACT decision: the amount, else the target, else the kind."""
     for finding in verdict.reasons:
@@ -180,37 +191,17 @@ def type_again(verdict: VerdictDocument, kind: KindDocument, amounts: AmountUnit
     return values[-1] if values else kind.kind
 
 
-def findings_key(bundle: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """The finding set of a bundle: what has to stay the same for the evidence to hold."""
-    return frozenset(
-        (item["check"], item["code"], item["subject"])
-        for item in bundle["findings"]
-        if item["outcome"] in {FindingOutcome.FAIL, FindingOutcome.REFER}
-    )
-
-
-def seen_facts(bundle: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that were shown, path to value."""
-    return {item["path"]: item["value"] for item in bundle["facts"]}
-
-
-def predicted_paths(bundle: Mapping[str, Any]) -> frozenset[str]:
-    """The facts that the effect is expected to change, as they were shown."""
-    return frozenset(item["fact"] for item in bundle["difference"])
-
-
-def digests(bundle: Mapping[str, Any]) -> dict[str, str]:
-    """The facts that the evidence depends on, path to digest; empty where there was no such fact."""
-    predicted = predicted_paths(bundle)
-    known = {
-        item["path"]: item["digest"]
-        for item in bundle["facts"]
-        if item["depended_on"] or item["path"] in predicted
+def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:
+    """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
+    crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
+    return {
+        "effect": answer.effect_text[:EFFECT_CHARS],
+        "proposed_value": (crossed.proposed_value or "")[:FIGURE_CHARS] if crossed else "",
+        "limit": (crossed.limit or "")[:FIGURE_CHARS] if crossed else "",
     }
-    return dict.fromkeys(predicted, "") | known
 
 
-def _facts(kind: KindDocument, judgement: Judgement) -> list[dict[str, Any]]:
+def _facts(kind: KindDocument, judgement: Judgement) -> tuple[FactEvidence, ...]:
     """The facts with their source, so that the page can show age and hash without reading live facts.
 
     Source, age and digest are those of the version that was judged, which need not be the current one.
@@ -228,67 +219,66 @@ def _facts(kind: KindDocument, judgement: Judgement) -> list[dict[str, Any]]:
             current=world,
         )
     )
-    moves = {item.fact: item.move.value for item in judged}
-    return [
-        {
-            "path": path,
-            "value": world[path],
-            "depended_on": path in moves,
-            "version": rows[path].version if path in rows else None,
-            "writer": rows[path].writer if path in rows else "",
-            "written_at": timestamps.iso(timestamps.to_ms(rows[path].written_at)) if path in rows else "",
-            "digest": rows[path].digest if path in rows else "",
-        }
+    watched = {item.fact for item in judged}
+    return tuple(
+        FactEvidence(
+            path=path,
+            value=world[path],
+            depended_on=path in watched,
+            version=rows[path].version if path in rows else None,
+            writer=rows[path].writer if path in rows else "",
+            written_at=_iso(rows[path].written_at) if path in rows else "",
+            digest=rows[path].digest if path in rows else "",
+        )
         for path in sorted(world)
-    ]
+    )
 
 
-def _operational(intent: Intent) -> dict[str, Any]:
+def _operational(intent: Intent) -> IntentEvidence:
     """What was tried: every attempt with its result and the key that the target saw."""
     steps = saga_progress.list_steps(intent)
-    # Of several steps: which are done, undone, and not. A single step has no such members.
-    walk: dict[str, Any] = {}
-    if steps:
-        walk = {
-            "direction": str(intent.direction),
-            "cause": intent.cause,
-            "steps": [
-                {
-                    "step": step.step,
-                    "target": step.target,
-                    "state": step.state.value,
-                    "is_current": step.is_current,
-                    "has_undo": step.has_undo,
-                    "recorded_at": ""
-                    if step.recorded_at is None
-                    else timestamps.iso(timestamps.to_ms(step.recorded_at)),
-                    "recorded_by": step.recorded_by,
-                }
-                for step in steps
-            ],
-        }
-    return {
-        "intent_id": str(intent.pk),
-        "target": intent.target,
-        "failures": intent.failures,
-        **walk,
-        "attempts": [
-            {
-                "number": attempt.number,
-                "step": attempt.step,
-                "key": attempt.target_key,
-                "state": attempt.state,
-                "error_category": attempt.error_category,
-                "status_code": attempt.status_code,
-                "detail": attempt.detail,
-                "started_at": timestamps.iso(timestamps.to_ms(attempt.started_at)),
-                # What it was for, where that is not plain: the one call of the only step.
-                **(
-                    {}
-                    if intent.steps == 1 and attempt.purpose == Purpose.CALL
-                    else {"direction": str(attempt.direction), "purpose": str(attempt.purpose)}
-                ),
-            }
+    return IntentEvidence(
+        intent_id=str(intent.pk),
+        target=intent.target,
+        failures=intent.failures,
+        # Of several steps: which are done, undone, and not. A single step has no such members.
+        direction=str(intent.direction) if steps else None,
+        cause=intent.cause if steps else None,
+        steps=tuple(
+            StepEvidence(
+                step=step.step,
+                target=step.target,
+                state=step.state.value,
+                is_current=step.is_current,
+                has_undo=step.has_undo,
+                recorded_at=_iso(step.recorded_at),
+                recorded_by=step.recorded_by,
+            )
+            for step in steps
+        ),
+        attempts=tuple(
+            _attempt(attempt, is_only_step=intent.steps == 1)
             for attempt in Attempt.objects.filter(intent=intent).order_by("number")
-        ],
-    }
+        ),
+    )
+
+
+def _attempt(attempt: Attempt, *, is_only_step: bool) -> AttemptEvidence:
+    # What it was for, where that is not plain: the one call of the only step.
+    is_plain = is_only_step and attempt.purpose == Purpose.CALL
+    return AttemptEvidence(
+        number=attempt.number,
+        step=attempt.step,
+        key=attempt.target_key,
+        state=attempt.state,
+        error_category=attempt.error_category,
+        status_code=attempt.status_code,
+        detail=attempt.detail,
+        started_at=_iso(attempt.started_at),
+        direction=None if is_plain else str(attempt.direction),
+        purpose=None if is_plain else str(attempt.purpose),
+    )
+
+
+def _iso(moment: datetime | None) -> str:
+    return "" if moment is None else timestamps.iso(timestamps.to_ms(moment))

@@ -1,15 +1,15 @@
 """Drift: is the frozen evidence still true, and if not, the next revision of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from audit import canonical, events
 from escalations.contracts import Family
+from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence
-from escalations.services.opening import IMPACT_RANK, figures
+from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.flows.models import Flow, Proposal
 from runtime.flows.services.flow_transaction import Journal
@@ -27,13 +27,6 @@ class Revised:
     evidence_hash: str
 
 
-def get_shown(escalation: Escalation) -> dict[str, Any]:
-    """The current bundle, decoded."""
-    row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
-    shown: dict[str, Any] = canonical.decode(bytes(row.body))
-    return shown
-
-
 def proposal_of(escalation: Escalation) -> Proposal:
     """What the escalation is about; only that of an agent has none, and nobody judges it."""
     if escalation.proposal is None:
@@ -42,7 +35,13 @@ def proposal_of(escalation: Escalation) -> Proposal:
 
 
 def revise_if_drifted(
-    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, proposes: bool = False
+    *,
+    escalation: Escalation,
+    shown: EvidenceDocument,
+    flow: Flow,
+    agent: Agent,
+    journal: Journal,
+    proposes: bool = False,
 ) -> Revised | None:
     """Make revision n+1 when a fact moved materially, the rules changed or the findings differ.
 
@@ -50,62 +49,62 @@ def revise_if_drifted(
     escalation is about what already happened: its evidence drifts only for who `proposes` something new.
     A silence lasts or is over: its evidence never drifts.
     """
-    if escalation.family == Family.AGENT or (escalation.family == Family.OPERATIONAL and not proposes):
+    if not isinstance(shown, JudgedEvidence) or (shown.family is Family.OPERATIONAL and not proposes):
         return None
-    fresh, body, why = _look(escalation, flow, agent, journal.at)
+    fresh, following, why = _judge_again(escalation, shown, flow, agent, journal.at)
     if not why:
         return None
-    return _store(
-        escalation=escalation,
-        body=canonical.encode(body),
-        fresh=fresh,
-        why=why,
-        journal=journal,
-    )
+    return _store(escalation=escalation, following=following, fresh=fresh, why=why, journal=journal)
 
 
 def revise_with_answer(
-    *, escalation: Escalation, flow: Flow, agent: Agent, journal: Journal, number: int
+    *,
+    escalation: Escalation,
+    shown: JudgedEvidence,
+    flow: Flow,
+    agent: Agent,
+    journal: Journal,
+    number: int,
 ) -> Revised:
     """Make revision n+1, which holds the agent's answer to a question beside what else has moved."""
-    fresh, body, drift = _look(escalation, flow, agent, journal.at)
+    fresh, following, drift = _judge_again(escalation, shown, flow, agent, journal.at)
     answer = f"the agent answered question {number}"
     return _store(
         escalation=escalation,
-        body=canonical.encode(body),
+        following=following,
         fresh=fresh,
         why=f"{answer}, {drift}" if drift else answer,
         journal=journal,
     )
 
 
-def get_next(*, escalation: Escalation, flow: Flow, agent: Agent, at: datetime) -> Mapping[str, Any]:
-    """The bundle that a decision at `at` would be bound to: the current one, or the next if it drifted."""
-    _, body, why = _look(escalation, flow, agent, at)
-    return body if why else get_shown(escalation)
+def get_next(
+    *, escalation: Escalation, shown: JudgedEvidence, flow: Flow, agent: Agent, at: datetime
+) -> JudgedEvidence:
+    """The evidence that a decision at `at` would be bound to: `shown`, or the next one if it drifted."""
+    _, following, why = _judge_again(escalation, shown, flow, agent, at)
+    return following if why else shown
 
 
-def is_drifted(*, escalation: Escalation, flow: Flow, agent: Agent) -> bool:
+def is_drifted(*, escalation: Escalation, shown: JudgedEvidence, flow: Flow, agent: Agent) -> bool:
     """Whether the evidence has drifted. Reads only and holds no lock: ask again before acting on it."""
-    return bool(_look(escalation, flow, agent, clock.now())[2])
+    return bool(_judge_again(escalation, shown, flow, agent, clock.now())[2])
 
 
-def _look(
-    escalation: Escalation, flow: Flow, agent: Agent, at: datetime
-) -> tuple[judging.Rejudgement, dict[str, Any], str]:
-    """The proposal judged again, the next bundle, and why it differs materially (empty when it does not)."""
-    shown = get_shown(escalation)
+def _judge_again(
+    escalation: Escalation, shown: JudgedEvidence, flow: Flow, agent: Agent, at: datetime
+) -> tuple[judging.Rejudgement, JudgedEvidence, str]:
+    """The new judgement, the next evidence, and why it differs materially; no reason where it does not."""
     proposal = proposal_of(escalation)
     fresh = judging.reconsider(flow=flow, agent=agent, proposal=proposal, at=at)
     if fresh.rules.kind is None or fresh.rules.manifest is None:
-        body = evidence.without_rules(
+        following = evidence.without_rules(
             shown, revision=escalation.revision + 1, judgement=fresh.judgement, verdict=fresh.verdict, at=at
         )
     else:
-        body = evidence.build(
+        following = evidence.build(
             escalation_id=escalation.pk,
             revision=escalation.revision + 1,
-            family=escalation.family,
             reason=escalation.reason,
             proposal=proposal,
             judgement=fresh.judgement,
@@ -115,14 +114,17 @@ def _look(
             at=at,
         )
     # Judged as if ACTIVE (see `reconsider`), shown as it is.
-    body = {**body, "agent": {**body["agent"], "status": agent.status}}
+    changed: dict[str, Any] = {
+        "agent": following.agent.model_copy(update={"status": AgentStatus(agent.status)})
+    }
     answered = evidence.answered(escalation)
     if answered:
-        body = {**body, "questions": answered}
-    return fresh, body, _why(shown, body, fresh)
+        changed["questions"] = answered
+    following = following.model_copy(update=changed)
+    return fresh, following, _why(shown, following, fresh)
 
 
-def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Rejudgement) -> str:
+def _why(shown: JudgedEvidence, following: JudgedEvidence, fresh: judging.Rejudgement) -> str:
     """What differs materially, in words; empty when nothing does. A price within its bounds is no reason."""
     reasons = []
     if fresh.rules.kind is not None:
@@ -131,34 +133,39 @@ def _why(shown: Mapping[str, Any], body: Mapping[str, Any], fresh: judging.Rejud
             fresh.rules.kind,
             params=asked.params,
             constraints=asked.execution_constraints,
-            seen=evidence.seen_facts(shown),
+            seen=shown.seen_facts,
             current=fresh.judgement.facts.world,
         )
         reasons += [f"{fact} changed" for fact in moved]
-    if shown["policy_bundle_hash"] != body["policy_bundle_hash"]:
+    if shown.policy_bundle_hash != following.policy_bundle_hash:
         reasons.append("the active rules changed")
-    is_judged_again = shown["operational"] is None  # else the findings shown are those of what has run
-    if is_judged_again and evidence.findings_key(shown) != evidence.findings_key(body):
+    is_judged_again = shown.operational is None  # else the findings shown are those of what has run
+    if is_judged_again and shown.findings_key != following.findings_key:
         reasons.append("the findings of the gate changed")
-    if shown["impact"] != body["impact"]:
+    if shown.impact is not following.impact:
         reasons.append("the impact changed")
     return ", ".join(reasons)
 
 
 def _store(
-    *, escalation: Escalation, body: bytes, fresh: judging.Rejudgement, why: str, journal: Journal
+    *,
+    escalation: Escalation,
+    following: JudgedEvidence,
+    fresh: judging.Rejudgement,
+    why: str,
+    journal: Journal,
 ) -> Revised:
-    impact = fresh.verdict.impact
+    impact, body = fresh.verdict.impact, following.to_bytes()
     moved: dict[str, Any] = {
         "revision": escalation.revision + 1,
         "version": escalation.version + 1,
         "evidence_hash": canonical.digest(body),
         "impact": impact,
-        "impact_rank": IMPACT_RANK[impact],
+        "impact_rank": evidence.IMPACT_RANK[impact],
     }
     # The queue shows the current figures; of what has run, and without rules, they stay as they were.
     if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
-        moved |= figures(fresh.verdict, escalation.reason)
+        moved |= evidence.figures(fresh.verdict, escalation.reason)
     for name, value in moved.items():
         setattr(escalation, name, value)
     escalation.save(update_fields=list(moved))

@@ -9,8 +9,7 @@ from django.conf import settings
 from audit import canonical, events
 from escalations.contracts import Closing, Family, State
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence, question_clock
-from runtime.contracts.states import Impact
+from escalations.services import evidence, questions
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core import mismatches
 from runtime.core.ids import new_id
@@ -20,10 +19,6 @@ from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.proposals.services import judging
-
-IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
-EFFECT_CHARS = 1000
-FIGURE_CHARS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,20 +50,17 @@ def open_escalation(
     if withdrawn is not None:
         judgement, rules, answer = evidence.under(withdrawn, judgement=judgement, rules=rules, verdict=answer)
     escalation_id = new_id()
-    body = canonical.encode(
-        evidence.build(
-            escalation_id=escalation_id,
-            revision=1,
-            family=family,
-            reason=reason,
-            proposal=proposal,
-            judgement=judgement,
-            rules=rules,
-            verdict=answer,
-            intent=intent,
-            at=at,
-        )
-    )
+    body = evidence.build(
+        escalation_id=escalation_id,
+        revision=1,
+        reason=reason,
+        proposal=proposal,
+        judgement=judgement,
+        rules=rules,
+        verdict=answer,
+        intent=intent,
+        at=at,
+    ).to_bytes()
     # Time resolves nothing of an operational escalation; the others end by the kind's SLA.
     deadline_at = None
     if kind_of is not Family.OPERATIONAL:
@@ -83,10 +75,10 @@ def open_escalation(
         family=kind_of,
         reason=reason,
         impact=answer.impact,
-        impact_rank=IMPACT_RANK[answer.impact],
+        impact_rank=evidence.IMPACT_RANK[answer.impact],
         agent_id=judgement.facts.agent.agent_id,
         policy_kind=judgement.proposal.policy_kind,
-        **figures(answer, reason),
+        **evidence.figures(answer, reason),
         evidence_hash=canonical.digest(body),
         opened_at=at,
         deadline_at=deadline_at,
@@ -120,11 +112,11 @@ def _basis(
     known = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     if known.compare_verdict(verdict) is None:
         return evidence.from_row(verdict)
-    said = known.verdicts.get(str(verdict.pk), {})
+    recorded = known.verdicts.get(str(verdict.pk), {})
     basis = (("input_digest", verdict.input), ("policy_bundle_hash", verdict.bundle.body))
-    if not any(mismatches.compare("", "", said.get(name, ""), body) for name, body in basis):
+    if not any(mismatches.compare("", "", recorded.get(name, ""), body) for name, body in basis):
         body = pipeline.judge_bytes(bytes(verdict.input), bytes(verdict.bundle.body))
-        if canonical.digest(body) == said.get("verdict_digest"):
+        if canonical.digest(body) == recorded.get("verdict_digest"):
             return evidence.from_bytes(bytes(verdict.input), bytes(verdict.bundle.body), body)
     fresh = judging.reconsider(flow=flow, agent=flow.agent, proposal=verdict.proposal, at=at)
     return fresh.judgement, fresh.rules, fresh.verdict
@@ -135,19 +127,9 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
     added: list[events.Event] = []
     for row in rows:
-        added += question_clock.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
+        added += questions.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
         row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
         added.append(events.EscalationWithdrawn(escalation_id=str(row.pk)))
     return added
-
-
-def figures(answer: VerdictDocument, reason: str) -> dict[str, str]:
-    """What the queue shows of a verdict: the effect, and the value that crossed its limit."""
-    crossed = next((finding for finding in answer.reasons if finding.code == reason), None)
-    return {
-        "effect": answer.effect_text[:EFFECT_CHARS],
-        "proposed_value": (crossed.proposed_value or "")[:FIGURE_CHARS] if crossed else "",
-        "limit": (crossed.limit or "")[:FIGURE_CHARS] if crossed else "",
-    }

@@ -1,23 +1,22 @@
 """What policy may know of an escalation, from its rows and the evidence that was shown."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from escalations.contracts import Family, State
+from escalations.evidence_contracts import EvidenceDocument
 from escalations.models import Escalation, Question
 from escalations.policy import EscalationContext, OwnerLeft
-from escalations.services import evidence
 from runtime.contracts.states import AgentStatus, Direction, Impact, IntentState
-from runtime.contracts.verdict import FindingOutcome
 from runtime.flows.queries import calls_in_doubt, due_intents
 from runtime.kernel import timestamps
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
 
 
-def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: datetime) -> EscalationContext:
-    """The situation of one escalation at `at`; `shown` is the decoded current bundle."""
+def of(
+    *, escalation: Escalation, agent: Agent, shown: EvidenceDocument | None, at: datetime
+) -> EscalationContext:
+    """The situation of one escalation at `at`; `shown` is the current evidence, if it is trusted."""
     manifest, intent = agent.active_manifest, escalation.intent
     return EscalationContext(
         family=Family(escalation.family),
@@ -28,9 +27,7 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: da
         manifest_written_by="" if manifest is None else manifest.created_by,
         manifest_activated_at_ms=_ms(None if manifest is None else manifest.activated_at),
         deadline_at_ms=_ms(escalation.deadline_at),
-        failing=tuple(
-            item["message"] for item in shown.get("findings", ()) if item["outcome"] == FindingOutcome.FAIL
-        ),
+        failing=() if shown is None else tuple(item.message for item in shown.failing),
         agent_status=AgentStatus(agent.status),
         questions_asked=Question.objects.filter(escalation=escalation).count(),
         waiting_until_ms=_ms(escalation.waiting_until),
@@ -41,7 +38,7 @@ def of(*, escalation: Escalation, agent: Agent, shown: Mapping[str, Any], at: da
         and intent.direction == Direction.FORWARD
         and calls_in_doubt.is_flow_contradicted(flow=escalation.flow),
         steps_done=intent is not None and due_intents.has_taken_effect(intent=intent),
-        crosses_limit=intent is not None and bool(evidence.referred(shown)),
+        crosses_limit=intent is not None and shown is not None and bool(shown.referred),
         owners_left=tuple(
             OwnerLeft(
                 owner=change.owner_before,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from audit import actors, canonical, events, signing
+from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services.decision_request import DecisionRequest
@@ -28,7 +29,8 @@ class Seen:
 class AuthorizedDecision:
     """A decision that policy allows, with everything its statement names.
 
-    `shown` is the decoded bundle of the current revision, `seen` the revision that the person signs.
+    `shown` is the current evidence, None where it does not match the ledger; `seen` is the revision that the
+    person signs.
     `effect` is what the person states about a call in doubt; None where nothing is in doubt or stated.
     """
 
@@ -36,11 +38,18 @@ class AuthorizedDecision:
     seen: Seen
     person: Person
     user: Any
-    wish: DecisionRequest
-    shown: Mapping[str, Any]
+    request: DecisionRequest
+    shown: EvidenceDocument | None
     solo: bool
     at: datetime
     effect: Effect | None = None
+
+    @property
+    def judged(self) -> JudgedEvidence:
+        """The evidence about a proposal; whoever uses it is barred where there is none to be trusted."""
+        if not isinstance(self.shown, JudgedEvidence):
+            raise LookupError("there is no trusted evidence about a proposal")
+        return self.shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +69,7 @@ class ActionResult:
 
 def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: Journal) -> Decision:
     """Sign the statement, store the one decision row, record it and tell the agent."""
-    row, wish, seen = order.escalation, order.wish, order.seen
+    row, request, seen = order.escalation, order.request, order.seen
     stated: dict[str, Any] = {
         "type": "dir-console/decision/1",
         "tenant": row.tenant,
@@ -69,10 +78,10 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         "revision": seen.revision,
         "evidence_hash": seen.evidence_hash,
         "impact": seen.impact,
-        "action": wish.action.value,
+        "action": request.action.value,
         "params": None if taken.params is None else dict(taken.params),
-        "conditions": list(wish.conditions),
-        "justification": wish.justification,
+        "conditions": list(request.conditions),
+        "justification": request.justification,
         "approver": actors.user(order.person.user_id),
         "solo": order.solo,
         "proposal_id": taken.proposal_id,
@@ -93,10 +102,10 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
     signature = signer.sign(statement)
     decision = Decision.objects.create(
         escalation=row,
-        action=wish.action,
+        action=request.action,
         revision=seen.revision,
         evidence_hash=seen.evidence_hash,
-        justification=wish.justification,
+        justification=request.justification,
         approver=order.user,
         solo=order.solo,
         statement=statement,
@@ -108,7 +117,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         0,
         events.EscalationDecided(
             escalation_id=str(row.pk),
-            action=wish.action,
+            action=request.action,
             revision=seen.revision,
             evidence_hash=seen.evidence_hash,
             statement_digest=canonical.digest(statement),
@@ -118,7 +127,7 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
             effect=order.effect,
         ),
     )
-    resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": wish.action.value}
+    resolved: dict[str, Any] = {"escalation_id": str(row.pk), "action": request.action.value}
     if order.effect is not None:
         resolved["effect"] = order.effect.value
     if taken.params is not None:

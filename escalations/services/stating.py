@@ -15,7 +15,7 @@ from escalations import policy
 from escalations.contracts import Action, State
 from escalations.models import EffectStatement, Escalation
 from escalations.policy import Denied, Person
-from escalations.services import comparing, escalation_locks, evidence_revision, policy_context
+from escalations.services import comparing, escalation_locks, policy_context
 from escalations.services.decision_request import StatementRequest
 from escalations.services.escalation_locks import LockedEscalation
 from runtime.contracts.problem import Problem
@@ -46,31 +46,28 @@ class StatementResult:
     dfid: UUID
 
 
-def state(*, tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
+@transactions.retried
+def state(*, tenant: str, person: Person, user: Any, request: StatementRequest) -> StatementResult | Problem:
     """State what became of a call; of two people at once one wins, and the other gets a refusal.
 
     `person` and `user` come from the session. Raises `transactions.BusyError` after three lost races.
     """
-    return transactions.retry_on_conflict(lambda: _state(tenant, person, user, said))
-
-
-def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> StatementResult | Problem:
     about = (
         Escalation.objects.of(tenant)
-        .filter(intent=said.intent_id)
+        .filter(intent=request.intent_id)
         .order_by("-opened_at", "-escalation_id")
         .values_list("escalation_id", flat=True)
         .first()
     )
-    held = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
-    if held is None:
+    locked = None if about is None else escalation_locks.lock_escalation(escalation_id=about, tenant=tenant)
+    if locked is None:
         return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No call of this intent was in doubt.")
-    journal = Journal(flow=held.flow, actor=actors.user(person.user_id), at=held.at)
-    outcome = _outcome(held, journal, person, user, said)
+    journal = Journal(flow=locked.flow, actor=actors.user(person.user_id), at=locked.at)
+    outcome = _outcome(locked, journal, person, user, request)
     if isinstance(outcome, Problem):
         journal.add(
             events.EscalationRefused(
-                escalation_id=str(held.escalation.pk), action=STATE_EFFECT, code=outcome.code
+                escalation_id=str(locked.escalation.pk), action=STATE_EFFECT, code=outcome.code
             )
         )
     journal.write()
@@ -78,37 +75,38 @@ def _state(tenant: str, person: Person, user: Any, said: StatementRequest) -> St
 
 
 def _outcome(
-    held: LockedEscalation, journal: Journal, person: Person, user: Any, said: StatementRequest
+    locked: LockedEscalation, journal: Journal, person: Person, user: Any, request: StatementRequest
 ) -> StatementResult | Problem:
     waiting = epochs.refuse_while_recovering()
     if waiting is not None:
-        return _refuse(held, waiting.code, waiting.detail)
-    intent = Intent.objects.select_for_update().get(pk=said.intent_id)
-    call = calls_in_doubt.get_left(intent=intent, number=said.number)
+        return _refuse(locked, waiting.code, waiting.detail)
+    intent = Intent.objects.select_for_update().get(pk=request.intent_id)
+    call = calls_in_doubt.get_left(intent=intent, number=request.number)
     if call is None:
         return _refuse(
-            held,
+            locked,
             ProblemCode.ALREADY_STATED,
             "This call is no longer in doubt, or its escalation is still open.",
         )
-    untrusted = comparing.compare_basis(held.escalation)
-    if untrusted:
-        journal.add(*(mismatch.event() for mismatch in untrusted))
-        return _refuse(held, ProblemCode.TAMPERED, TAMPERED)
-    shown = evidence_revision.get_shown(held.escalation)
-    situation = policy_context.of(escalation=held.escalation, agent=held.agent, shown=shown, at=held.at)
+    basis = comparing.check_basis(locked.escalation)
+    if basis.mismatches:
+        journal.add(*(mismatch.event() for mismatch in basis.mismatches))
+        return _refuse(locked, ProblemCode.TAMPERED, TAMPERED)
+    situation = policy_context.of(
+        escalation=locked.escalation, agent=locked.agent, shown=basis.evidence, at=locked.at
+    )
     situation = replace(situation, state=State.OPEN, deadline_at_ms=None)
     # It weighs what it weighs to mark it done.
-    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(held.at))
+    answer = policy.may(Action.MARK_DONE, person, situation, now_ms=timestamps.to_ms(locked.at))
     if isinstance(answer, Denied):
-        return _refuse(held, answer.code, answer.why)
-    missing = policy.reason_missing(Action.MARK_DONE, situation.impact, said.reason)
+        return _refuse(locked, answer.code, answer.why)
+    missing = policy.reason_missing(Action.MARK_DONE, situation.impact, request.reason)
     if missing is not None:
-        return _refuse(held, ProblemCode.JUSTIFICATION_MISSING, missing)
-    if said.effect is None or said.effect is Effect.UNKNOWN:
+        return _refuse(locked, ProblemCode.JUSTIFICATION_MISSING, missing)
+    if request.effect is None or request.effect is Effect.UNKNOWN:
         words = "State whether the call took effect. While that is unknown, the call stays on this list."
-        return _refuse(held, ProblemCode.STATEMENT_MISSING, words)
-    stated = _sign_and_store(held, call, said.effect, user=user, reason=said.reason, solo=answer.solo)
+        return _refuse(locked, ProblemCode.STATEMENT_MISSING, words)
+    stated = _sign_and_store(locked, call, request.effect, user=user, reason=request.reason, solo=answer.solo)
     doubts.settle_left(
         journal=journal, intent=intent, effect=Effect(stated.effect), by=journal.actor, key=call.target_key
     )
@@ -129,15 +127,15 @@ def _outcome(
     )
     journal.notify_agent(
         FeedbackType.ESCALATION_RESOLVED,
-        {"escalation_id": str(held.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
+        {"escalation_id": str(locked.escalation.pk), "action": Action.ABORT.value, "effect": stated.effect},
     )
-    return StatementResult(effect=Effect(stated.effect), dfid=held.flow.dfid)
+    return StatementResult(effect=Effect(stated.effect), dfid=locked.flow.dfid)
 
 
 def _sign_and_store(
-    held: LockedEscalation, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
+    locked: LockedEscalation, call: Attempt, effect: Effect, *, user: Any, reason: str, solo: bool
 ) -> EffectStatement:
-    row = held.escalation
+    row = locked.escalation
     words: dict[str, Any] = {
         "type": "dir-console/effect/1",
         "tenant": row.tenant,
@@ -153,7 +151,7 @@ def _sign_and_store(
         "justification": reason,
         "approver": actors.user(user.pk),
         "solo": solo,
-        "stated_at": timestamps.iso(timestamps.to_ms(held.at)),
+        "stated_at": timestamps.iso(timestamps.to_ms(locked.at)),
         "nonce": secrets.token_hex(16),
     }
     if call.contradicts:
@@ -172,9 +170,9 @@ def _sign_and_store(
         statement=statement,
         signature=signer.sign(statement),
         key_id=signer.key_id,
-        stated_at=held.at,
+        stated_at=locked.at,
     )
 
 
-def _refuse(held: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
-    return Problem(code=code, detail=detail, dfid=str(held.flow.dfid))
+def _refuse(locked: LockedEscalation, code: ProblemCode, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, dfid=str(locked.flow.dfid))

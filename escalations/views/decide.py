@@ -5,7 +5,7 @@ problem's status, so that no input is lost.
 """
 
 from functools import wraps
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -17,28 +17,21 @@ from django.views.decorators.http import require_POST
 
 from audit.access.permissions import GuardedView, actor_of, require, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import forms, policy, presenters, queries
+from escalations import forms, queries
 from escalations.contracts import Action, State
+from escalations.evidence_contracts import JudgedEvidence
 from escalations.models import Escalation
-from escalations.services import claiming, comparing, deciding, dry_running, evidence_revision
+from escalations.services import claiming, comparing, deciding, dry_running
 from escalations.services.decision_request import DecisionRequest
 from escalations.views import detail, drafts, evidence_page
 from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
+from runtime.contracts.units import AmountUnits
 from runtime.core import clock, refusals, transactions
 from runtime.proposals.views import proposal_presenters
 
-DONE: dict[Action, str] = {
-    Action.OVERRIDE: "Overridden. It runs as proposed by the agent.",
-    Action.MODIFY: "Modified. It runs with your changes.",
-    Action.ABORT: "Aborted. Nothing will run.",
-    Action.REQUEST_INFO: "Question sent. The deadline is paused until the agent answers.",
-    Action.RESUME: "Resumed, with the same key.",
-    Action.MARK_DONE: "Marked as done, with the receipt you gave.",
-    Action.ACKNOWLEDGE: "Acknowledged. The silence timer restarts now.",
-    Action.STOP_AGENT: "Stopped. The agent's calls are held until someone resumes it.",
-}
+NOT_FOUND = Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
 BUSY = Problem(code=ProblemCode.BUSY, detail="Someone else changed this. Review it again before deciding.")
 
 
@@ -69,28 +62,29 @@ def post_here(view: GuardedView) -> GuardedView:
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Record one decision. The service checks and records who is allowed to."""
-    wish = _wish(request, escalation_id, request.POST)
-    if isinstance(wish, Problem):
-        _record_unreadable(request, wish)
-        return _again(request, escalation_id, wish)
-    held = _held_by_another(request, escalation_id, wish)
-    if held is not None:
-        return _again(request, escalation_id, held)
+    form = _form(request, escalation_id, request.POST)
+    asked = NOT_FOUND if form is None else form.read()
+    if isinstance(asked, Problem):
+        _record_unreadable(request, asked)
+        return _again(request, escalation_id, asked)
+    claimed = _claimed_by_another(request, escalation_id, asked)
+    if claimed is not None:
+        return _again(request, escalation_id, claimed)
     try:
         outcome = deciding.decide(
             tenant=tenant_of(request.user),
             escalation_id=escalation_id,
             person=person_of(request),
             user=request.user,
-            wish=wish,
+            request=asked,
         )
     except transactions.BusyError:
         outcome = BUSY
     if isinstance(outcome, Problem):
         return _again(request, escalation_id, outcome)
     drafts.forget(request, escalation_id)
-    messages.success(request, DONE[outcome.action])
-    if outcome.action is Action.REQUEST_INFO:
+    messages.success(request, outcome.action.spec.done)
+    if outcome.action.spec.asks:
         return redirect("escalation", escalation_id=escalation_id)
     return redirect("flow", dfid=outcome.dfid)
 
@@ -104,14 +98,18 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     runtime is put into its field only if the form asks for it.
     """
     entered = forms.put_in(request.POST)
-    wish = _wish(request, escalation_id, entered)
-    if isinstance(wish, Problem):
-        _record_unreadable(request, wish)
+    form = _form(request, escalation_id, entered)
+    asked = NOT_FOUND if form is None else form.read()
+    if isinstance(asked, Problem):
+        _record_unreadable(request, asked)
     answer = (
-        wish
-        if isinstance(wish, Problem)
+        asked
+        if isinstance(asked, Problem)
         else dry_running.dry_run(
-            tenant=tenant_of(request.user), escalation_id=escalation_id, person=person_of(request), wish=wish
+            tenant=tenant_of(request.user),
+            escalation_id=escalation_id,
+            person=person_of(request),
+            request=asked,
         )
     )
     swaps = "HX-Request" in request.headers
@@ -120,15 +118,15 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             return detail.page(request, escalation_id, problem=answer, entered=entered)
         # htmx does not insert responses with an error status.
         return render(request, "escalations/_dry_run.html", {"problem": answer})
-    shown = _shown(request, escalation_id) or {}
-    units, schema = presenters.units_of(shown), shown.get("kind", {}).get("params_schema", {})
-    figures = [item.model_dump(mode="json") for item in answer.figures]
-    reasons = {"findings": [item.model_dump(mode="json") for item in answer.reasons]}
+    shown = _shown(request, escalation_id)
+    units = AmountUnits() if shown is None else shown.amounts
     context = {
         "verdict": answer,
-        "reasons": proposal_presenters.findings(reasons, units),
-        "predicted": evidence_page.differences([item.model_dump(mode="json") for item in answer.predicted]),
-        "stated": evidence_page.stated(figures, schema, units.params),
+        "reasons": proposal_presenters.findings(answer.reasons, units),
+        "predicted": evidence_page.differences(answer.predicted),
+        "stated": evidence_page.stated(
+            answer.figures, {} if shown is None else shown.kind.params_schema, units.params
+        ),
     }
     if not swaps:
         return detail.page(request, escalation_id, answered=context, entered=entered)
@@ -157,12 +155,21 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _wish(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> DecisionRequest | Problem:
-    shown = _shown(request, escalation_id)
-    if shown is None:
-        return Problem(code=ProblemCode.ESCALATION_NOT_FOUND, detail="No escalation has this id.")
-    # An escalation without a proposal has no parameters.
-    return forms.read_wish(post, params_schema=shown.get("kind", {}).get("params_schema", {}))
+def _form(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> forms.DecisionForm | None:
+    """Return the form with the schema of the proposal shown; None without such an escalation."""
+    if not Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).exists():
+        return None
+    reads_params = post.get("action") in {action for action in Action if action.spec.changes_params}
+    shown = _shown(request, escalation_id) if reads_params else None
+    return forms.DecisionForm(post, params_schema={} if shown is None else shown.kind.params_schema)
+
+
+def _shown(request: HttpRequest, escalation_id: UUID) -> JudgedEvidence | None:
+    """Return the evidence of a proposal as it is shown; None without one, or where it cannot be trusted."""
+    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
+    # The service rejects escalations whose rows do not match the ledger.
+    evidence = None if row is None else comparing.check_basis(row).evidence
+    return evidence if isinstance(evidence, JudgedEvidence) else None
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
@@ -176,19 +183,10 @@ def _record_unreadable(request: HttpRequest, problem: Problem) -> None:
     )
 
 
-def _shown(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
-    """Return the evidence shown; empty if it cannot be trusted, None without such an escalation."""
-    row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
-    if row is None:
-        return None
-    # The service rejects escalations whose rows were tampered with; do not read a schema from them.
-    return {} if comparing.compare_basis(row) else evidence_revision.get_shown(row)
-
-
-def _held_by_another(request: HttpRequest, escalation_id: UUID, wish: DecisionRequest) -> Problem | None:
+def _claimed_by_another(request: HttpRequest, escalation_id: UUID, asked: DecisionRequest) -> Problem | None:
     """Require a confirmation to decide over another person's claim; only forms of the page ask for it."""
-    is_told = "asks_claim" not in request.POST or "over_claim" in request.POST
-    if is_told or wish.action in policy.STOPPING | {Action.REQUEST_INFO}:
+    is_confirmed = "asks_claim" not in request.POST or "over_claim" in request.POST
+    if is_confirmed or asked.action.spec.stops or asked.action.spec.asks:
         return None
     row = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
     if row is None or row.state != State.OPEN or row.claimed_by is None or row.claimed_by == request.user:

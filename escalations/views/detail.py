@@ -14,6 +14,7 @@ from audit.access.permissions import signed_in, tenant_of
 from audit.verification import verify
 from escalations import contracts, policy, presenters, queries
 from escalations.contracts import Action
+from escalations.evidence_contracts import AnyEvidence, JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
 from escalations.services import actions, comparing, deciding, policy_context
 from escalations.views import drafts, evidence_page, silence_evidence
@@ -33,8 +34,9 @@ from runtime.proposals.queries import gate_facts
 from runtime.proposals.views import proposal_presenters, schema_form
 
 CONFLICT = 409
-# Actions that submit a proposal of the person to the gate.
-PROPOSING = frozenset({Action.OVERRIDE, Action.MODIFY})
+UNAVAILABLE = 503
+# The one 409 after which nothing has to be reviewed again: someone else has claimed this too.
+OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
 PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
 UNTRUSTED = "This evidence does not match the ledger"
@@ -42,39 +44,14 @@ UNTRUSTED = "This evidence does not match the ledger"
 
 @dataclass(frozen=True, slots=True)
 class ActionChoice:
-    """One action as the page offers it; `why` says why it is not allowed."""
+    """One action as the page offers it; `why` says why it is not allowed, `parts` what its form asks for."""
 
     action: Action
-    word: str
+    spec: contracts.ActionSpec
     hint: str
-    icon: str
-    tone: str
+    parts: str
     why: str
     chosen: bool
-
-
-CHOICES: Mapping[Action, tuple[str, str, str, str]] = {
-    Action.OVERRIDE: ("Override", "Run exactly what the agent proposed", "check", "ok"),
-    Action.MODIFY: ("Modify", "Run it with changed parameters", "edit", "accent"),
-    Action.REQUEST_INFO: (
-        "Ask the agent",
-        "Ask a question first. The deadline pauses until the agent answers",
-        "ask",
-        "info",
-    ),
-    Action.RESUME: ("Resume", "Retry with the same idempotency key", "play", "ok"),
-    Action.MARK_DONE: ("Mark done", "It took effect: enter the receipt you found", "check", "accent"),
-    Action.ACKNOWLEDGE: ("Acknowledge", "The silence is expected. Restart the timer", "check", "ok"),
-    Action.STOP_AGENT: (
-        "Stop the agent",
-        "Hold all of its calls until someone resumes it",
-        "stop",
-        "danger",
-    ),
-    Action.ABORT: ("Abort", "Nothing runs. Always allowed; needs no reason", "cross", "danger"),
-}
-# After an intent, steps may already have run, and completed steps may be undone.
-ABORT_AFTERWARDS = "No further steps run. Always allowed"
 
 
 @require_safe
@@ -127,13 +104,7 @@ def page(
     After a 409 the person must review again: the chosen action and the retyped amount are not kept.
     """
     escalation = _get(request, escalation_id)
-    known = comparing.of(escalation)
-    untrusted = comparing.compare_basis(escalation, known)
-    rows = queries.list_evidence(escalation=escalation)
-    wrong = {mismatch.row_id for mismatch in comparing.compare_evidence(known, rows)}
-    whole = [row for row in rows if f"revision {row.revision}" not in wrong]
-    revisions = {} if untrusted else {row.revision: canonical.decode(bytes(row.body)) for row in whole}
-    bundle, before = revisions.get(escalation.revision, {}), revisions.get(escalation.revision - 1)
+    basis = comparing.check_basis(escalation)
     kept = dict(entered.items()) if entered is not None else drafts.get(request, escalation_id)
     # After CLAIMED_BY_ANOTHER alone nothing has to be reviewed again.
     over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
@@ -141,28 +112,29 @@ def page(
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
     context = {
         **_asked(request, escalation),
-        **(_about(escalation, bundle, known, before) if bundle else {"quiet": None}),
-        "untrusted": untrusted,
+        **_about(escalation, basis),
+        "untrusted": basis.mismatches,
         "history": _history(escalation),
         "problem": problem,
         "answered": answered,
         "entered": kept,
-        **_decision(escalation, known),
-        **_form(request, escalation, bundle, kept),
+        **_decision(escalation, basis.known),
+        **_form(request, escalation, basis.evidence, kept),
     }
     status = 200 if problem is None else problem.status
     return render(request, "escalations/detail.html", context, status=status)
 
 
-def _about(
-    escalation: Escalation,
-    bundle: Mapping[str, Any],
-    known: comparing.RecordedEscalation,
-    before: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """Return the current evidence and its changes since the last revision; `quiet` is for a silent agent."""
-    if escalation.proposal is None:
-        return {"quiet": silence_evidence.read(bundle)}
+def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, Any]:
+    """Return the trusted evidence and its changes since the last revision; `silence` is of a silent agent."""
+    shown, known = basis.evidence, basis.known
+    if isinstance(shown, SilenceEvidence):
+        return {"silence": silence_evidence.read(shown, body=basis.body)}
+    if shown is None or escalation.proposal is None:
+        return {"silence": None}
+    before = None
+    if shown.revision > 1:
+        before = comparing.read_revision(escalation, known, shown.revision - 1)
     wrong = comparing.compare_verdict(known, escalation.proposal)
     recorded: list[str] = []
     if wrong is None:
@@ -172,8 +144,8 @@ def _about(
         of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
         recorded = [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
     return {
-        "case": _case(escalation, bundle),
-        "changes": evidence_page.compare(before, bundle) if before is not None else [],
+        "case": _case(escalation, shown, basis.body),
+        "changes": evidence_page.compare(before, shown) if isinstance(before, JudgedEvidence) else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
         "recorded": recorded,
         "expected": proposal_presenters.expected(escalation.proposal),
@@ -215,26 +187,26 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _case(escalation: Escalation, bundle: Mapping[str, Any]) -> evidence_page.EvidenceView:
+def _case(escalation: Escalation, shown: JudgedEvidence, body: bytes) -> evidence_page.EvidenceView:
     """Return the evidence beside the current facts, marking those that changed materially.
 
     Uses the active rules, like the drift scan; without a kind every change is material.
     """
-    seen = {item["path"]: item["value"] for item in bundle["facts"]}
+    seen = shown.seen_facts
     if escalation.state != contracts.State.OPEN:
-        return evidence_page.read(bundle, live={}, material=frozenset())
+        return evidence_page.read(shown, body=body, live={}, material=frozenset())
     live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
-    kind = gate_facts.get_rules(agent=escalation.flow.agent, kind_name=bundle["kind"]["kind"]).kind
+    kind = gate_facts.get_rules(agent=escalation.flow.agent, kind_name=shown.kind.kind).kind
     material: Iterable[str] = live
     if kind is not None:
         material = evaluate.list_moved(
             kind,
-            params=bundle["proposal"]["params"],
-            constraints=bundle["proposal"]["execution_constraints"],
+            params=shown.proposal.params,
+            constraints=shown.proposal.execution_constraints,
             seen=seen,
             current=live,
         )
-    return evidence_page.read(bundle, live=live, material=frozenset(material))
+    return evidence_page.read(shown, body=body, live=live, material=frozenset(material))
 
 
 def _history(escalation: Escalation) -> dict[str, Any]:
@@ -254,7 +226,7 @@ def _history(escalation: Escalation) -> dict[str, Any]:
         "newest": [
             {
                 "row": row,
-                "effect": presenters.segments(evidence.get(row.pk, {})),
+                "effect": presenters.segments(evidence[row.pk]) if row.pk in evidence else [],
                 "ended": labels.badge(presenters.RESOLUTIONS, row.resolution or row.state),
             }
             for row in history.newest
@@ -296,20 +268,20 @@ def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> di
 
 
 def _form(
-    request: HttpRequest, escalation: Escalation, bundle: Mapping[str, Any], kept: Mapping[str, str]
+    request: HttpRequest, escalation: Escalation, shown: AnyEvidence | None, kept: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the actions of the family, each allowed or with the reason why not, as the POST would."""
     person = person_of(request)
     at = clock.now()
-    situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=bundle, at=at)
+    situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=shown, at=at)
     now_ms = timestamps.to_ms(at)
     answers = {
         action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in contracts.ACTIONS[situation.family]
+        for action in contracts.offered(situation.family)
     }
-    if not bundle:
+    if shown is None:
         answers = {
-            action: answer if action in policy.STOPPING else policy.Denied(ProblemCode.TAMPERED, UNTRUSTED)
+            action: answer if action.spec.stops else policy.Denied(ProblemCode.TAMPERED, UNTRUSTED)
             for action, answer in answers.items()
         }
     answers = _after_restore(escalation, answers)
@@ -322,32 +294,30 @@ def _form(
         isinstance(answer, policy.Denied) and answer.code is ProblemCode.SEPARATION_OF_DUTY
         for answer in answers.values()
     )
-    effect, about = kept.get("effect", ""), bundle.get("operational") or {}
+    effect = kept.get("effect", "")
+    judged = shown if isinstance(shown, JudgedEvidence) else None
+    tried = None if judged is None else judged.operational
     return {
         "others": others(person, situation, at=at) if is_bound else None,
-        "choices": [_choice(action, answer, kept, situation.family) for action, answer in answers.items()],
+        "choices": [_choice(action, answer, kept, situation) for action, answer in answers.items()],
         "may_decide": bool(person.roles & policy.DECIDING_ROLES),
         "step_up": step_up,
         "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
         "weighty": weighty,
-        "type_again": " ".join(
-            f"for-{action}" for action in answers if policy.is_typed_again(action, situation)
-        ),
+        "type_again": any(policy.is_typed_again(action, situation) for action in answers),
         "in_doubt": situation.in_doubt,
         "effects": presenters.effect_options(
-            target=about.get("target", ""),
-            undoes=about.get("direction") == Direction.COMPENSATE,
+            target="" if tried is None else tried.target,
+            undoes=tried is not None and tried.direction == Direction.COMPENSATE,
             chosen=effect if effect in Effect.values() else Effect.UNKNOWN.value,
         )
         if situation.in_doubt
         else [],
         "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
-        "figures": {f"param:{item['param']}" for item in bundle.get("figures", ())},
-        "fields": schema_form.fields(
-            bundle["kind"]["params_schema"], bundle["proposal"]["params"], kept or None
-        )
-        if escalation.proposal is not None and bundle
-        else [],
+        "figures": set() if judged is None else {f"param:{item.param}" for item in judged.figures or ()},
+        "fields": []
+        if judged is None
+        else schema_form.fields(judged.kind.params_schema, judged.proposal.params, kept or None),
     }
 
 
@@ -357,23 +327,28 @@ def _after_restore(
     """Limit the actions after a restored backup: only abort; later none that submits a new proposal."""
     if epochs.refuse_while_recovering() is not None:
         waiting = policy.Denied(ProblemCode.RECOVERY, deciding.RESTORED)
-        return {action: answer if action is Action.ABORT else waiting for action, answer in answers.items()}
+        return {action: answer if action.spec.in_recovery else waiting for action, answer in answers.items()}
     ended = actions.of_ended_epoch(escalation.flow)
     if ended is None:
         return answers
     refused = policy.Denied(ended.code, ended.detail)
     return {
-        action: refused if action in PROPOSING and isinstance(answer, policy.Allowed) else answer
+        action: refused if action.spec.submits_proposal and isinstance(answer, policy.Allowed) else answer
         for action, answer in answers.items()
     }
 
 
 def _choice(
-    action: Action, answer: policy.Answer, kept: Mapping[str, str], family: contracts.Family
+    action: Action, answer: policy.Answer, kept: Mapping[str, str], situation: policy.EscalationContext
 ) -> ActionChoice:
-    word, hint, icon, tone = CHOICES[action]
-    if action is Action.ABORT and family is contracts.Family.OPERATIONAL:
-        hint = ABORT_AFTERWARDS
-    why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
-    chosen = not why and kept.get("action") == action
-    return ActionChoice(action=action, word=word, hint=hint, icon=icon, tone=tone, why=why, chosen=chosen)
+    spec, is_afterwards = action.spec, situation.family is contracts.Family.OPERATIONAL
+    why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
+    typed = ("typed",) if policy.is_typed_again(action, situation) else ()
+    return ActionChoice(
+        action=action,
+        spec=spec,
+        hint=(spec.hint_afterwards if is_afterwards else "") or spec.hint,
+        parts=" ".join((*spec.parts, *typed)),
+        why=why,
+        chosen=not why and kept.get("action") == action,
+    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -18,6 +18,7 @@ from audit import canonical
 from audit.access.permissions import GuardedView, require, roles_of, signed_in, tenant_of
 from audit.access.roles import Permission
 from escalations import forms, left_calls, policy, presenters, queries
+from escalations.evidence_contracts import AnyEvidence
 from escalations.services import stating
 from escalations.views import drafts
 from escalations.views.decide import BUSY
@@ -86,14 +87,14 @@ def post_here(view: GuardedView) -> GuardedView:
 @require(Permission.DECIDE)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
-    said = forms.read_said(request.POST, intent_id=intent_id, number=number)
+    asked = forms.StatementForm(request.POST).read(intent_id=intent_id, number=number)
     outcome: stating.StatementResult | Problem
-    if isinstance(said, Problem):
-        outcome = said
+    if isinstance(asked, Problem):
+        outcome = asked
     else:
         try:
             outcome = stating.state(
-                tenant=tenant_of(request.user), person=person_of(request), user=request.user, said=said
+                tenant=tenant_of(request.user), person=person_of(request), user=request.user, request=asked
             )
         except transactions.BusyError:
             outcome = BUSY
@@ -138,7 +139,7 @@ def _draft_of(intent_id: UUID, number: int) -> str:
 
 def _row(
     left: left_calls.Left,
-    evidence: Mapping[UUID, Mapping[str, Any]],
+    evidence: Mapping[UUID, AnyEvidence],
     *,
     problem: Problem | None = None,
     entered: Mapping[str, str] | None = None,
@@ -152,7 +153,7 @@ def _row(
         dfid=about.flow_id,
         escalation_id=about.pk,
         agent_id=about.agent_id,
-        effect=presenters.segments(evidence.get(about.pk, {})),
+        effect=presenters.segments(evidence[about.pk]) if about.pk in evidence else [],
         target=effects.visible(call.intent.target),
         step=call.step,
         undoes=call.direction == Direction.COMPENSATE,

@@ -1,4 +1,4 @@
-"""The evidence as the decision page shows it, built from the stored bundle alone."""
+"""The evidence as the decision page shows it, built from the stored evidence alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,16 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from audit import canonical
-from escalations.presenters import BoundView, Piece, bound, segments, units_of
-from runtime.contracts.states import Direction
-from runtime.contracts.verdict import FindingOutcome
+from escalations.evidence_contracts import AttemptEvidence, FactEvidence, JudgedEvidence, StepEvidence
+from escalations.presenters import BoundView, Piece, bound, segments
+from runtime.contracts.states import Direction, StepState
+from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome
 from runtime.core.views import labels
 from runtime.execution.views import saga_steps
+from runtime.flows.queries.saga_progress import StepShown
 from runtime.kernel import effects
 from runtime.proposals.views import proposal_presenters, schema_form
 
-Bundle = Mapping[str, Any]
 LONGEST_COMPARED = 200
 # Intents differ in the end of their ids.
 LONGEST_SOURCE = 22
@@ -92,6 +93,21 @@ class AnswerShown:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One attempt; `aim` is its purpose, if it did not execute its step."""
+
+    number: int
+    step: str
+    key: str
+    state: str
+    error_category: str
+    status_code: int | None
+    detail: str
+    started_at: datetime | None
+    aim: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceView:
     """Everything the evidence sections show."""
 
@@ -108,7 +124,7 @@ class EvidenceView:
     params: Sequence[tuple[str, str]]
     constraints: Sequence[tuple[str, str]]
     confidence: str
-    attempts: Sequence[Mapping[str, Any]]
+    attempts: Sequence[AttemptRow]
     steps: Sequence[saga_steps.StepRow]
     turning_back: bool
     target: str
@@ -123,143 +139,162 @@ class EvidenceView:
     raw: str
 
 
-def read(bundle: Bundle, *, live: Mapping[str, Any], material: frozenset[str]) -> EvidenceView:
-    """Read a bundle. `live` holds the current facts, `material` the paths that changed materially."""
-    facts = [_fact(item, live, material) for item in bundle["facts"]]
+def read(
+    evidence: JudgedEvidence, *, body: bytes, live: Mapping[str, Any], material: frozenset[str]
+) -> EvidenceView:
+    """Build the view of the evidence; `body` is what is stored of it.
+
+    `live` are the current facts by path, `material` the paths of those that changed materially.
+    """
+    facts = [_fact(item, live, material) for item in evidence.facts]
     fact_of = {fact.path: fact for fact in facts}
     passed = [
-        f"{item['check'].replace('_', ' ')}{': ' + item['subject'] if item['subject'] else ''}"
-        for item in bundle["findings"]
-        if item["outcome"] == FindingOutcome.PASS
+        f"{item.check.replace('_', ' ')}{': ' + item.subject if item.subject else ''}"
+        for item in evidence.findings
+        if item.outcome is FindingOutcome.PASS
     ]
-    asked, kind = bundle["proposal"], bundle["kind"]
-    confidence = asked["confidence"]
-    operational = bundle["operational"] or {}
-    units = units_of(bundle)
+    asked, kind, tried = evidence.proposal, evidence.kind, evidence.operational
+    units = evidence.amounts
     return EvidenceView(
-        effect=segments(bundle),
-        stated=[]
-        if "figures" not in bundle
-        else stated(bundle["figures"], kind["params_schema"], units.params),
-        difference=differences(bundle["difference"], fact_of),
-        calls=[(item["target"] or item["executor"], item["step"]) for item in kind["calls"]],
-        reversible=bool(kind["reversible"]),
-        undo=[str(step) for step in kind["undo"]],
+        effect=segments(evidence),
+        stated=stated(evidence.figures or (), kind.params_schema, units.params),
+        difference=differences(evidence.difference, fact_of),
+        calls=[(item.target or item.executor, item.step) for item in kind.calls],
+        reversible=kind.reversible,
+        undo=kind.undo,
         crossed=[
             FindingView(
-                code=item["code"],
-                check=item["check"].replace("_", " "),
-                subject=item["subject"],
+                code=item.code,
+                check=item.check.replace("_", " "),
+                subject=item.subject,
                 words=proposal_presenters.words_of(item),
-                liftable=item["outcome"] != FindingOutcome.FAIL,
+                liftable=item.outcome is not FindingOutcome.FAIL,
                 bound=bound(
-                    item["proposed_value"] or "",
-                    item["limit"] or "",
-                    units.of_finding(item["check"], item["subject"]),
+                    item.proposed_value or "", item.limit or "", units.of_finding(item.check, item.subject)
                 ),
             )
-            for item in _by_weight(bundle)
+            for item in _by_weight(evidence)
         ],
         passed=list(dict.fromkeys(passed)),
         facts=[fact for fact in facts if fact.depended_on],
         other_facts=[fact for fact in facts if not fact.depended_on],
-        params=proposal_presenters.pairs(asked["params"], units.params),
-        constraints=proposal_presenters.pairs(asked["execution_constraints"], units.constraints),
-        confidence="" if confidence is None else f"{confidence:g}",
-        attempts=[
-            {**item, "started_at": parse_datetime(item["started_at"]), "aim": saga_steps.aim(item)}
-            for item in operational.get("attempts", ())
-        ],
-        steps=saga_steps.of_evidence(operational),
-        turning_back=operational.get("direction") == Direction.COMPENSATE,
-        target=operational.get("target", ""),
-        explain=labels.visible_lines(bundle["explain"]),
+        params=proposal_presenters.pairs(asked.params, units.params),
+        constraints=proposal_presenters.pairs(asked.execution_constraints, units.constraints),
+        confidence="" if asked.confidence is None else f"{asked.confidence:g}",
+        attempts=[] if tried is None else [_attempt(item) for item in tried.attempts],
+        steps=[] if tried is None else saga_steps.of_intent([_step(item) for item in tried.steps], names={}),
+        turning_back=tried is not None and tried.direction == Direction.COMPENSATE,
+        target="" if tried is None else tried.target,
+        explain=labels.visible_lines(evidence.explain),
         answers=[
             AnswerShown(
-                number=item["number"],
-                question=labels.visible_lines(item["question"]),
-                answer=labels.visible_lines(item["answer"]),
-                payload_ref=item["payload_ref"],
-                answered_at=parse_datetime(item["answered_at"]),
+                number=item.number,
+                question=labels.visible_lines(item.question),
+                answer=labels.visible_lines(item.answer),
+                payload_ref=item.payload_ref,
+                answered_at=parse_datetime(item.answered_at),
             )
-            for item in bundle.get("questions", ())
+            for item in evidence.questions
         ],
-        type_again=bundle["type_again"],
-        frozen_at=parse_datetime(bundle["frozen_at"]),
-        kind=kind["kind"],
-        kind_version=kind["version"],
-        manifest_version=bundle["agent"]["manifest_version"],
-        rules_digest=bundle["policy_bundle_hash"],
-        raw=labels.pretty(bundle),
+        type_again=evidence.type_again,
+        frozen_at=parse_datetime(evidence.frozen_at),
+        kind=kind.kind,
+        kind_version=kind.version,
+        manifest_version=evidence.agent.manifest_version,
+        rules_digest=evidence.policy_bundle_hash,
+        raw=labels.pretty(canonical.decode(body)),
     )
 
 
-def differences(
-    expected: Sequence[Mapping[str, Any]], fact_of: Mapping[str, FactRow] = _NO_FACTS
-) -> list[Expected]:
+def differences(expected: Sequence[Difference], fact_of: Mapping[str, FactRow] = _NO_FACTS) -> list[Expected]:
     """List the expected changes of facts, each beside the fact of `fact_of` that it is about."""
     return [
         Expected(
-            path=item["fact"],
-            current=_value(item["current"]),
-            proposed=_value(item["proposed"]),
-            fact=fact_of.get(item["fact"]),
+            path=item.fact,
+            current=_value(item.current),
+            proposed=_value(item.proposed),
+            fact=fact_of.get(item.fact),
         )
         for item in expected
     ]
 
 
 def stated(
-    figures: Sequence[Mapping[str, Any]], params_schema: Mapping[str, Any], units: Mapping[str, str]
+    figures: Sequence[FigureShown], params_schema: Mapping[str, Any], units: Mapping[str, str]
 ) -> list[StatementView]:
     """List the figures whose stated value is missing or differs from the calculated one."""
     properties = params_schema.get("properties", {})
     fields = {field.name for field in schema_form.fields(params_schema, {}, None)}
     return [
         StatementView(
-            name=effects.visible(str(properties.get(item["param"], {}).get("title") or item["param"])),
-            stated=None if item["stated"] is None else _figure(item, "stated", units),
-            live=_figure(item, "live", units),
-            is_less=not isinstance(item["stated"], int | float) or item["stated"] < item["live"],
-            field=(name := f"{schema_form.PREFIX}{item['param']}"),
-            value=_text(item["live"]),
-            put_in=f"{item['param']}={_text(item['live'])}" if name in fields else "",
+            name=effects.visible(str(properties.get(item.param, {}).get("title") or item.param)),
+            stated=None if item.stated is None else _figure(item.stated, item.stated_text, unit),
+            live=_figure(item.live, item.live_text, unit),
+            is_less=not isinstance(item.stated, int | float) or item.stated < item.live,
+            field=(name := f"{schema_form.PREFIX}{item.param}"),
+            value=_text(item.live),
+            put_in=f"{item.param}={_text(item.live)}" if name in fields else "",
         )
         for item in figures
-        if item["stated"] != item["live"]
+        if item.stated != item.live
+        for unit in [units.get(item.param, "")]
     ]
 
 
-def _figure(item: Mapping[str, Any], side: str, units: Mapping[str, str]) -> str:
+def _figure(value: Any, text: str, unit: str) -> str:
     """Return what was stated or calculated with its unit; without one as the effect sentence writes it."""
-    unit = units.get(item["param"], "")
-    return labels.amount_in(labels.plain_value(item[side]), unit) if unit else str(item[f"{side}_text"])
+    return labels.amount_in(labels.plain_value(value), unit) if unit else text
+
+
+def _attempt(item: AttemptEvidence) -> AttemptRow:
+    return AttemptRow(
+        number=item.number,
+        step=item.step,
+        key=item.key,
+        state=item.state,
+        error_category=item.error_category,
+        status_code=item.status_code,
+        detail=item.detail,
+        started_at=parse_datetime(item.started_at),
+        aim=saga_steps.aim(direction=item.direction or "", purpose=item.purpose or ""),
+    )
+
+
+def _step(item: StepEvidence) -> StepShown:
+    return StepShown(
+        step=item.step,
+        target=item.target,
+        state=StepState(item.state),
+        is_current=item.is_current,
+        has_undo=item.has_undo,
+        recorded_at=parse_datetime(item.recorded_at) if item.recorded_at else None,
+        recorded_by=item.recorded_by,
+    )
 
 
 def _text(value: Any) -> str:
     return canonical.encode(value).decode()
 
 
-def _by_weight(bundle: Bundle) -> list[Mapping[str, Any]]:
+def _by_weight(evidence: JudgedEvidence) -> list[Finding]:
     """Return the findings against the proposal, those that cannot be overridden first."""
-    against = [item for item in bundle["findings"] if item["outcome"] != FindingOutcome.PASS]
-    return sorted(against, key=lambda item: item["outcome"] != FindingOutcome.FAIL)
+    against = [item for item in evidence.findings if item.outcome is not FindingOutcome.PASS]
+    return sorted(against, key=lambda item: item.outcome is not FindingOutcome.FAIL)
 
 
-def _fact(item: Mapping[str, Any], live: Mapping[str, Any], material: frozenset[str]) -> FactRow:
-    path = item["path"]
-    moved = path in live and live[path] != item["value"]
+def _fact(item: FactEvidence, live: Mapping[str, Any], material: frozenset[str]) -> FactRow:
+    moved = item.path in live and live[item.path] != item.value
     return FactRow(
-        path=path,
-        value=_value(item["value"]),
-        version="" if item["version"] is None else str(item["version"]),
-        writer=item["writer"],
-        source=effects.shorten(effects.visible(item["writer"]), LONGEST_SOURCE),
-        written_at=parse_datetime(item["written_at"]) if item["written_at"] else None,
-        digest=item["digest"],
-        depended_on=item["depended_on"],
-        now=_value(live[path]) if moved else "",
-        material=path in material,
+        path=item.path,
+        value=_value(item.value),
+        version="" if item.version is None else str(item.version),
+        writer=item.writer,
+        source=effects.shorten(effects.visible(item.writer), LONGEST_SOURCE),
+        written_at=parse_datetime(item.written_at) if item.written_at else None,
+        digest=item.digest,
+        depended_on=item.depended_on,
+        now=_value(live[item.path]) if moved else "",
+        material=item.path in material,
     )
 
 
@@ -276,9 +311,9 @@ class RevisionDiff:
     now: str | None
 
 
-def compare(before: Bundle, after: Bundle) -> list[RevisionDiff]:
+def compare(before: JudgedEvidence, after: JudgedEvidence) -> list[RevisionDiff]:
     """List what a person must review again: facts, findings, predicted changes, rules and impact."""
-    was, now = _told(before), _told(after)
+    was, now = _lines(before), _lines(after)
     return [
         RevisionDiff(path=path, was=was.get(path), now=now.get(path))
         for path in dict.fromkeys([*was, *now])
@@ -286,25 +321,29 @@ def compare(before: Bundle, after: Bundle) -> list[RevisionDiff]:
     ]
 
 
-def _told(bundle: Bundle) -> dict[str, str]:
-    units = units_of(bundle)
-    told = {f"fact {item['path']}": _value(item["value"]) for item in bundle["facts"] if item["depended_on"]}
-    for item in bundle["difference"]:
-        told[f"expected {item['fact']}"] = f"{_value(item['current'])} → {_value(item['proposed'])}"
-    for item in _by_weight(bundle):
-        numbers = ""
-        if item["limit"]:
-            unit = units.of_finding(item["check"], item["subject"])
-            value, limit = (labels.amount_in(item[name] or "", unit) for name in ("proposed_value", "limit"))
-            numbers = f" ({labels.compared(item['code'], value, limit)})"
-        told[f"finding {item['code']} {item['subject']}".strip()] = f"{item['outcome']}{numbers}"
-    for item in bundle.get("questions", ()):
-        words = _value(" ".join(item["answer"].split()))
+def _lines(evidence: JudgedEvidence) -> dict[str, str]:
+    units = evidence.amounts
+    lines = {f"fact {item.path}": _value(item.value) for item in evidence.facts if item.depended_on}
+    for expected in evidence.difference:
+        change = f"{_value(expected.current)} → {_value(expected.proposed)}"
+        lines[f"expected {expected.fact}"] = change
+    for finding in _by_weight(evidence):
+        outcome = str(finding.outcome)
+        if finding.limit:
+            unit = units.of_finding(finding.check, finding.subject)
+            value, limit = (
+                labels.amount_in(text or "", unit) for text in (finding.proposed_value, finding.limit)
+            )
+            outcome += f" ({labels.compared(finding.code, value, limit)})"
+        lines[f"finding {finding.code} {finding.subject}".strip()] = outcome
+    for answer in evidence.questions:
+        words = _value(" ".join(answer.answer.split()))
         if len(words) > LONGEST_COMPARED:
             words = f"{words[:LONGEST_COMPARED]}…"
-        told[f"answer to question {item['number']}, unverified"] = words
-    for item in bundle.get("figures", ()):
-        told[f"calculated {item['param']}"] = _figure(item, "live", units.params)
-    told["impact"] = bundle["impact"]
-    told["rules"] = bundle["policy_bundle_hash"][:16]
-    return told
+        lines[f"answer to question {answer.number}, unverified"] = words
+    for figure in evidence.figures or ():
+        unit = units.params.get(figure.param, "")
+        lines[f"calculated {figure.param}"] = _figure(figure.live, figure.live_text, unit)
+    lines["impact"] = evidence.impact
+    lines["rules"] = evidence.policy_bundle_hash[:16]
+    return lines

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from runtime.contracts.manifest import Hours, ManifestDocument, Weekday
@@ -30,7 +29,7 @@ class Silence:
     at: datetime
     awake_s: int
     silent_after_s: int
-    hours: dict[str, Any] | None
+    hours: Hours | None
 
 
 def is_past(*, since_ms: int, now_ms: int, hours: Hours | None, bound_s: int) -> bool:

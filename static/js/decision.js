@@ -7,27 +7,16 @@
   const reason = form.elements.justification;
   const diff = form.querySelector("[data-param-diff]");
   const fields = [...form.querySelectorAll("[data-param]")];
-  const WORDS = {
-    OVERRIDE: "Override: run it as proposed",
-    MODIFY: "Modify: run it as changed",
-    REQUEST_INFO: "Ask the agent",
-    ABORT: "Abort: run nothing",
-    RESUME: "Resume with the same key",
-    MARK_DONE: "Mark as done",
-    ACKNOWLEDGE: "Acknowledge the silence",
-    STOP_AGENT: "Stop the agent",
-  };
-  const STOPS = ["ABORT", "STOP_AGENT"];
   // Stating the effect of a call in doubt is more than stopping: that needs a reason.
   const knows = () => ["HAPPENED", "NOT_HAPPENED"].includes(form.querySelector("[name=effect]:checked")?.value);
-  const onlyStops = () => STOPS.includes(chosen()) && !knows();
-  const chosen = () => form.querySelector("[name=action]:checked")?.value;
+  const chosen = () => form.querySelector("[name=action]:checked");
+  const onlyStops = () => "stops" in (chosen()?.dataset ?? {}) && !knows();
 
   const name = () => {
     const action = chosen();
     if (!action) return;
-    submit.textContent = WORDS[action] ?? "Record decision";
-    submit.className = `btn wide after-choice ${STOPS.includes(action) ? "danger solid" : "primary"}`;
+    submit.textContent = action.dataset.button;
+    submit.className = `btn wide after-choice ${"stops" in action.dataset ? "danger solid" : "primary"}`;
   };
 
   // An amount as the pages write it, so that a field of cents also shows what they are worth.
@@ -148,7 +137,7 @@
   });
   form.addEventListener("submit", (event) => {
     if (event.submitter !== submit) return;
-    const asks = chosen() === "REQUEST_INFO";
+    const asks = chosen()?.dataset.parts.split(" ").includes("question");
     const text = asks ? form.elements.question : reason;
     const least = asks ? 1 : Number(reason.dataset.least);
     if (!onlyStops() && text.value.trim().length < least) {

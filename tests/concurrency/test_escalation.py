@@ -36,9 +36,12 @@ def result(answer: Any) -> str:
 def test_override_against_abort_at_once_has_one_winner(desk: factories.Desk, repeat: int) -> None:
     escalation = desk.escalate()
     people = [factories.user("olivia"), factories.user("mara")]
-    wishes = [factories.wish(escalation, action) for action in (Action.OVERRIDE, Action.ABORT)]
+    requests = [factories.decision_request(escalation, action) for action in (Action.OVERRIDE, Action.ABORT)]
     answers = racing.all_at_once(
-        [partial(factories.send, escalation, who, wish) for who, wish in zip(people, wishes, strict=True)]
+        [
+            partial(factories.send, escalation, who, request)
+            for who, request in zip(people, requests, strict=True)
+        ]
     )
     refusals = [answer for answer in answers if isinstance(answer, Problem)]
     assert [(one.status, one.code) for one in refusals] == [(409, "ALREADY_DECIDED")]
@@ -50,8 +53,8 @@ def test_override_against_abort_at_once_has_one_winner(desk: factories.Desk, rep
 def test_one_form_sent_ten_times_at_once_is_one_decision(desk: factories.Desk) -> None:
     escalation = desk.escalate()
     olivia = factories.user("olivia")
-    wish = factories.wish(escalation)
-    answers = racing.all_at_once([partial(factories.send, escalation, olivia, wish)] * 10)
+    request = factories.decision_request(escalation)
+    answers = racing.all_at_once([partial(factories.send, escalation, olivia, request)] * 10)
     assert Counter(map(result, answers)) == {"OVERRIDE": 1, "ALREADY_DECIDED": 9}
     assert Intent.objects.count() == Decision.objects.count() == 1
 
@@ -62,9 +65,9 @@ def test_a_decision_and_the_sweeper_at_the_deadline_have_one_winner(
     escalation = desk.escalate()
     assert escalation.deadline_at is not None
     late = escalation.deadline_at + timedelta(milliseconds=1)
-    olivia, wish = factories.user("olivia"), factories.wish(escalation)
+    olivia, request = factories.user("olivia"), factories.decision_request(escalation)
     monkeypatch.setattr(clock, "now", lambda: late)
-    works: list[Any] = [partial(factories.send, escalation, olivia, wish), deadlines.sweep]
+    works: list[Any] = [partial(factories.send, escalation, olivia, request), deadlines.sweep]
     decided, expired = racing.all_at_once(works)
     assert result(decided) == "ALREADY_DECIDED"
     assert expired in {0, 1}
@@ -74,9 +77,9 @@ def test_a_decision_and_the_sweeper_at_the_deadline_have_one_winner(
 
 def test_an_agent_that_withdraws_and_a_person_who_decides_have_one_winner(desk: factories.Desk) -> None:
     escalation = desk.escalate()
-    olivia, wish = factories.user("olivia"), factories.wish(escalation, Action.ABORT)
+    olivia, request = factories.user("olivia"), factories.decision_request(escalation, Action.ABORT)
     works: list[Any] = [
-        partial(factories.send, escalation, olivia, wish),
+        partial(factories.send, escalation, olivia, request),
         partial(flows.cancel, agent=desk.again(), dfid=escalation.flow_id, reason=""),
     ]
     decided, cancelled = racing.all_at_once(works)
@@ -101,8 +104,8 @@ def test_a_manifest_changed_beside_an_override_is_under_the_verdict_or_refuses_i
 ) -> None:
     escalation = desk.escalate()
     shown = escalation.evidence_hash
-    olivia, wish = factories.user("olivia"), factories.wish(escalation)
-    works: list[Any] = [partial(factories.send, escalation, olivia, wish), partial(activate, desk)]
+    olivia, request = factories.user("olivia"), factories.decision_request(escalation)
+    works: list[Any] = [partial(factories.send, escalation, olivia, request), partial(activate, desk)]
     decided, activated = racing.all_at_once(works)
     assert activated is None
     if result(decided) == "OVERRIDE":

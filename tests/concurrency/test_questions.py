@@ -25,7 +25,7 @@ def desk(real_db: str) -> factories.Desk:
     return factories.desk()
 
 
-def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
+def send(escalation: Escalation, account: User, request: DecisionRequest) -> Any:
     """Post a form that was filled in before the race."""
     return racing.patiently(
         lambda: deciding.decide(
@@ -33,7 +33,7 @@ def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
             escalation_id=escalation.pk,
             person=factories.person(account),
             user=account,
-            wish=wish,
+            request=request,
         )
     )
 
@@ -66,8 +66,8 @@ def test_eight_people_who_ask_at_once_have_asked_one_question(desk: factories.De
     escalation = desk.escalate()
     assert escalation.deadline_at is not None
     people = [factories.user(f"person{number}") for number in range(8)]
-    wish = factories.wish(escalation, Action.REQUEST_INFO)
-    answers = racing.all_at_once([partial(send, escalation, who, wish) for who in people])
+    request = factories.decision_request(escalation, Action.REQUEST_INFO)
+    answers = racing.all_at_once([partial(send, escalation, who, request) for who in people])
     counted = Counter(map(result, answers))
     assert counted.pop("REQUEST_INFO") == 1
     assert set(counted) <= {"QUESTION_OPEN", "VERSION_CHANGED"}
@@ -84,8 +84,8 @@ def test_an_answer_against_a_decision_has_one_winner(
 ) -> None:
     olivia = factories.user("olivia")
     escalation = ask(desk.escalate(), olivia)
-    wish = factories.wish(escalation, action)
-    works: list[Any] = [partial(send, escalation, olivia, wish), partial(reply, desk, escalation)]
+    request = factories.decision_request(escalation, action)
+    works: list[Any] = [partial(send, escalation, olivia, request), partial(reply, desk, escalation)]
     decided, answered = map(result, racing.all_at_once(works))
     question, row = Question.objects.get(), Escalation.objects.get()
     if question.closed_why == "ANSWERED" and action is Action.ABORT:

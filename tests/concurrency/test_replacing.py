@@ -51,7 +51,7 @@ def failed(desk: factories.Desk) -> Escalation:
     return Escalation.objects.get(intent=intent)
 
 
-def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
+def send(escalation: Escalation, account: User, request: DecisionRequest) -> Any:
     """Post a form that was filled in before the race."""
     return racing.patiently(
         lambda: deciding.decide(
@@ -59,7 +59,7 @@ def send(escalation: Escalation, account: User, wish: DecisionRequest) -> Any:
             escalation_id=escalation.pk,
             person=factories.person(account),
             user=account,
-            wish=wish,
+            request=request,
         )
     )
 
@@ -78,12 +78,12 @@ def test_a_replacement_against_another_decision_has_one_winner(
 ) -> None:
     escalation = failed(desk)
     people = [factories.user("olivia"), factories.user("mara")]
-    wishes = [
-        factories.wish(escalation, action, params=SMALLER, receipt={"order": 1})
+    requests = [
+        factories.decision_request(escalation, action, params=SMALLER, receipt={"order": 1})
         for action in (Action.MODIFY, against)
     ]
     answers = racing.all_at_once(
-        [partial(send, escalation, who, wish) for who, wish in zip(people, wishes, strict=True)]
+        [partial(send, escalation, who, request) for who, request in zip(people, requests, strict=True)]
     )
     counted = Counter(map(result, answers))
     assert counted.pop("ALREADY_DECIDED") == 1
@@ -111,12 +111,14 @@ def test_a_replacement_against_another_decision_has_one_winner(
 def test_a_replacement_never_takes_what_another_flow_took_meanwhile(desk: factories.Desk) -> None:
     """100 of 150 cents free beside its own: the replacement or the newcomer fits, never both."""
     escalation = failed(desk)
-    wish = factories.wish(escalation, Action.MODIFY, params={**gate_cases.PARAMS, "notional_cents": 100_000})
+    request = factories.decision_request(
+        escalation, Action.MODIFY, params={**gate_cases.PARAMS, "notional_cents": 100_000}
+    )
     olivia = factories.user("olivia")
     other = desk.open()
     newcomer = {**gate_cases.PARAMS, "notional_cents": 52_000}
     works: list[Any] = [
-        partial(send, escalation, olivia, wish),
+        partial(send, escalation, olivia, request),
         lambda: racing.patiently(lambda: racing.propose(desk, other, params=newcomer)),
     ]
     decided, proposed = racing.all_at_once(works)

@@ -41,7 +41,7 @@ def state(left: Escalation, account: User, effect: Effect) -> Any:
         intent_id=left.intent_id, number=1, effect=effect, reason="I have looked at their book."
     )
     who = factories.person(account)
-    return racing.patiently(lambda: stating.state(tenant="default", person=who, user=account, said=said))
+    return racing.patiently(lambda: stating.state(tenant="default", person=who, user=account, request=said))
 
 
 @pytest.mark.parametrize("repeat", range(2))

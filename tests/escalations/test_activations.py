@@ -44,7 +44,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = desk.escalate()
-    seen = factories.wish(escalation)
+    seen = factories.decision_request(escalation)
     assert drift_scan.revise_open() == 0
     put_in_force()
     assert drift_scan.revise_open() == 1
@@ -56,7 +56,7 @@ def test_open_evidence_gets_one_new_revision_without_anybody_asking(
         escalation_id=escalation.pk,
         person=factories.person(olivia),
         user=olivia,
-        wish=seen,
+        request=seen,
     )
     assert decision_rows.refused(answer)[0] == 409
     assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)

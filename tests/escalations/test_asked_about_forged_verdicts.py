@@ -10,10 +10,9 @@ from pytest_django.fixtures import Settings
 from audit import canonical
 from escalations.contracts import State
 from escalations.models import Escalation
-from escalations.services import evidence_revision
 from runtime.contracts.states import IntentState
 from runtime.flows.models import Verdict
-from tests.support import booking_targets, trading_desk
+from tests.support import booking_targets, factories, trading_desk
 from tests.support.booking_targets import Bank, attempt
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +64,7 @@ def test_a_person_is_asked_and_shown_what_was_accepted(
     attempt(doubtful)
     assert trading_desk.states(doubtful)[0] is IntentState.IN_DOUBT
     asked = Escalation.objects.get(state=State.OPEN)
-    shown = evidence_revision.get_shown(asked)
-    assert asked.effect == "".join(item["text"] for item in shown["effect"]) == "Buy 2 ABC"
-    assert shown["proposal"]["params"]["quantity"] == 2
+    shown = factories.evidence_of(asked)
+    assert asked.effect == "".join(item.text for item in shown.effect) == "Buy 2 ABC"
+    assert shown.proposal.params["quantity"] == 2
     assert bank.calls == 1

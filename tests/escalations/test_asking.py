@@ -15,7 +15,7 @@ from audit import canonical, signing
 from audit.models import LedgerEntry, Payload
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Question
-from escalations.services import deadlines, deciding, question_clock
+from escalations.services import deadlines, deciding, questions
 from runtime.core import clock
 from runtime.flows.models import Feedback
 from runtime.registry.models import Agent
@@ -156,7 +156,7 @@ def test_the_wait_lasts_to_its_last_millisecond(
 ) -> None:
     question = ask(desk.escalate(), olivia)
     set_clock(question.wait_until - left)
-    assert question_clock.stop_all_overdue() == 0
+    assert questions.stop_all_overdue() == 0
     assert Question.objects.get().closed_why == ""
 
 
@@ -245,15 +245,15 @@ def test_one_question_that_cannot_be_closed_keeps_no_other_out(
 ) -> None:
     poisoned, other = ask(desk.escalate(), olivia), ask(desk.escalate(), olivia)
     set_clock(max(poisoned.wait_until, other.wait_until) + MS)
-    stop = question_clock.stop_overdue
+    stop = questions.stop_overdue
 
     def fail(*, escalation: Escalation, at: datetime) -> Any:
         if escalation.pk == poisoned.escalation_id:
             raise ValueError("poison")
         return stop(escalation=escalation, at=at)
 
-    monkeypatch.setattr(question_clock, "stop_overdue", fail)
-    assert question_clock.stop_all_overdue() == 1
+    monkeypatch.setattr(questions, "stop_overdue", fail)
+    assert questions.stop_all_overdue() == 1
     assert Question.objects.get(closed_why="WAIT_ENDED") == other
 
 
@@ -262,11 +262,11 @@ def test_what_was_closed_between_choosing_and_locking_is_left_alone(
 ) -> None:
     escalation = desk.escalate()
     question = ask(escalation, olivia)
-    assert question_clock._stop_one(escalation.pk, "default") == 0
+    assert questions._stop_one(escalation.pk, "default") == 0
     factories.decide(escalation, olivia, Action.ABORT)
     set_clock(question.wait_until + MS)
-    assert question_clock._stop_one(escalation.pk, "default") == 0
-    assert question_clock._stop_one(escalation.pk, "other") == 0
+    assert questions._stop_one(escalation.pk, "default") == 0
+    assert questions._stop_one(escalation.pk, "other") == 0
 
 
 class TestTheClock(TestCase):
@@ -289,7 +289,7 @@ class TestTheClock(TestCase):
                 at += spent_ms * MS
                 patch.setattr(clock, "now", lambda at=at: at)
                 if spent_ms * MS > WAIT:
-                    question_clock.stop_all_overdue()
+                    questions.stop_all_overdue()
                     waited += WAIT
                 else:
                     factories.answer(desk, escalation)

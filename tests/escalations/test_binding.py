@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import deciding, drift_scan, evidence_revision
+from escalations.services import deciding, drift_scan
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.registry.models import PolicyKind
@@ -29,11 +29,11 @@ def test_a_captured_decision_posted_again_is_refused(
     desk: factories.Desk, olivia: User, action: Action
 ) -> None:
     escalation = desk.escalate()
-    wish = factories.wish(escalation, action)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    request = factories.decision_request(escalation, action)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
     before = decision_rows.state_of(escalation)
     for account in (olivia, factories.user("mallory")):
-        assert decision_rows.refused(factories.send(escalation, account, wish)) == (409, "ALREADY_DECIDED")
+        assert decision_rows.refused(factories.send(escalation, account, request)) == (409, "ALREADY_DECIDED")
     assert decision_rows.state_of(escalation) == before
     assert Intent.objects.count() == (action is Action.OVERRIDE)
     assert Decision.objects.count() == 1
@@ -58,11 +58,13 @@ def test_a_hash_is_the_one_that_was_shown_and_is_written_as_it_was_shown(
 ) -> None:
     escalation = desk.escalate(params={**factories.OVER_LIMIT, "notional_cents": 150_003})
     before = decision_rows.state_of(escalation)
-    wish = factories.wish(escalation)
-    shown = wish.evidence_hash
+    request = factories.decision_request(escalation)
+    shown = request.evidence_hash
     assert shown.upper() != shown
     assert (
-        decision_rows.refused(factories.send(escalation, olivia, replace(wish, evidence_hash=mangle(shown))))
+        decision_rows.refused(
+            factories.send(escalation, olivia, replace(request, evidence_hash=mangle(shown)))
+        )
         == expected
     )
     assert decision_rows.state_of(escalation) == before
@@ -71,14 +73,14 @@ def test_a_hash_is_the_one_that_was_shown_and_is_written_as_it_was_shown(
 
 def test_the_hash_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
-    wish = replace(factories.wish(mine), evidence_hash=other.evidence_hash)
-    assert decision_rows.refused(factories.send(mine, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    request = replace(factories.decision_request(mine), evidence_hash=other.evidence_hash)
+    assert decision_rows.refused(factories.send(mine, olivia, request)) == (409, "EVIDENCE_CHANGED")
     assert not Decision.objects.exists()
 
 
 def test_the_form_of_another_escalation_decides_nothing(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
-    assert decision_rows.refused(factories.send(mine, olivia, factories.wish(other))) == (
+    assert decision_rows.refused(factories.send(mine, olivia, factories.decision_request(other))) == (
         409,
         "EVIDENCE_CHANGED",
     )
@@ -87,8 +89,8 @@ def test_the_form_of_another_escalation_decides_nothing(desk: factories.Desk, ol
 @pytest.mark.parametrize("version", [0, 2, 4_294_967_295])
 def test_another_version_is_refused(desk: factories.Desk, olivia: User, version: int) -> None:
     escalation = desk.escalate()
-    wish = replace(factories.wish(escalation), version=version)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "VERSION_CHANGED")
+    request = replace(factories.decision_request(escalation), version=version)
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "VERSION_CHANGED")
 
 
 @pytest.mark.parametrize("impact", ["HIGH_IMPACT", "", "low_impact"])
@@ -96,8 +98,8 @@ def test_another_impact_than_the_one_shown_is_refused(
     desk: factories.Desk, olivia: User, impact: str
 ) -> None:
     escalation = desk.escalate()
-    wish = replace(factories.wish(escalation), impact=impact)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "IMPACT_CHANGED")
+    request = replace(factories.decision_request(escalation), impact=impact)
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "IMPACT_CHANGED")
 
 
 # drift
@@ -107,15 +109,15 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
     desk: factories.Desk, olivia: User
 ) -> None:
     escalation = desk.escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     factories.write("price.AAPL", 25_000)
-    answer = factories.send(escalation, olivia, wish)
+    answer = factories.send(escalation, olivia, request)
     assert decision_rows.refused(answer) == (409, "EVIDENCE_CHANGED")
     assert isinstance(answer, Problem)
     assert "price.AAPL changed" in answer.detail
     row = Escalation.objects.get()
     assert (row.state, row.revision, row.version) == ("OPEN", 2, 2)
-    assert row.evidence_hash != wish.evidence_hash
+    assert row.evidence_hash != request.evidence_hash
     assert revisions(escalation) == ["opened", "price.AAPL changed"]
     kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
     assert kinds[-2:] == ["escalation:revised", "escalation:refused"]
@@ -124,7 +126,7 @@ def test_evidence_that_changed_after_rendering_is_409_and_the_next_revision_tell
         for item in Evidence.objects.order_by("revision")
     ]
     assert (first["price.AAPL"], second["price.AAPL"]) == (18_950, 25_000)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "EVIDENCE_CHANGED")
     assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
     assert Decision.objects.get().revision == 2
 
@@ -134,9 +136,9 @@ def test_a_price_that_moved_within_its_bounds_lets_the_decision_stand(
     desk: factories.Desk, olivia: User, price: int
 ) -> None:
     escalation = desk.escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
     assert revisions(escalation) == ["opened"]
 
 
@@ -151,18 +153,18 @@ def test_an_amount_that_ticks_with_the_price_does_not_make_the_decision_impossib
     }
     desk = factories.desk(kind=gate_cases.kind(limits=[bound]))
     escalation = desk.escalate(params={**gate_cases.PARAMS, "quantity": 10})
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     factories.write("price.AAPL", price)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
     assert revisions(escalation) == ["opened"]
 
 
 def test_a_tick_that_makes_it_weigh_more_is_shown_before_it_is_decided(olivia: User) -> None:
     kind = gate_cases.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
     escalation = factories.desk(kind=kind).escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     factories.write("price.AAPL", 19_010)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the impact changed"
     assert Escalation.objects.get().impact == "HIGH_IMPACT"
     stale = factories.person(olivia, confirmed_at_ms=None)
@@ -188,9 +190,9 @@ def test_a_manifest_changed_between_verdict_and_override_is_drift(desk: factorie
     factories.activate(desk.agent, gate_cases.manifest(version="1.5.0", limits=limits))
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "the active rules changed"
-    shown = evidence_revision.get_shown(Escalation.objects.get())
-    assert shown["agent"]["manifest_version"] == "1.5.0"
-    assert [item["limit"] for item in shown["findings"] if item["outcome"] == "REFER"] == ["10"]
+    shown = factories.evidence_of(Escalation.objects.get())
+    assert shown.agent.manifest_version == "1.5.0"
+    assert [item.limit for item in shown.findings if item.outcome == "REFER"] == ["10"]
 
 
 def test_a_manifest_that_no_longer_grants_the_kind_leaves_only_the_abort(
@@ -233,9 +235,9 @@ def test_a_passive_agent_is_shown_as_it_is_in_the_next_revision() -> None:
     desk.propose(desk.open(), params=factories.OVER_LIMIT)
     factories.write("price.AAPL", 25_000)
     assert drift_scan.revise_open() == 1
-    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
-    assert shown["agent"]["status"] == "PASSIVE"
-    assert shown["decision"] == "ESCALATE"
+    shown = factories.evidence_of(Escalation.objects.get(pk=escalation.pk))
+    assert shown.agent.status == "PASSIVE"
+    assert shown.decision == "ESCALATE"
 
 
 # what the effect is expected to change
@@ -251,16 +253,16 @@ def predicting(**prediction: Any) -> factories.Desk:
 
 
 def expects(escalation: Escalation) -> list[tuple[Any, Any]]:
-    shown = evidence_revision.get_shown(Escalation.objects.get(pk=escalation.pk))
-    return [(item["current"], item["proposed"]) for item in shown["difference"]]
+    shown = factories.evidence_of(Escalation.objects.get(pk=escalation.pk))
+    return [(item.current, item.proposed) for item in shown.difference]
 
 
 def test_a_prediction_whose_base_has_moved_is_drift(olivia: User) -> None:
     escalation = predicting().escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     assert expects(escalation) == [(94, 99)]
     factories.write("position.AAPL", 112)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "EVIDENCE_CHANGED")
     assert revisions(escalation)[-1] == "position.AAPL changed"
     assert expects(escalation) == [(112, 117)]
     assert isinstance(factories.decide(escalation, olivia), deciding.DecisionResult)
@@ -277,10 +279,10 @@ def test_an_open_page_hears_of_it_without_a_decision(olivia: User) -> None:
 
 def test_a_base_that_moved_within_the_bounds_of_its_prediction_lets_the_decision_stand(olivia: User) -> None:
     escalation = predicting(unless="current * 10 >= seen * 9 && current * 10 <= seen * 11").escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     factories.write("position.AAPL", 96)
     assert drift_scan.revise_open() == 0
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
 
 
 def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(olivia: User) -> None:
@@ -288,11 +290,11 @@ def test_a_ticking_price_in_a_prediction_does_not_make_the_decision_impossible(o
     desk = factories.desk(kind=gate_cases.kind(predicts=[{"fact": "cash.desk", "value": value}]))
     factories.write("cash.desk", 1_000_000)
     escalation = desk.escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     for price in (18_951, 18_960, 18_940):
         factories.write("price.AAPL", price)
         assert drift_scan.revise_open() == 0
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
 
 
 def test_a_predicted_fact_that_comes_to_be_is_drift(olivia: User) -> None:
@@ -313,7 +315,7 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
     desk: factories.Desk, olivia: User, is_revised: bool
 ) -> None:
     escalation = desk.escalate()
-    seen = factories.wish(escalation, Action.ABORT)
+    seen = factories.decision_request(escalation, Action.ABORT)
     factories.write("price.AAPL", 25_000)
     if is_revised:
         assert drift_scan.revise_open() == 1
@@ -329,7 +331,7 @@ def test_an_abort_is_taken_on_any_revision_that_was_shown_and_signs_that_one(
 def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) -> None:
     kind = gate_cases.kind(impact="context.facts.price.AAPL > 19000 ? 'HIGH_IMPACT' : 'LOW_IMPACT'")
     escalation = factories.desk(kind=kind).escalate()
-    seen = factories.wish(escalation, Action.ABORT)
+    seen = factories.decision_request(escalation, Action.ABORT)
     factories.write("price.AAPL", 19_010)
     assert drift_scan.revise_open() == 1
     wrong = replace(seen, impact="HIGH_IMPACT")
@@ -340,13 +342,13 @@ def test_an_abort_signs_the_impact_of_the_revision_that_was_shown(olivia: User) 
 
 def test_an_abort_of_evidence_that_was_never_shown_is_refused(desk: factories.Desk, olivia: User) -> None:
     mine, other = desk.escalate(), desk.escalate()
-    wish = factories.wish(mine, Action.ABORT)
+    request = factories.decision_request(mine, Action.ABORT)
     for made, code in (
-        (replace(wish, evidence_hash=other.evidence_hash), "EVIDENCE_CHANGED"),
-        (replace(wish, version=2), "VERSION_CHANGED"),
+        (replace(request, evidence_hash=other.evidence_hash), "EVIDENCE_CHANGED"),
+        (replace(request, version=2), "VERSION_CHANGED"),
     ):
         assert decision_rows.refused(factories.send(mine, olivia, made)) == (409, code)
-    short = replace(wish, evidence_hash=wish.evidence_hash[:-1])
+    short = replace(request, evidence_hash=request.evidence_hash[:-1])
     assert decision_rows.refused(factories.send(mine, olivia, short)) == (400, "HASH_UNREADABLE")
     assert not Decision.objects.exists()
 

@@ -64,10 +64,10 @@ def test_a_rewritten_case_can_be_aborted(desk: factories.Desk, olivia: User) -> 
 
 def test_a_rewritten_case_is_not_tried_out(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
-    wish = factories.wish(escalation)
+    request = factories.decision_request(escalation)
     rewrite_proposal(escalation)
     answer = dry_running.dry_run(
-        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), wish=wish
+        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), request=request
     )
     assert isinstance(answer, Problem)
     assert answer.code == "TAMPERED"
@@ -156,9 +156,9 @@ def test_a_decision_that_was_deleted_is_missed(desk: factories.Desk, olivia: Use
 @pytest.mark.parametrize("body", ["no bytes", b"[]", b"xx", b"{}"])
 def test_evidence_that_is_no_evidence_can_be_aborted(desk: factories.Desk, olivia: User, body: Any) -> None:
     escalation = desk.escalate()
-    wish = factories.wish(escalation, Action.ABORT)
+    request = factories.decision_request(escalation, Action.ABORT)
     put_cell("escalations_evidence", "body", body)
-    assert isinstance(factories.send(escalation, olivia, wish), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, request), deciding.DecisionResult)
     assert Escalation.objects.get().state == "RESOLVED"
 
 
@@ -167,18 +167,18 @@ def test_whatever_the_row_says_it_can_be_aborted(desk: factories.Desk, olivia: U
     """The page sends back what the row holds, and the evidence that was recorded is signed."""
     escalation = desk.escalate()
     recorded = escalation.evidence_hash
-    wish = factories.wish(escalation, Action.ABORT)
+    request = factories.decision_request(escalation, Action.ABORT)
     forged: dict[str, Any] = {column: {"evidence_hash": "0" * 64, "impact": "NONE"}[column]}
     Escalation.objects.update(**forged)
-    assert isinstance(factories.send(escalation, olivia, replace(wish, **forged)), deciding.DecisionResult)
+    assert isinstance(factories.send(escalation, olivia, replace(request, **forged)), deciding.DecisionResult)
     assert Decision.objects.get().evidence_hash == recorded
 
 
 def test_a_hash_that_was_never_shown_aborts_nothing(desk: factories.Desk, olivia: User) -> None:
     escalation = desk.escalate()
-    wish = replace(factories.wish(escalation, Action.ABORT), evidence_hash="1" * 64)
+    request = replace(factories.decision_request(escalation, Action.ABORT), evidence_hash="1" * 64)
     Escalation.objects.update(evidence_hash="0" * 64)
-    assert decision_rows.refused(factories.send(escalation, olivia, wish)) == (409, "EVIDENCE_CHANGED")
+    assert decision_rows.refused(factories.send(escalation, olivia, request)) == (409, "EVIDENCE_CHANGED")
 
 
 def test_a_smaller_impact_in_the_row_asks_no_less_of_a_person(desk: factories.Desk, olivia: User) -> None:
@@ -198,7 +198,7 @@ def test_a_deadline_that_was_put_off_lets_nobody_decide(
         factories.decide(escalation, olivia, Action.REQUEST_INFO, justification="Which signals?")
         factories.answer(desk, escalation)
     row = Escalation.objects.get()
-    assert comparing.compare_basis(row) == []
+    assert comparing.check_basis(row).mismatches == []
     assert row.deadline_at is not None
     Escalation.objects.update(deadline_at=row.deadline_at + timedelta(microseconds=1))
     assert decision_rows.refused(factories.decide(escalation, olivia)) == (409, "TAMPERED")
@@ -207,7 +207,7 @@ def test_a_deadline_that_was_put_off_lets_nobody_decide(
 def test_a_deadline_that_was_taken_away_lets_nobody_decide(desk: factories.Desk) -> None:
     row = desk.escalate()
     row.deadline_at = None
-    assert [item.row for item in comparing.compare_basis(row)] == ["escalation.deadline_at"]
+    assert [item.row for item in comparing.check_basis(row).mismatches] == ["escalation.deadline_at"]
 
 
 def test_a_signature_that_is_a_text_is_not_shown(desk: factories.Desk, olivia: User) -> None:

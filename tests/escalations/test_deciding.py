@@ -350,7 +350,7 @@ def test_an_unknown_escalation_and_another_tenants_are_not_found(desk: factories
             escalation_id=escalation_id,
             person=factories.person(olivia),
             user=olivia,
-            wish=factories.wish(escalation),
+            request=factories.decision_request(escalation),
         )
         assert decision_rows.refused(answer) == (404, "ESCALATION_NOT_FOUND")
 

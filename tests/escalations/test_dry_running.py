@@ -31,7 +31,7 @@ def dry_run(
         tenant="default",
         escalation_id=escalation.pk,
         person=factories.person(account),
-        wish=factories.wish(escalation, action, **fields),
+        request=factories.decision_request(escalation, action, **fields),
     )
     assert (decision_rows.state_of(escalation), decision_rows.recorded(escalation)) == before
     return answer
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_not_found(escalation: Escalation, olivia: User) ->
         tenant="default",
         escalation_id=uuid4(),
         person=factories.person(olivia),
-        wish=factories.wish(escalation),
+        request=factories.decision_request(escalation),
     )
     assert isinstance(answer, Problem)
     assert answer.status == 404

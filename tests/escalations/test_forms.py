@@ -34,11 +34,11 @@ PLAIN = {"action": "OVERRIDE", "version": "3", "evidence_hash": "a" * 64, "impac
 
 def read(**fields: str) -> DecisionRequest | Problem:
     """The form with these fields, as a browser posts it."""
-    return forms.read_wish(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA)
+    return forms.DecisionForm(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA).read()
 
 
-def wish(**fields: str) -> DecisionRequest:
-    """The wish that the form states."""
+def request(**fields: str) -> DecisionRequest:
+    """The request that the form states."""
     found = read(**fields)
     assert isinstance(found, DecisionRequest), found
     return found
@@ -54,13 +54,13 @@ def problem(**fields: str) -> Problem:
 
 def typed(name: str, text: str) -> Any:
     """What one typed parameter becomes; "(absent)" where it becomes none."""
-    params = wish(**{f"param:{name}": text, "param:symbol": "X"}).params
+    params = request(**{f"param:{name}": text, "param:symbol": "X"}).params
     assert params is not None
     return params.get(name, "(absent)")
 
 
 def test_a_plain_form_becomes_a_wish() -> None:
-    assert wish(
+    assert request(
         justification="  Agreed. ", conditions="a == 1\n\n  b == 2 \n", typed_again="1"
     ) == DecisionRequest(
         action=Action.OVERRIDE,
@@ -121,15 +121,15 @@ def test_a_typed_field_is_read_as_its_schema_says(name: str, text: str, value: A
 
 
 def test_a_field_that_the_page_did_not_show_goes_on_to_the_gate() -> None:
-    assert wish(**{"param:__admin": "1"}).params == {"__admin": "1"}
+    assert request(**{"param:__admin": "1"}).params == {"__admin": "1"}
 
 
 def test_json_comes_before_typed_fields_and_replaces_all_of_them() -> None:
-    assert wish(**{"params": '{"quantity": 1.0}', "param:symbol": "X"}).params == {"quantity": 1}
+    assert request(**{"params": '{"quantity": 1.0}', "param:symbol": "X"}).params == {"quantity": 1}
 
 
 def test_without_params_there_are_none() -> None:
-    assert wish(params="  ").params is None
+    assert request(params="  ").params is None
 
 
 @pytest.mark.parametrize("text", ["[1]", "1", "{", '{"a":1,"a":2}', '{"a":1e999}', '{"a":NaN}', "null"])
@@ -138,9 +138,9 @@ def test_json_that_is_no_plain_object_is_refused(text: str) -> None:
 
 
 def test_the_receipt_is_json_or_words() -> None:
-    assert wish(receipt="order 17 at the desk").receipt == {"reference": "order 17 at the desk"}
-    assert wish(receipt='{"order": 17}').receipt == {"order": 17}
-    assert wish(receipt=" ").receipt is None
+    assert request(receipt="order 17 at the desk").receipt == {"reference": "order 17 at the desk"}
+    assert request(receipt='{"order": 17}').receipt == {"order": 17}
+    assert request(receipt=" ").receipt is None
     assert problem(receipt='{"order":').code == "JSON_UNREADABLE"
 
 
@@ -157,7 +157,7 @@ def test_a_text_is_taken_whole_or_not_at_all(name: str) -> None:
     assert len(whole) > 3_900
     full = whole + "x" * (forms.LONGEST_TEXT - len(whole.replace("\r\n", "\n")))
     assert len(full) > forms.LONGEST_TEXT
-    taken = wish(**{name: full})
+    taken = request(**{name: full})
     assert full in {taken.justification, *(taken.receipt or {}).values()}
     assert problem(**{name: full + "x"}).code == "TEXT_TOO_LONG"
 
@@ -165,7 +165,7 @@ def test_a_text_is_taken_whole_or_not_at_all(name: str) -> None:
 def test_the_reason_of_a_statement_is_taken_whole_or_not_at_all() -> None:
     def said(reason: str) -> StatementRequest | Problem:
         post = QueryDict(urlencode({"effect": "HAPPENED", "reason": reason}))
-        return forms.read_said(post, intent_id=UUID(int=1), number=1)
+        return forms.StatementForm(post).read(intent_id=UUID(int=1), number=1)
 
     taken = said("x" * forms.LONGEST_TEXT)
     assert isinstance(taken, StatementRequest)
@@ -177,7 +177,7 @@ def test_the_reason_of_a_statement_is_taken_whole_or_not_at_all() -> None:
 
 @pytest.mark.parametrize("text", ["", *Effect.values()])
 def test_what_became_of_a_call_is_one_of_three_or_left_open(text: str) -> None:
-    assert wish(effect=text).effect == (Effect(text) if text else None)
+    assert request(effect=text).effect == (Effect(text) if text else None)
 
 
 @pytest.mark.parametrize("text", ["happened", "PROBABLY", " HAPPENED", "on"])

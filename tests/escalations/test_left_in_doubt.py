@@ -68,7 +68,7 @@ def state(
         tenant="default",
         person=who or factories.person(account),
         user=account,
-        said=StatementRequest(intent_id=about, number=number, effect=effect, reason=reason),
+        request=StatementRequest(intent_id=about, number=number, effect=effect, reason=reason),
     )
 
 

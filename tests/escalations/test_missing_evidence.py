@@ -45,10 +45,10 @@ def revised(desk: factories.Desk) -> Escalation:
     return Escalation.objects.get(pk=escalation.pk)
 
 
-def decide(escalation: Escalation, olivia: User, wish: Any) -> deciding.DecisionResult | Problem:
+def decide(escalation: Escalation, olivia: User, request: Any) -> deciding.DecisionResult | Problem:
     person = factories.person(olivia)
     return deciding.decide(
-        tenant="default", escalation_id=escalation.pk, person=person, user=olivia, wish=wish
+        tenant="default", escalation_id=escalation.pk, person=person, user=olivia, request=request
     )
 
 
@@ -76,9 +76,9 @@ def test_the_page_says_so_and_offers_abort_alone(revised: Escalation, change: An
 
 @CHANGES
 def test_nothing_is_decided_on_it(revised: Escalation, olivia: User, change: Any) -> None:
-    wish = factories.wish(revised)
+    request = factories.decision_request(revised)
     change(revised)
-    assert decision_rows.refused(decide(revised, olivia, wish)) == (409, "TAMPERED")
+    assert decision_rows.refused(decide(revised, olivia, request)) == (409, "TAMPERED")
     assert ("row:mismatched", f"user:{olivia.pk}") in decision_rows.recorded(revised)
 
 
@@ -86,19 +86,19 @@ def test_nothing_is_decided_on_it(revised: Escalation, olivia: User, change: Any
 def test_it_can_be_aborted_and_the_recorded_evidence_is_signed(
     revised: Escalation, olivia: User, change: Any
 ) -> None:
-    wish = factories.wish(revised, Action.ABORT)
+    request = factories.decision_request(revised, Action.ABORT)
     change(revised)
-    assert isinstance(decide(revised, olivia, wish), deciding.DecisionResult)
+    assert isinstance(decide(revised, olivia, request), deciding.DecisionResult)
     made = Decision.objects.get()
     assert (made.revision, made.evidence_hash) == (2, revised.evidence_hash)
 
 
 def test_an_older_revision_that_is_gone_can_be_signed_to_abort(revised: Escalation, olivia: User) -> None:
     first = Evidence.objects.get(escalation=revised, revision=1)
-    wish = replace(factories.wish(revised, Action.ABORT), evidence_hash=first.hash, version=1)
+    request = replace(factories.decision_request(revised, Action.ABORT), evidence_hash=first.hash, version=1)
     first.delete()
-    assert comparing.compare_basis(revised) == []
-    assert isinstance(decide(revised, olivia, wish), deciding.DecisionResult)
+    assert comparing.check_basis(revised).mismatches == []
+    assert isinstance(decide(revised, olivia, request), deciding.DecisionResult)
     assert Decision.objects.get().revision == 1
 
 

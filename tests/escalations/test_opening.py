@@ -7,7 +7,7 @@ import pytest
 
 from audit import canonical
 from escalations.models import Escalation, Evidence
-from escalations.services import drift_scan, evidence, evidence_revision, opening
+from escalations.services import drift_scan, evidence, opening
 from runtime.flows.models import Verdict
 from runtime.flows.services import flows
 from runtime.state.models import Fact
@@ -25,20 +25,20 @@ def test_the_hash_is_that_of_the_stored_bytes(desk: factories.Desk) -> None:
 
 
 def test_the_bundle_holds_what_the_page_shows(desk: factories.Desk) -> None:
-    shown = evidence_revision.get_shown(desk.escalate(explain="trust me"))
+    shown = factories.evidence_of(desk.escalate(explain="trust me"))
     verdict = Verdict.objects.get()
     price = Fact.objects.get(path="price.AAPL")
-    assert "".join(piece["text"] for piece in shown["effect"]) == "BUY 5 AAPL for 1,500.00"
-    assert shown["reason"] == "RISK_LIMIT_EXCEEDED"
-    assert shown["proposal"]["params"] == factories.OVER_LIMIT
-    assert shown["policy_bundle_hash"] == verdict.bundle_id
-    assert shown["input_digest"] == verdict.input_digest
-    assert shown["explain"] == "trust me"
-    assert shown["manifest_limits"] == {"max_notional_cents": 100_000}
-    (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
-    assert fact["depended_on"] is True
-    assert (fact["value"], fact["digest"], fact["writer"]) == (18_950, price.digest, "feed:prices")
-    assert "deadline_at" not in shown
+    assert "".join(piece.text for piece in shown.effect) == "BUY 5 AAPL for 1,500.00"
+    assert shown.reason == "RISK_LIMIT_EXCEEDED"
+    assert shown.proposal.params == factories.OVER_LIMIT
+    assert shown.policy_bundle_hash == verdict.bundle_id
+    assert shown.input_digest == verdict.input_digest
+    assert shown.explain == "trust me"
+    assert shown.manifest_limits == {"max_notional_cents": 100_000}
+    (fact,) = [item for item in shown.facts if item.path == "price.AAPL"]
+    assert fact.depended_on is True
+    assert (fact.value, fact.digest, fact.writer) == (18_950, price.digest, "feed:prices")
+    assert "deadline_at" not in canonical.decode(shown.to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_the_bundle_holds_what_the_page_shows(desk: factories.Desk) -> None:
 def test_what_is_typed_again_is_the_amount_or_the_last_value_of_the_sentence(
     desk: factories.Desk, changes: dict[str, Any], typed: str
 ) -> None:
-    assert evidence_revision.get_shown(desk.escalate(**changes))["type_again"] == typed
+    assert factories.evidence_of(desk.escalate(**changes)).type_again == typed
 
 
 def test_without_any_value_the_kind_is_typed_again() -> None:
     desk = factories.desk(kind=gate_cases.kind(effect="Sell it all", limits=[]))
     escalation = desk.escalate(params={**gate_cases.PARAMS, "action": "SELL"})
-    assert evidence_revision.get_shown(escalation)["type_again"] == "ADJUST_POSITION"
+    assert factories.evidence_of(escalation).type_again == "ADJUST_POSITION"
 
 
 @pytest.mark.parametrize(("sla_s", "expected_s"), [(600, 600), (None, 900)])
@@ -81,7 +81,7 @@ def test_what_the_agent_gave_cannot_pose_as_the_sentence() -> None:
     )
     escalation = desk.escalate(params={**factories.OVER_LIMIT, "symbol": "AAPL\u202e for 0.01\x0b"})
     assert "\u202e" not in escalation.effect
-    values = [piece["text"] for piece in evidence_revision.get_shown(escalation)["effect"] if piece["value"]]
+    values = [piece.text for piece in factories.evidence_of(escalation).effect if piece.value]
     assert values[2] == "AAPL\u27e8U+202E\u27e9 for 0.01\u27e8U+000B\u27e9"
 
 
@@ -107,11 +107,6 @@ def test_a_fact_that_is_written_while_evidence_is_built_is_shown_as_it_was_judge
         return from_row(row)
 
     monkeypatch.setattr(evidence, "from_row", write_first)
-    (fact,) = [item for item in _facts_of(desk.escalate()) if item["path"] == "price.AAPL"]
-    assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
+    (fact,) = [item for item in factories.evidence_of(desk.escalate()).facts if item.path == "price.AAPL"]
+    assert (fact.value, fact.version, fact.digest) == (18_950, judged.version, judged.digest)
     assert drift_scan.revise_open() == (now != 18_950)
-
-
-def _facts_of(escalation: Escalation) -> list[dict[str, Any]]:
-    facts: list[dict[str, Any]] = evidence_revision.get_shown(escalation)["facts"]
-    return facts

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import deadlines, deciding, drift_scan, evidence_revision
+from escalations.services import deadlines, deciding, drift_scan
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
 from runtime.execution.services import intent_transitions
@@ -57,10 +57,11 @@ def left_in_doubt(flow: factories.Opened) -> Escalation:
 
 
 def test_the_page_shows_every_attempt_and_the_key_that_the_target_saw(escalation: Escalation) -> None:
-    shown = evidence_revision.get_shown(escalation)["operational"]
-    (attempt,) = shown["attempts"]
-    assert (attempt["key"], attempt["state"]) == ("k" * 64, "UNKNOWN")
-    assert shown["intent_id"] == str(escalation.intent_id)
+    shown = factories.evidence_of(escalation).operational
+    assert shown is not None
+    (attempt,) = shown.attempts
+    assert (attempt.key, attempt.state) == ("k" * 64, "UNKNOWN")
+    assert shown.intent_id == str(escalation.intent_id)
 
 
 @pytest.mark.parametrize("tick", [18_951, 18_950])
@@ -70,10 +71,10 @@ def test_facts_keep_the_source_of_the_value_that_was_judged(desk: factories.Desk
     judged = Fact.objects.get(path="price.AAPL")
     assert desk.propose(flow)["verdict"] == "ACCEPT"
     factories.write("price.AAPL", tick)
-    shown = evidence_revision.get_shown(left_in_doubt(flow))
-    (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
-    assert (fact["value"], fact["version"], fact["digest"]) == (18_950, judged.version, judged.digest)
-    assert fact["written_at"] == timestamps.iso(timestamps.to_ms(judged.written_at))
+    shown = factories.evidence_of(left_in_doubt(flow))
+    (fact,) = [item for item in shown.facts if item.path == "price.AAPL"]
+    assert (fact.value, fact.version, fact.digest) == (18_950, judged.version, judged.digest)
+    assert fact.written_at == timestamps.iso(timestamps.to_ms(judged.written_at))
 
 
 def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) -> None:
@@ -81,9 +82,9 @@ def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) ->
     assert desk.propose(flow)["verdict"] == "ACCEPT"
     Fact.objects.filter(path="price.AAPL").update(digest="0" * 64)
     FactVersion.objects.filter(path="price.AAPL").update(digest="0" * 64)
-    shown = evidence_revision.get_shown(left_in_doubt(flow))
-    (fact,) = [item for item in shown["facts"] if item["path"] == "price.AAPL"]
-    assert (fact["version"], fact["writer"], fact["written_at"], fact["digest"]) == (None, "", "", "")
+    shown = factories.evidence_of(left_in_doubt(flow))
+    (fact,) = [item for item in shown.facts if item.path == "price.AAPL"]
+    assert (fact.version, fact.writer, fact.written_at, fact.digest) == (None, "", "", "")
 
 
 def test_no_token_is_spent_and_no_deadline_set(desk: factories.Desk, escalation: Escalation) -> None:
@@ -159,12 +160,12 @@ def test_a_high_impact_asks_for_a_fresh_password_but_for_no_amount(olivia: User)
 
 
 def test_a_captured_resume_posted_again_makes_no_second_try(escalation: Escalation, olivia: User) -> None:
-    wish = factories.wish(escalation, Action.RESUME)
+    request = factories.decision_request(escalation, Action.RESUME)
     named: dict[str, Any] = {
         "tenant": "default",
         "escalation_id": escalation.pk,
         "user": olivia,
-        "wish": wish,
+        "request": request,
     }
     assert isinstance(deciding.decide(person=factories.person(olivia), **named), deciding.DecisionResult)
     again = deciding.decide(person=factories.person(olivia), **named)

@@ -10,7 +10,7 @@ from audit.models import LedgerEntry
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
-from escalations.services import deciding, dry_running, evidence_revision
+from escalations.services import deciding, dry_running
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.problem import Problem
 from runtime.contracts.reasons import Reason
@@ -193,10 +193,11 @@ def test_facts_that_moved_are_shown_before_anything_new_runs(failed: Escalation,
     factories.write("price.AAPL", 25_000)
     assert decision_rows.refused(modify(failed, olivia)) == (409, "EVIDENCE_CHANGED")
     row = Escalation.objects.get()
-    shown = evidence_revision.get_shown(row)
+    shown = factories.evidence_of(row)
     assert row.revision == 2
-    assert {fact["path"]: fact["value"] for fact in shown["facts"]}["price.AAPL"] == 25_000
-    assert len(shown["operational"]["attempts"]) == 1
+    assert {fact.path: fact.value for fact in shown.facts}["price.AAPL"] == 25_000
+    assert shown.operational is not None
+    assert len(shown.operational.attempts) == 1
     replaced(modify(row, olivia))
 
 
@@ -235,7 +236,7 @@ def test_the_dry_run_judges_on_the_facts_a_decision_would_be_bound_to(
         tenant="default",
         escalation_id=failed.pk,
         person=factories.person(olivia),
-        wish=factories.wish(failed, Action.MODIFY, params=SMALLER),
+        request=factories.decision_request(failed, Action.MODIFY, params=SMALLER),
     )
     assert isinstance(answer, VerdictDocument)
     assert answer.decision == "ACCEPT"

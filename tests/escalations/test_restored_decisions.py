@@ -99,7 +99,7 @@ def test_what_waited_before_the_restore_may_have_been_decided_since(
         tenant="default",
         escalation_id=asked.pk,
         person=factories.person(olivia),
-        wish=factories.wish(asked, action, params=gate_cases.PARAMS),
+        request=factories.decision_request(asked, action, params=gate_cases.PARAMS),
     )
     assert isinstance(tried, Problem)
     assert tried.code == "EPOCH_ENDED"

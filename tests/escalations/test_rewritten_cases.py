@@ -6,9 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 
 from audit import canonical
+from escalations import evidence_contracts
 from escalations.contracts import Action
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Escalation, Evidence, Question
-from escalations.services import deciding, drift_scan, evidence
+from escalations.services import deciding, drift_scan
 from runtime.contracts.problem import Problem
 from tests.support import decision_rows, factories
 
@@ -42,14 +44,12 @@ def test_drift_is_found_beside_evidence_of_a_form_that_nobody_reads(
     desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd, sound = desk.escalate(), desk.escalate()
-    read = evidence.digests
+    read = evidence_contracts.read_evidence
 
-    def read_some(bundle: Any) -> dict[str, str]:
-        if bundle["escalation_id"] == str(odd.pk):
-            raise KeyError("difference")
-        return read(bundle)
+    def read_some(body: bytes) -> AnyEvidence:
+        return read(b"{}" if str(odd.pk).encode() in body else body)
 
-    monkeypatch.setattr(evidence, "digests", read_some)
+    monkeypatch.setattr(evidence_contracts, "read_evidence", read_some)
     factories.write("price.AAPL", 99_999)
     assert drift_scan.revise_open() == 1
     assert Evidence.objects.filter(escalation=sound).count() == 2
@@ -61,7 +61,7 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
 ) -> None:
     escalation = desk.escalate()
     factories.decide(escalation, olivia, Action.REQUEST_INFO, justification="Which signals?")
-    wish = factories.wish(escalation, Action.ABORT)
+    request = factories.decision_request(escalation, Action.ABORT)
     rows = Evidence.objects.filter(escalation=escalation)
     rows.delete() if body is None else rows.update(body=body)
     assert not isinstance(factories.answer(desk, escalation), Problem)
@@ -69,6 +69,10 @@ def test_an_answer_is_taken_and_no_rewritten_evidence_is_made_anew(
     assert Escalation.objects.get().revision == 1
     assert "row:mismatched" in [kind for kind, _ in decision_rows.recorded(escalation)]
     answer = deciding.decide(
-        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), user=olivia, wish=wish
+        tenant="default",
+        escalation_id=escalation.pk,
+        person=factories.person(olivia),
+        user=olivia,
+        request=request,
     )
     assert isinstance(answer, deciding.DecisionResult)

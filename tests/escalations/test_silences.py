@@ -11,6 +11,7 @@ from audit import canonical
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
+from escalations.evidence_contracts import SilenceEvidence
 from escalations.models import Decision, Escalation
 from escalations.services import (
     agent_silence,
@@ -88,26 +89,27 @@ def test_the_evidence_says_who_is_silent_and_what_stands_open(desk: factories.De
     open_flow = desk.open()
     accepted = desk.open()
     assert desk.propose(accepted)["verdict"] == "ACCEPT"
-    shown = evidence_revision.get_shown(fallen_silent.called(desk))
-    assert shown["agent"]["agent_id"] == "monitor"
-    assert shown["agent"]["owner"] == "trading-desk"
-    assert shown["agent"]["mission"] == "Trade."
-    assert shown["silence"]["awake_s"] == 1200
-    assert shown["silence"]["silent_after_s"] == 600
-    assert shown["silence"]["hours"] is None
-    assert shown["open_flows"]["total"] == 2
-    assert {item["dfid"] for item in shown["open_flows"]["newest"]} == {
+    shown = factories.read_shown(fallen_silent.called(desk))
+    assert isinstance(shown, SilenceEvidence)
+    assert shown.agent.agent_id == "monitor"
+    assert shown.agent.owner == "trading-desk"
+    assert shown.agent.mission == "Trade."
+    assert shown.silence.awake_s == 1200
+    assert shown.silence.silent_after_s == 600
+    assert shown.silence.hours is None
+    assert shown.open_flows.total == 2
+    assert {item.dfid for item in shown.open_flows.newest} == {
         str(open_flow.dfid),
         str(accepted.dfid),
     }
-    (live,) = shown["live_intents"]["newest"]
-    assert (live["dfid"], live["state"], shown["live_intents"]["total"]) == (
+    (live,) = shown.live_intents.newest
+    assert (live.dfid, live.state, shown.live_intents.total) == (
         str(accepted.dfid),
         "PENDING",
         1,
     )
-    (verdict,) = shown["last_verdicts"]
-    assert (verdict["decision"], verdict["policy_kind"]) == ("ACCEPT", "ADJUST_POSITION")
+    (verdict,) = shown.last_verdicts
+    assert (verdict.decision, verdict.policy_kind) == ("ACCEPT", "ADJUST_POSITION")
 
 
 def test_the_impact_is_high_while_a_call_of_it_is_under_way(desk: factories.Desk, olivia: User) -> None:
@@ -257,7 +259,7 @@ def test_there_is_nothing_to_ask_the_gate(desk: factories.Desk, olivia: User) ->
         tenant="default",
         escalation_id=escalation.pk,
         person=factories.person(olivia),
-        wish=factories.wish(escalation, Action.MODIFY),
+        request=factories.decision_request(escalation, Action.MODIFY),
     )
     assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
     with pytest.raises(LookupError):
@@ -291,7 +293,7 @@ def test_another_tenant_neither_sees_nor_decides(desk: factories.Desk, olivia: U
     answer = deciding.decide(
         tenant="other",
         person=factories.person(olivia),
-        wish=factories.wish(escalation, Action.STOP_AGENT),
+        request=factories.decision_request(escalation, Action.STOP_AGENT),
         **named,
     )
     assert decision_rows.refused(answer) == (404, "ESCALATION_NOT_FOUND")

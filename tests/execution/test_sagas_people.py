@@ -11,7 +11,8 @@ from pytest_django.fixtures import Settings
 
 from audit import canonical
 from audit.verification.verify import Whole, verify_database
-from escalations.models import Escalation, Evidence
+from escalations.evidence_contracts import OperationalEvidence
+from escalations.models import Escalation
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, Effect, FlowState, IntentState
 from runtime.core import clock
@@ -20,7 +21,7 @@ from runtime.flows.models import Intent, Outcome, StepReceipt
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.registry.models import Agent
-from tests.support import fake_target, resources_pack, trading_desk
+from tests.support import factories, fake_target, resources_pack, trading_desk
 from tests.support.fake_target import BUSY, FAIL, HANG_UP, LOSE, REFUSE, Book, attempt, walk
 
 pytestmark = pytest.mark.django_db
@@ -54,11 +55,12 @@ def decide(intent_id: UUID, decision: Callable[..., None], **named: Any) -> None
         journal.write()
 
 
-def shown(intent_id: UUID) -> dict[str, Any]:
-    """The evidence that is in force, about what was tried."""
+def shown(intent_id: UUID) -> OperationalEvidence:
+    """The current evidence."""
     row = Escalation.objects.get(flow=trading_desk.flow_of(intent_id), state="OPEN")
-    bundle = canonical.decode(bytes(Evidence.objects.get(escalation=row).body))
-    return {**bundle["operational"], "reason": row.reason}
+    found = factories.read_shown(row)
+    assert isinstance(found, OperationalEvidence)
+    return found
 
 
 def agent_status() -> str:
@@ -92,9 +94,9 @@ def test_a_person_who_finds_a_forward_step_done_lets_the_rest_follow(
     book: Book, desk: trading_desk.Desk
 ) -> None:
     intent_id = stuck_forward(book, desk)
-    tried = shown(intent_id)
-    assert tried["reason"] == "IN_DOUBT"
-    assert [(step["step"], step["state"], step["is_current"]) for step in tried["steps"]] == [
+    found = shown(intent_id)
+    assert found.reason == "IN_DOUBT"
+    assert [(step.step, step.state, step.is_current) for step in found.operational.steps] == [
         ("reserve", "DONE", False),
         ("pay", "RUNNING", True),
         ("ship", "WAITING", False),
@@ -175,18 +177,15 @@ def test_a_compensation_that_fails_asks_a_person_and_says_what_stands(
     fault: str, reason: str, tries: int, book: Book, desk: trading_desk.Desk
 ) -> None:
     intent_id = stuck_backward(book, desk, fault)
-    tried = shown(intent_id)
-    assert (tried["reason"], tried["direction"], tried["cause"]) == (
-        reason,
-        "COMPENSATE",
-        "TERMINAL_FAILURE",
-    )
-    assert [(step["step"], step["state"]) for step in tried["steps"]] == [
+    found = shown(intent_id)
+    tried = found.operational
+    assert (found.reason, tried.direction, tried.cause) == (reason, "COMPENSATE", "TERMINAL_FAILURE")
+    assert [(step.step, step.state) for step in tried.steps] == [
         ("reserve", "DONE"),
         ("pay", "UNDOING"),
         ("ship", "NOT_DONE"),
     ]
-    assert [item["direction"] for item in tried["attempts"]] == ["FORWARD"] * 3 + ["COMPENSATE"] * tries
+    assert [item.direction for item in tried.attempts] == ["FORWARD"] * 3 + ["COMPENSATE"] * tries
     asked = trading_desk.told(intent_id)[-1]
     assert asked[0] == "ESCALATION_REQUIRED"
     assert (asked[1]["details"]["step"], asked[1]["details"]["direction"]) == ("pay", "COMPENSATE")
@@ -257,7 +256,7 @@ def test_what_was_compensated_in_doubt_and_refused_stays_in_doubt(
     decide(intent_id, recovery.resume)
     book.faults["/pay/undo"] = [REFUSE]
     assert walk(intent_id) == ["WITH_PERSON"]
-    assert shown(intent_id)["reason"] == "IN_DOUBT"
+    assert shown(intent_id).reason == "IN_DOUBT"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
 from escalations.models import Escalation
-from escalations.services import deciding, evidence_revision
+from escalations.services import deciding
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
 from runtime.core import clock
@@ -108,12 +108,12 @@ def test_what_waits_does_not_run_above_a_limit_tightened_since(
     assert states(intent) == (IntentState.WITH_PERSON, FlowState.ESCALATED)
     row = asked()
     assert (row.family, row.reason, row.proposed_value, row.limit) == ("OPERATIONAL", CROSSED, "94750", "100")
-    shown = evidence_revision.get_shown(row)
-    assert (shown["agent"]["manifest_version"], shown["manifest_limits"]) == (
+    shown = factories.evidence_of(row)
+    assert (shown.agent.manifest_version, shown.manifest_limits) == (
         "1.5.0",
         {"max_notional_cents": 100},
     )
-    assert shown["type_again"] == "94750"
+    assert shown.type_again == "94750"
     assert trading_desk.kinds(intent.pk)[0] == "intent:blocked"
     assert isinstance(verify_database(), Whole)
 

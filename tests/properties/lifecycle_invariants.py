@@ -8,6 +8,7 @@ from uuid import UUID
 from audit import canonical
 from audit.models import LedgerEntry
 from audit.verification.verify import Whole, verify_database
+from escalations import evidence_contracts
 from escalations.contracts import State
 from escalations.models import Escalation, Evidence
 from runtime.contracts.reasons import Reason
@@ -136,6 +137,12 @@ def check_sequences() -> None:
         assert told[dfid] == feedback_seq
 
 
+def check_evidence() -> None:
+    """What people were shown is read back as it was stored."""
+    for row in Evidence.objects.all():
+        assert evidence_contracts.read_evidence(bytes(row.body)).to_bytes() == bytes(row.body), row
+
+
 def check_end() -> None:
     """When all is drained, every flow has ended, nothing is held, and every verdict is what it was."""
     assert not Flow.objects.exclude(state__in=ENDED).exists()
@@ -144,4 +151,5 @@ def check_end() -> None:
     wrong = Outcome.objects.filter(status=OutcomeStatus.SUCCEEDED).exclude(intent__state=IntentState.DONE)
     assert not wrong.exists()
     assert isinstance(verify_database(), Whole)
+    check_evidence()
     assert verdict_replay.replay() == verdict_replay.Equal(Verdict.objects.count())

@@ -13,7 +13,7 @@ from audit import canonical
 from escalations import forms
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
-from escalations.services import deciding, dry_running, evidence_revision
+from escalations.services import deciding, dry_running
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Intent
 from runtime.proposals.queries import verdict_replay
@@ -59,20 +59,20 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     escalation = desk.escalate()
     row = Escalation.objects.get(pk=escalation.pk)
     plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
-    schema = evidence_revision.get_shown(row)["kind"]["params_schema"]
-    wish = forms.read_wish(QueryDict(urlencode({**plain, **typed})), params_schema=schema)
-    if isinstance(wish, Problem):
-        assert wish.status == 400
+    schema = factories.evidence_of(row).kind.params_schema
+    request = forms.DecisionForm(QueryDict(urlencode({**plain, **typed})), params_schema=schema).read()
+    if isinstance(request, Problem):
+        assert request.status == 400
         return
     who = factories.person(olivia)
-    named: dict[str, Any] = {"tenant": "default", "escalation_id": row.pk, "person": who, "wish": wish}
+    named: dict[str, Any] = {"tenant": "default", "escalation_id": row.pk, "person": who, "request": request}
     assert dry_running.dry_run(**named) is not None
     answer = deciding.decide(user=olivia, **named)
     intents = Intent.objects.filter(flow_id=row.flow_id)
     # A question decides nothing: the escalation stays open.
-    decided = isinstance(answer, deciding.DecisionResult) and wish.action is not Action.REQUEST_INFO
+    decided = isinstance(answer, deciding.DecisionResult) and request.action is not Action.REQUEST_INFO
     assert Decision.objects.filter(escalation=row).exists() is decided
-    assert intents.exists() is (decided and wish.action is not Action.ABORT)
+    assert intents.exists() is (decided and request.action is not Action.ABORT)
     for intent in intents:
         ran = canonical.decode(bytes(intent.proposal.body))["params"]
         assert ran["notional_cents"] <= 150_000

@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 from pytest_django.fixtures import Settings
 
 from audit import canonical
-from escalations import left_calls
-from escalations.contracts import ACTIONS, Action, Family, State
+from escalations import contracts, left_calls
+from escalations.contracts import Action, Family, State
 from escalations.models import Decision, Escalation
 from escalations.services import deciding, stating
 from escalations.services.decision_request import StatementRequest
@@ -141,7 +141,7 @@ class Effects(Lifecycle):
         """Any action that a truthful person may take."""
         waiting = list(Escalation.objects.filter(state=State.OPEN).order_by("opened_at"))
         escalation = waiting[number % len(waiting)]
-        offered = ACTIONS[Family(escalation.family)]
+        offered = contracts.offered(Family(escalation.family))
         self.take(escalation, offered[choice % len(offered)], quantity=quantity, says=says)
 
     def take(self, escalation: Escalation, action: Action, *, says: str, quantity: int = 10) -> None:
@@ -193,7 +193,7 @@ class Effects(Lifecycle):
         said = StatementRequest(
             intent_id=call.intent_id, number=call.number, effect=effect, reason="I have looked at it."
         )
-        answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, said=said)
+        answer = stating.state(tenant=TENANT, person=factories.person(olivia), user=olivia, request=said)
         assert isinstance(answer, stating.StatementResult), answer
         self.reached["stated later", effect] += 1
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from audit import canonical
+from escalations import evidence_contracts
 from escalations.models import Evidence
 from runtime.contracts.states import AgentStatus
 from runtime.flows.models import Proposal, Verdict
@@ -49,4 +50,5 @@ def test_whatever_is_sent_is_answered_and_replayed(desk: factories.Desk, body: d
     assert canonical.encode(kept["params"]) == canonical.encode(body["params"])
     for row in Evidence.objects.filter(escalation__flow_id=flow.dfid):
         assert canonical.digest(bytes(row.body)) == row.hash
+        assert evidence_contracts.read_evidence(bytes(row.body)).to_bytes() == bytes(row.body)
     assert Verdict.objects.filter(proposal__flow_id=flow.dfid).count() == 1

@@ -27,7 +27,8 @@ from hypothesis.stateful import (
 from pytest_django.fixtures import Settings
 
 from audit.models import LedgerEntry
-from escalations.contracts import ACTIONS, Action, Family, State
+from escalations import contracts
+from escalations.contracts import Action, Family, State
 from escalations.models import Escalation
 from escalations.services import deciding
 from runtime.contexts.services import usage
@@ -305,7 +306,7 @@ class Lifecycle(RuleBasedStateMachine):
         """A person takes any action; a careful one looks at the target before sending a call again."""
         waiting = list(Escalation.objects.filter(state=State.OPEN).order_by("opened_at"))
         escalation = waiting[number % len(waiting)]
-        offered = ACTIONS[Family(escalation.family)]
+        offered = contracts.offered(Family(escalation.family))
         action = offered[choice % len(offered)]
         key = self.last_key(escalation)
         happened = self.ground.broker.effects[key] > 0

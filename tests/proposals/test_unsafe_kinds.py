@@ -164,9 +164,9 @@ def test_people_are_told_too(before: Callable[[], None]) -> None:
     desk = factories.desk(kind=unsafe(rules=[{"id": "R_SLOW", "require": UNSAFE}]))
     escalation, olivia = desk.escalate(), factories.user()
     before()
-    wish = factories.wish(escalation, Action.OVERRIDE)
+    request = factories.decision_request(escalation, Action.OVERRIDE)
     verdict = dry_running.dry_run(
-        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), wish=wish
+        tenant="default", escalation_id=escalation.pk, person=factories.person(olivia), request=request
     )
     assert isinstance(verdict, VerdictDocument)
     assert [finding.code for finding in verdict.reasons] == [Reason.KIND_UNSAFE]
@@ -187,9 +187,13 @@ def test_drift_scans_and_pages_do_not_evaluate_it(before: Callable[[], None]) ->
     assert gate_facts.get_world(tenant="default", kind=kind, params={}) == {}
     assert gate_facts.paths_read(kind, dict(gate_cases.PARAMS)) == gate_facts.paths_read(kind, {})
     shown = evidence_revision.get_next(
-        escalation=Escalation.objects.get(), flow=flow, agent=desk.again(), at=clock.now()
+        escalation=Escalation.objects.get(),
+        shown=factories.evidence_of(escalation),
+        flow=flow,
+        agent=desk.again(),
+        at=clock.now(),
     )
-    assert [item["code"] for item in shown["findings"] if item["code"]] == [Reason.KIND_UNSAFE]
+    assert [item.code for item in shown.findings if item.code] == [Reason.KIND_UNSAFE]
     assert "Adjust" in text_of(sign_in(Role.OPERATOR, name="opa"), f"/escalations/{escalation.pk}/")
 
 

@@ -14,10 +14,12 @@ from django.db import transaction
 
 from audit import canonical, events, ledger
 from audit.models import LedgerEntry
+from escalations import evidence_contracts
 from escalations.contracts import Action
-from escalations.models import Escalation
+from escalations.evidence_contracts import AnyEvidence, JudgedEvidence
+from escalations.models import Escalation, Evidence
 from escalations.policy import Person
-from escalations.services import deciding, evidence_revision, questions
+from escalations.services import deciding, questions
 from escalations.services.decision_request import DecisionRequest
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas, pack
@@ -259,7 +261,22 @@ def person(account: User, **fields: Any) -> Person:
     )
 
 
-def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any) -> DecisionRequest:
+def read_shown(escalation: Escalation) -> AnyEvidence:
+    """The current evidence, as it is stored."""
+    row = Evidence.objects.get(escalation=escalation, revision=escalation.revision)
+    return evidence_contracts.read_evidence(bytes(row.body))
+
+
+def evidence_of(escalation: Escalation) -> JudgedEvidence:
+    """The current evidence of an escalation about a proposal."""
+    shown = read_shown(escalation)
+    assert isinstance(shown, JudgedEvidence)
+    return shown
+
+
+def decision_request(
+    escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
+) -> DecisionRequest:
     """What an attentive person sends from the page as it is now."""
     row = Escalation.objects.get(pk=escalation.pk)
     return DecisionRequest(
@@ -269,18 +286,22 @@ def wish(escalation: Escalation, action: Action = Action.OVERRIDE, **fields: Any
             "version": row.version,
             "impact": row.impact,
             "justification": JUSTIFICATION,
-            "typed_again": evidence_revision.get_shown(row)["type_again"],
+            "typed_again": read_shown(row).type_again,
             **fields,
         }
     )
 
 
 def send(
-    escalation: Escalation, account: User, wish: DecisionRequest, *, who: Person | None = None
+    escalation: Escalation, account: User, request: DecisionRequest, *, who: Person | None = None
 ) -> deciding.DecisionResult | Problem:
     """Post a form as it was filled in, by whoever has just given the password."""
     return deciding.decide(
-        tenant=TENANT, escalation_id=escalation.pk, person=who or person(account), user=account, wish=wish
+        tenant=TENANT,
+        escalation_id=escalation.pk,
+        person=who or person(account),
+        user=account,
+        request=request,
     )
 
 
@@ -292,8 +313,8 @@ def decide(
     who: Person | None = None,
     **fields: Any,
 ) -> deciding.DecisionResult | Problem:
-    """Decide, as `account`, what `wish` says."""
-    return send(escalation, account, wish(escalation, action, **fields), who=who)
+    """Decide, as `account`, what `decision_request` says."""
+    return send(escalation, account, decision_request(escalation, action, **fields), who=who)
 
 
 def answer(desk: Desk, escalation: Escalation, text: str = "The short average.", **fields: Any) -> Any:

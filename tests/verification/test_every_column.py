@@ -10,6 +10,8 @@ from django.apps import apps
 from django.db import DatabaseError, models, transaction
 
 from audit.verification import findings
+from escalations import evidence_contracts
+from escalations.models import Evidence
 from runtime.core import clock
 from tests.support import finished_history, worlds
 from tests.support.finished_history import History
@@ -24,6 +26,13 @@ MODELS = [
 
 
 history = worlds.opened(finished_history.opened)
+
+
+def test_all_evidence_is_written_back_as_it_was_stored(told: History) -> None:
+    rows = Evidence.objects.all()
+    assert rows
+    for row in rows:
+        assert evidence_contracts.read_evidence(bytes(row.body)).to_bytes() == bytes(row.body)
 
 
 def others(field: Any, held: Any) -> Iterator[Any]:

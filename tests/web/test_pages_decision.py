@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -12,7 +13,6 @@ from escalations import contracts
 from escalations.models import Escalation
 from escalations.presenters import RESOLUTIONS
 from escalations.services import drift_scan
-from escalations.views.detail import CHOICES
 from runtime.proposals.views import schema_form
 from runtime.registry.models import Agent
 from runtime.state.services import facts
@@ -257,10 +257,17 @@ def test_unknown_cases_are_not_found(case: Escalation) -> None:
 
 
 def test_every_action_of_every_family_has_words() -> None:
-    assert set(CHOICES) == set(contracts.Action)
+    assert set(contracts.ACTIONS) == set(contracts.Action)
     assert set(contracts.Action) <= set(RESOLUTIONS)
-    offered = {action for family in contracts.Family for action in contracts.ACTIONS[family]}
+    offered = {action for family in contracts.Family for action in contracts.offered(family)}
     assert offered == set(contracts.Action)
+
+
+def test_every_part_of_an_action_has_its_style() -> None:
+    style = Path("static/css/decision.css").read_text(encoding="utf-8")
+    parts = {part for spec in contracts.ACTIONS.values() for part in (*spec.parts, "typed")}
+    for part in parts:
+        assert f'[data-parts~="{part}"]:checked) .only.with-{part}' in style
 
 
 def test_fields_follow_the_schema() -> None:

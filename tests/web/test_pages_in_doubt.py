@@ -150,14 +150,14 @@ def test_the_decision_says_what_is_not_known(left: Escalation) -> None:
 def test_an_abort_from_the_page_is_still_one_key() -> None:
     escalation = demo_scenes.put_in_doubt()
     client = sign_in(Role.OPERATOR)
-    wish = factories.wish(escalation, Action.ABORT)
+    request = factories.decision_request(escalation, Action.ABORT)
     posted = client.post(
         f"/escalations/{escalation.pk}/decision/",
         {
             "action": "ABORT",
-            "evidence_hash": wish.evidence_hash,
-            "version": str(wish.version),
-            "impact": wish.impact,
+            "evidence_hash": request.evidence_hash,
+            "version": str(request.version),
+            "impact": request.impact,
         },
     )
     assert posted.status_code == 302

@@ -6,7 +6,7 @@ from django.test import Client
 from audit.access.roles import Role
 from escalations import contracts, presenters
 from escalations.models import Escalation, Question
-from escalations.services import question_clock, questions
+from escalations.services import questions
 from runtime.contracts import api_schemas
 from runtime.core import clock
 from runtime.registry.models import Agent
@@ -141,7 +141,7 @@ def test_the_page_says_that_the_wait_is_over(case: Escalation, monkeypatch: pyte
     said = text_of(client, f"/escalations/{case.pk}/questions/")
     assert "No answer came in time, and the deadline is running again." in said
     assert "Waiting for the agent" not in said  # whether or not the sweeper has come by
-    assert question_clock.stop_all_overdue() == 1
+    assert questions.stop_all_overdue() == 1
     said = text_of(client, f"/escalations/{case.pk}/questions/")
     assert "No answer in time" in said
     page = text_of(client, f"/escalations/{case.pk}/")

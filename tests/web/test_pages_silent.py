@@ -3,9 +3,10 @@
 import pytest
 
 from audit.access.roles import Role
+from escalations.evidence_contracts import SilenceEvidence
 from escalations.models import Escalation
-from escalations.services import evidence_revision
 from escalations.views import silence_evidence
+from runtime.contracts.manifest import Hours, Weekday
 from runtime.core import clock
 from runtime.maintenance.services import sweeper
 from runtime.registry.models import Agent
@@ -102,10 +103,13 @@ def test_an_agent_that_never_called_and_did_nothing_has_a_page_too() -> None:
     made = fallen_silent.desk("quiet-one")
     Agent.objects.update(mission="")
     found = fallen_silent.called(made)
-    bundle = evidence_revision.get_shown(found)
-    assert silence_evidence.read(bundle).hours == "always"
-    bundle["silence"]["hours"] = {"days": ["MON", "TUE"], "opens": "09:00", "closes": "17:00", "zone": "UTC"}
-    assert silence_evidence.read(bundle).hours == "Mon, Tue, 09:00 to 17:00, UTC"
+    shown = factories.read_shown(found)
+    assert isinstance(shown, SilenceEvidence)
+    assert silence_evidence.read(shown, body=b"{}").hours == "always"
+    hours = Hours(days=(Weekday.MON, Weekday.TUE), opens="09:00", closes="17:00")
+    weekdays = shown.silence.model_copy(update={"hours": hours})
+    shown = shown.model_copy(update={"silence": weekdays})
+    assert silence_evidence.read(shown, body=b"{}").hours == "Mon, Tue, 09:00 to 17:00, UTC"
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{found.pk}/")
     assert "no open flows and no calls in progress" in page
     assert "No proposals so far." in page

@@ -130,11 +130,11 @@ def test_a_person_who_is_asked_on_the_way_forward_sees_what_would_be_undone(
 
 
 def test_an_attempt_says_what_it_was_for() -> None:
-    assert saga_steps.aim({}) == ""
-    assert saga_steps.aim({"direction": "FORWARD", "purpose": "CALL"}) == ""
-    assert saga_steps.aim({"direction": "FORWARD", "purpose": "PROBE"}) == "checks whether it was done"
-    assert saga_steps.aim({"direction": "COMPENSATE", "purpose": "CALL"}) == "undoes it"
-    assert saga_steps.aim({"direction": "COMPENSATE", "purpose": "PROBE"}) == "checks whether it was undone"
+    assert saga_steps.aim(direction="", purpose="") == ""
+    assert saga_steps.aim(direction="FORWARD", purpose="CALL") == ""
+    assert saga_steps.aim(direction="FORWARD", purpose="PROBE") == "checks whether it was done"
+    assert saga_steps.aim(direction="COMPENSATE", purpose="CALL") == "undoes it"
+    assert saga_steps.aim(direction="COMPENSATE", purpose="PROBE") == "checks whether it was undone"
 
 
 def test_the_timeline_tells_a_probe_from_a_call(

@@ -1,13 +1,11 @@
-"""The steps of an intent with several, as pages show them: from rows, or from stored evidence."""
+"""The steps of an intent with several, as pages show them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-from django.utils.dateparse import parse_datetime
 
 from audit import actors
+from runtime.contracts.states import Direction, Purpose
 from runtime.core.views import labels
 from runtime.core.views.labels import Badge
 from runtime.flows.queries.saga_progress import StepShown
@@ -27,7 +25,7 @@ class StepRow:
 
 
 def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[StepRow]:
-    """Return the current steps."""
+    """Return the steps, as they are or as evidence shows them; `names` are those of people, by actor."""
     return [
         StepRow(
             step=step.step,
@@ -42,26 +40,10 @@ def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[S
     ]
 
 
-def of_evidence(operational: Mapping[str, Any]) -> list[StepRow]:
-    """Return the steps at the time of escalation; none in the evidence of a single step."""
-    return [
-        StepRow(
-            step=item["step"],
-            target=item["target"],
-            badge=labels.badge(labels.STEP_STATES, item["state"]),
-            is_current=item["is_current"],
-            has_undo=item["has_undo"],
-            at=parse_datetime(item["recorded_at"]) if item["recorded_at"] else None,
-            by=_person(item["recorded_by"], {}),
-        )
-        for item in operational.get("steps", ())
-    ]
-
-
-def aim(attempt: Mapping[str, Any]) -> str:
-    """Return the purpose of an attempt, if it did not execute its step."""
-    undoing = attempt.get("direction") == "COMPENSATE"
-    if attempt.get("purpose") == "PROBE":
+def aim(*, direction: str, purpose: str) -> str:
+    """Return the purpose of an attempt, if it did not execute its step; "" also where neither is known."""
+    undoing = direction == Direction.COMPENSATE
+    if purpose == Purpose.PROBE:
         return "checks whether it was undone" if undoing else "checks whether it was done"
     return "undoes it" if undoing else ""
 

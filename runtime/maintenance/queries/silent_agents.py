@@ -66,7 +66,7 @@ def get_silence(agent: Agent, *, listening_since: datetime, at: datetime) -> Sil
         at=at,
         awake_s=silence.awake_ms(since_ms=since_ms, until_ms=now_ms, hours=hours) // 1000,
         silent_after_s=manifest.silent_after_s,
-        hours=None if hours is None else hours.model_dump(mode="json"),
+        hours=hours,
     )
 
 

@@ -1,6 +1,6 @@
 """Proposals, verdicts and intents as the timeline shows them beside its entries."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from audit import actors, canonical
 from runtime.contracts.outcome import FactChange
 from runtime.contracts.states import OutcomeStatus
 from runtime.contracts.units import AmountUnits
-from runtime.contracts.verdict import Finding, FindingOutcome
+from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.core.views import labels, times
 from runtime.core.views.labels import Badge
 from runtime.flows.models import Intent, Outcome, Proposal, Verdict
@@ -58,7 +58,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
     """Return the proposal from its stored bytes; its `explain` stays unverified."""
     body = canonical.decode(bytes(proposal.body))
     verdict = getattr(proposal, "verdict", None)
-    said = canonical.decode(bytes(verdict.body)) if verdict else {}
+    found = VerdictDocument.from_bytes(bytes(verdict.body)).findings if verdict else ()
     units = _units_of(verdict) if verdict else AmountUnits()
     confidence = body.get("confidence")
     return ProposalView(
@@ -74,7 +74,7 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
         explain=labels.visible_lines(proposal.explain),
         expected=expected(proposal),
         verdict=labels.badge(labels.VERDICTS, verdict.decision) if verdict else None,
-        findings=findings(said, units),
+        findings=findings(found, units),
         body=labels.pretty(body),
     )
 
@@ -100,27 +100,26 @@ def expected(proposal: Proposal) -> list[tuple[str, str]]:
     return pairs({str(number): item for number, item in enumerate(said, 1)})
 
 
-def findings(verdict: Mapping[str, Any], units: AmountUnits) -> list[FindingRow]:
-    """Return the findings of a stored verdict or bundle that did not pass."""
+def findings(found: Iterable[Finding], units: AmountUnits) -> list[FindingRow]:
+    """Return the findings of a verdict that did not pass."""
     return [
         FindingRow(
-            code=item["code"],
-            check=item["check"],
-            outcome=item["outcome"],
-            subject=item["subject"],
+            code=item.code,
+            check=item.check,
+            outcome=item.outcome,
+            subject=item.subject,
             words=words_of(item),
-            value=labels.amount_in(item["proposed_value"] or "", unit),
-            limit=labels.amount_in(item["limit"] or "", unit),
+            value=labels.amount_in(item.proposed_value or "", unit),
+            limit=labels.amount_in(item.limit or "", unit),
         )
-        for item in verdict.get("findings") or ()
-        if item["outcome"] != FindingOutcome.PASS
-        for unit in [units.of_finding(item["check"], item["subject"])]
+        for item in found
+        if item.outcome is not FindingOutcome.PASS
+        for unit in [units.of_finding(item.check, item.subject)]
     ]
 
 
-def words_of(item: Mapping[str, Any]) -> str:
+def words_of(finding: Finding) -> str:
     """Return what a finding says beside its two amounts, which are shown once, with their unit."""
-    finding = Finding.model_validate_json(canonical.encode(item))
     words = "" if finding_words.is_excess(finding) else finding.message
     return effects.visible(words) or labels.meaning(finding.code)
 

@@ -112,7 +112,10 @@ def test_what_a_schema_compares_an_amount_with_is_found_by_its_path() -> None:
     ("amount", "words"),
     [
         ({"type": "integer", "x-unit": "cents"}, '"cents" has no currency: write cents USD'),
-        ({"type": "integer", "x-unit": "cents JPY"}, '"cents JPY" is wrong, since JPY has no cents: write JPY'),
+        (
+            {"type": "integer", "x-unit": "cents JPY"},
+            '"cents JPY" is wrong, since JPY has no cents: write JPY',
+        ),
         ({"type": "integer", "x-unit": "per day"}, '"per day" is no unit'),
         ({"type": "integer", "x-unit": 2}, '"2" is no text'),
         ({"type": "string", "x-unit": "USD"}, "only a number has a unit"),

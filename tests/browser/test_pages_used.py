@@ -315,6 +315,26 @@ def test_the_gates_answer_is_in_sight_and_names_the_amount_that_stayed(
     expect(page.locator("#dry-run")).to_contain_text("current facts give")
 
 
+def test_a_field_of_cents_shows_what_is_typed_in_the_currency(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="AAPL", cents=200_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Modify").check()
+    worth = page.locator("output[for='param:notional_cents']")
+    for typed, shown in (
+        ("123456", "1,234.56 USD"),
+        ("5", "0.05 USD"),
+        ("100000000", "1,000,000.00 USD"),
+        ("", ""),
+    ):
+        page.fill("[name='param:notional_cents']", typed)
+        expect(worth).to_have_text(shown)
+    page.fill("[name='param:notional_cents']", "123456")
+    expect(page.locator("[data-param-diff]")).to_contain_text("1,234.56 USD")
+
+
 def test_the_runtimes_figure_is_put_in_when_asked_and_an_old_answer_goes(
     page_of_operator: Page, console: Console, agent: Client
 ) -> None:

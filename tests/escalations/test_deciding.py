@@ -286,6 +286,17 @@ def test_the_refusal_of_the_gate_says_why(desk: factories.Desk, olivia: User) ->
     assert "150001 is above the limit of 100000" in violation.message
 
 
+def test_the_refusal_of_the_gate_writes_amounts_with_their_unit(olivia: User) -> None:
+    (limit,) = gate_cases.KIND["limits"]
+    kind = gate_cases.kind(limits=[{**limit, "unit": "cents USD"}])
+    params = {**factories.OVER_LIMIT, "notional_cents": 150_001}
+    answer = factories.decide(factories.desk(kind=kind).escalate(), olivia, Action.MODIFY, params=params)
+    assert isinstance(answer, Problem)
+    assert [item.message for item in answer.violations] == [
+        "RISK_LIMIT_EXCEEDED: max_notional: 1,500.01 USD is above the limit of 1,000.00 USD"
+    ]
+
+
 @pytest.mark.parametrize(
     "condition", ["context.facts.price.AAPL < 1", "context.facts.price.GOOG < 1", "budget.escalation_tokens"]
 )

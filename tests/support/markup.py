@@ -1,6 +1,7 @@
 """Pages without what only lays out their templates, and without the words that the glossary explains."""
 
 import re
+from html.parser import HTMLParser
 
 _BLOCKS = (
     "article aside blockquote body caption dd details div dl dt fieldset footer form h1 h2 h3 header"
@@ -30,3 +31,31 @@ def _tight(part: str) -> str:
     part = _BESIDE_A_BLOCK.sub(r"\1", re.sub(r"\s+", " ", part))
     part = _BEFORE_AN_END.sub(r"\1", _AFTER_A_START.sub(r"\1", part))
     return _ENDS_A_LINE.sub(r"\1\n", part)
+
+
+class _Words(HTMLParser):
+    """Collects the text of a page that a reader sees without opening what is stored as it is."""
+
+    _SKIPPED = frozenset({"pre", "script", "style", "textarea", "title"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._within = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._within += tag in self._SKIPPED
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within -= tag in self._SKIPPED
+
+    def handle_data(self, data: str) -> None:
+        if not self._within:
+            self.words.append(data)
+
+
+def words(page: str) -> str:
+    """The text of a page with single spaces; without stored documents, scripts and text areas."""
+    reader = _Words()
+    reader.feed(page)
+    return " ".join(" ".join(reader.words).split())

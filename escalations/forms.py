@@ -124,14 +124,16 @@ class DecisionForm(PostedForm):
             raise ValidationError(
                 "A field contains a NUL character. Remove it.", code=ProblemCode.TEXT_UNREADABLE
             )
-        if values.get("action") and Action(values["action"]).spec.asks:
+        if self.errors:
+            return values
+        if Action(values["action"]).spec.asks:
             # From its own field: agents never see a reason. It is sent exactly as written, or not at all.
-            question = values.get("question") or values.get("justification") or ""
+            question = values["question"] or values["justification"]
             values["justification"] = question.replace("\r\n", "\n")
             _check_length(values["justification"], "The question")
         else:
             # It is signed and kept: exactly as written, or not at all.
-            _check_length(values.get("justification", ""), "The reason")
+            _check_length(values["justification"], "The reason")
         return values
 
     def read(self) -> DecisionRequest | Problem:

@@ -114,7 +114,7 @@ deciding.decide(
     tenant="default", escalation_id=row.pk, user=user,
     person=Person(user_id=user.pk, username="asker", roles=roles, groups=roles,
                   confirmed_at_ms=None, is_solo=False),
-    wish=DecisionRequest(action=Action.REQUEST_INFO, evidence_hash=row.evidence_hash, version=row.version,
+    request=DecisionRequest(action=Action.REQUEST_INFO, evidence_hash=row.evidence_hash, version=row.version,
               impact=row.impact, justification="On what?"))
 answer = row.questions.get().text
 """

@@ -37,8 +37,8 @@ def read(**fields: str) -> DecisionRequest | Problem:
     return forms.DecisionForm(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA).read()
 
 
-def request(**fields: str) -> DecisionRequest:
-    """The request that the form states."""
+def decision(**fields: str) -> DecisionRequest:
+    """The decision that the form states."""
     found = read(**fields)
     assert isinstance(found, DecisionRequest), found
     return found
@@ -54,13 +54,13 @@ def problem(**fields: str) -> Problem:
 
 def typed(name: str, text: str) -> Any:
     """What one typed parameter becomes; "(absent)" where it becomes none."""
-    params = request(**{f"param:{name}": text, "param:symbol": "X"}).params
+    params = decision(**{f"param:{name}": text, "param:symbol": "X"}).params
     assert params is not None
     return params.get(name, "(absent)")
 
 
 def test_a_plain_form_becomes_a_wish() -> None:
-    assert request(
+    assert decision(
         justification="  Agreed. ", conditions="a == 1\n\n  b == 2 \n", typed_again="1"
     ) == DecisionRequest(
         action=Action.OVERRIDE,
@@ -121,15 +121,15 @@ def test_a_typed_field_is_read_as_its_schema_says(name: str, text: str, value: A
 
 
 def test_a_field_that_the_page_did_not_show_goes_on_to_the_gate() -> None:
-    assert request(**{"param:__admin": "1"}).params == {"__admin": "1"}
+    assert decision(**{"param:__admin": "1"}).params == {"__admin": "1"}
 
 
 def test_json_comes_before_typed_fields_and_replaces_all_of_them() -> None:
-    assert request(**{"params": '{"quantity": 1.0}', "param:symbol": "X"}).params == {"quantity": 1}
+    assert decision(**{"params": '{"quantity": 1.0}', "param:symbol": "X"}).params == {"quantity": 1}
 
 
 def test_without_params_there_are_none() -> None:
-    assert request(params="  ").params is None
+    assert decision(params="  ").params is None
 
 
 @pytest.mark.parametrize("text", ["[1]", "1", "{", '{"a":1,"a":2}', '{"a":1e999}', '{"a":NaN}', "null"])
@@ -138,9 +138,9 @@ def test_json_that_is_no_plain_object_is_refused(text: str) -> None:
 
 
 def test_the_receipt_is_json_or_words() -> None:
-    assert request(receipt="order 17 at the desk").receipt == {"reference": "order 17 at the desk"}
-    assert request(receipt='{"order": 17}').receipt == {"order": 17}
-    assert request(receipt=" ").receipt is None
+    assert decision(receipt="order 17 at the desk").receipt == {"reference": "order 17 at the desk"}
+    assert decision(receipt='{"order": 17}').receipt == {"order": 17}
+    assert decision(receipt=" ").receipt is None
     assert problem(receipt='{"order":').code == "JSON_UNREADABLE"
 
 
@@ -157,7 +157,7 @@ def test_a_text_is_taken_whole_or_not_at_all(name: str) -> None:
     assert len(whole) > 3_900
     full = whole + "x" * (forms.LONGEST_TEXT - len(whole.replace("\r\n", "\n")))
     assert len(full) > forms.LONGEST_TEXT
-    taken = request(**{name: full})
+    taken = decision(**{name: full})
     assert full in {taken.justification, *(taken.receipt or {}).values()}
     assert problem(**{name: full + "x"}).code == "TEXT_TOO_LONG"
 
@@ -177,7 +177,7 @@ def test_the_reason_of_a_statement_is_taken_whole_or_not_at_all() -> None:
 
 @pytest.mark.parametrize("text", ["", *Effect.values()])
 def test_what_became_of_a_call_is_one_of_three_or_left_open(text: str) -> None:
-    assert request(effect=text).effect == (Effect(text) if text else None)
+    assert decision(effect=text).effect == (Effect(text) if text else None)
 
 
 @pytest.mark.parametrize("text", ["happened", "PROBABLY", " HAPPENED", "on"])
@@ -186,6 +186,23 @@ def test_another_effect_is_refused_with_those_that_may_be_said(text: str) -> Non
     assert isinstance(found, Problem)
     assert (found.status, found.code) == (400, "EFFECT_UNREADABLE")
     assert "HAPPENED, NOT_HAPPENED, UNKNOWN" in found.detail
+
+
+def test_the_first_field_that_is_wrong_is_named_and_a_nul_before_all() -> None:
+    wrong = {"action": "OVERRIDE ", "version": "x", "effect": "on"}
+    assert problem(**wrong, justification="x" * 5_000).code == "ACTION_UNKNOWN"
+    assert problem(**{**wrong, "action": "ABORT"}).code == "VERSION_UNREADABLE"
+    assert problem(**wrong, conditions="a\x00b").code == "TEXT_UNREADABLE"
+
+
+def test_a_question_has_a_field_of_its_own() -> None:
+    asked = {"action": "REQUEST_INFO", "justification": "x" * 5_000}
+    assert decision(**asked, question=" Why\r\nnow? ").justification == "Why\nnow?"
+    found = problem(**asked)
+    assert (found.code, found.detail) == (
+        "TEXT_TOO_LONG",
+        "The question exceeds 4000 characters. Shorten it.",
+    )
 
 
 def test_conditions_are_taken_whole_or_not_at_all() -> None:

@@ -132,7 +132,7 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         found.same(entry, "evidence.hash", payload["evidence_hash"], row["hash"])
         found.same(entry, "evidence.why", payload.get("why", "opened"), row["why"])
         found.then(entry, entry, "evidence.created_at", row["created_at"])
-        is_whole = row_checks.digest_of(row["body"]) == payload["evidence_hash"]
+        is_whole = cells.digest_of(row["body"]) == payload["evidence_hash"]
         if is_whole and newest[payload["escalation_id"]] is entry:
             # What an escalation is about, and how much it weighs, with its evidence in force.
             shown = evidence_contracts.read_evidence(bytes(row["body"]))
@@ -175,7 +175,7 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
         for name in ("action", "revision", "evidence_hash", "key_id"):
             found.same(entry, f"decision.{name}", payload[name], row[name])
         found.same(entry, "decision.approver", entry.actor, actors.user(row["approver_id"]))
-        if row_checks.digest_of(row["statement"]) == payload["statement_digest"]:
+        if cells.digest_of(row["statement"]) == payload["statement_digest"]:
             stated = canonical.decode(bytes(row["statement"]))
             found.same(entry, "decision.justification", stated["justification"], row["justification"])
             found.same(entry, "decision.solo", stated["solo"], row["solo"])
@@ -252,7 +252,7 @@ def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: E
 def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
     """What people stated later of calls: by the digest of the statement, since a call may have several."""
     stored = EffectStatement.objects.filter(escalation__flow__in=flows).values()
-    rows = {(str(row["escalation_id"]), row_checks.digest_of(row["statement"])): row for row in stored}
+    rows = {(str(row["escalation_id"]), cells.digest_of(row["statement"])): row for row in stored}
     entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
         payload = entry.payload

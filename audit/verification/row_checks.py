@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from audit import canonical, cells
+from audit import cells
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
@@ -77,12 +77,6 @@ def is_then(told: datetime, stored: object) -> bool:
     return isinstance(stored, datetime) and abs(told - stored) <= _SKEW
 
 
-def digest_of(cell: object) -> str:
-    """The digest of a cell's bytes; empty for a cell of another type, which SQLite lets anybody write."""
-    held = cells.bytes_of(cell)
-    return "" if held is None else canonical.digest(held)
-
-
 @dataclass(slots=True)
 class Found:
     """What a comparison found; every method notes at most one finding.
@@ -119,7 +113,7 @@ class Found:
 
     def bytes(self, entry: Entry, what: str, digest: str, cell: object) -> None:
         """Note that a cell's bytes do not have the recorded digest."""
-        if not digest or digest_of(cell) != digest:
+        if not digest or cells.digest_of(cell) != digest:
             self.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, f"{what} does not match the ledger"))
 
     def rows_of(

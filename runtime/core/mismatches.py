@@ -8,9 +8,8 @@ entry is, and rows of every age can be compared.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audit import canonical, queries
+from audit import canonical, cells, queries
 from audit.events import RowMismatched
-from audit.verification import row_checks
 
 NOT_RECORDED = ""
 
@@ -52,7 +51,7 @@ def require(*compared: Mismatch | None) -> None:
 
 def compare(row: str, row_id: str, recorded: str, body: object) -> Mismatch | None:
     """Compare a cell's bytes with the digest that an entry holds (empty for none); None where equal."""
-    return compare_digests(row, row_id, recorded, row_checks.digest_of(body))
+    return compare_digests(row, row_id, recorded, cells.digest_of(body))
 
 
 def compare_committed(
@@ -61,7 +60,7 @@ def compare_committed(
     """Whether a cell holds the bytes behind an entry's commitment, which is None where no entry has one."""
     if commitment and queries.is_committed(tenant=tenant, commitment=commitment, body=body):
         return None
-    found = row_checks.digest_of(body)
+    found = cells.digest_of(body)
     return Mismatch(row=row, row_id=row_id, recorded=commitment or NOT_RECORDED, found=found)
 
 

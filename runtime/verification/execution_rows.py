@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from uuid import UUID
 
+from audit import cells
 from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
@@ -81,7 +82,7 @@ def _compare_intents(found: Found, flows: Mapping[UUID, Entries], records: Recor
         record = records[payload["intent_id"]]
         for name, recorded, held in intent_records.list_unlike(record, row):
             found.same(last[payload["intent_id"]], f"intent.{name}", recorded, held)
-        if row_checks.digest_of(row.requests) == payload["request_digest"]:
+        if cells.digest_of(row.requests) == payload["request_digest"]:
             found.same(entry, "intent.target", IntentPlan.of(row).target_at(row.position), row.target)
         if record.at_rest is not None:
             found.same(last[payload["intent_id"]], "intent.state", record.at_rest.value, row.state)

@@ -7,9 +7,8 @@ buckets) with the last entry about it.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from audit import actors, canonical
+from audit import actors, canonical, cells
 from audit.events import Kind
-from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.contracts.states import AgentStatus
 from runtime.registry.models import Agent, Key, Manifest, PolicyKind
@@ -128,7 +127,7 @@ class RegistryRowCheck(LastEntryRows):
         for entry, row in self.rows(found, "kind", named):
             _compare_version(found, "policykind", entry, row)
             # The columns that lists show are copies of the document's.
-            if row_checks.digest_of(row["body"]) == entry.payload["digest"]:
+            if cells.digest_of(row["body"]) == entry.payload["digest"]:
                 document = canonical.decode(bytes(row["body"]))
                 for name in ("title", "risk_tier"):
                     found.same(entry, f"policykind.{name}", document.get(name, ""), row[name])

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit import canonical
+from audit import canonical, cells
 from audit.chain import time_text
 from audit.events import Kind
-from audit.verification import row_checks
 from runtime.contracts.policy_kind import RouteAction
 from runtime.contracts.states import AttemptState, Direction, FlowState, IntentState, OutcomeStatus, Purpose
 from runtime.flows.models import Attempt, Intent, Outcome
@@ -74,7 +73,7 @@ def stored(row: Intent) -> dict[str, Any]:
     """The compared columns of a row: a digest for bytes, text for a time."""
     return {
         "valid_until": time_text(row.valid_until),
-        "lifted": row_checks.digest_of(row.lifted),
+        "lifted": cells.digest_of(row.lifted),
         "position": row.position,
         "direction": row.direction,
         "purpose": row.purpose,
@@ -128,9 +127,9 @@ def outcome_digest(row: Outcome) -> str:
         canonical.encode(
             {
                 "error_category": row.error_category,
-                "expected": row_checks.digest_of(row.expected),
-                "deviations": row_checks.digest_of(row.deviations),
-                "writes": row_checks.digest_of(row.writes),
+                "expected": cells.digest_of(row.expected),
+                "deviations": cells.digest_of(row.deviations),
+                "writes": cells.digest_of(row.writes),
                 "attempts": row.attempts,
                 "duration_ms": row.duration_ms,
                 "recorded_by": row.recorded_by,

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -73,7 +74,17 @@ def flag(*, flow: Flow, run_id: int, guard: GuardDocument, result: GuardResult, 
         )
     )
     journal.write()
-    transaction.on_commit(lambda: _alert(review, guard, result))
+    warn = partial(
+        _log.warning,
+        "guard %s flags proposal %s of flow %s for review %s, confidence %s%s",
+        guard.id,
+        run.proposal_id,
+        flow.pk,
+        review.pk,
+        result.confidence,
+        "; its agent is suspended" if suspended else "",
+    )
+    transaction.on_commit(warn)
     return review
 
 
@@ -115,16 +126,3 @@ def _stop_effect(flow: Flow) -> EmergencyStop:
     if intent.state in (IntentState.CLAIMED, IntentState.IN_DOUBT, IntentState.WITH_PERSON):
         return EmergencyStop.UNDER_WAY
     return EmergencyStop.ENDED
-
-
-def _alert(review: Review, guard: GuardDocument, result: GuardResult) -> None:
-    stopped = "; its agent is suspended" if review.agent_suspended else ""
-    _log.warning(
-        "guard %s flags proposal %s of flow %s for review %s, confidence %s%s",
-        guard.id,
-        review.proposal_id,
-        review.flow_id,
-        review.pk,
-        result.confidence,
-        stopped,
-    )

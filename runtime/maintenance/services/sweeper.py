@@ -91,7 +91,10 @@ class _Round:
 def sweep() -> SweepResult:
     """One round over everything; bounded, and safe beside workers and other sweepers."""
     this = _Round()
-    undecided = this.result_of("compare the ledger with its mark", _list_undecided)
+    undecided = this.result_of(
+        "compare the ledger with its mark",
+        lambda: restores.list_undecided(limit=BATCH) if epochs.compare_with_mark() else [],
+    )
     this.repair_each(undecided or (), restores.put_in_doubt)
     at = clock.now()
     orphans = this.repair_each(lost_calls.list_lost(at=at, limit=BATCH), lost_calls.rescue)
@@ -140,11 +143,6 @@ def expire_all_leases() -> int:
             break
         rescued += repaired
     return rescued
-
-
-def _list_undecided() -> list[UUID]:
-    """After a restore, the live intents that are not yet in doubt."""
-    return restores.list_undecided(limit=BATCH) if epochs.compare_with_mark() else []
 
 
 def _abort_idle(dfid: UUID) -> bool:

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from audit import actors, queries
+from audit import actors, cells, queries
 from audit.events import Kind
-from audit.verification import row_checks
 from runtime.core import mismatches
 from runtime.registry.models import Agent, Manifest, PolicyKind
 
@@ -72,7 +71,7 @@ _confirmed: set[tuple[Any, ...]] = set()
 def _compare_version(
     row: str, place: tuple[str, str, Kind, str, str], named: str, body: object
 ) -> mismatches.Mismatch | None:
-    found = row_checks.digest_of(body)
+    found = cells.digest_of(body)
     if (*place, found) in _confirmed:
         return None
     tenant, stream, kind, name, version = place

@@ -90,17 +90,7 @@ def decide(tried: FinishedAttempt, *, at: datetime, jitter: float) -> Action:
                 return EscalateToPerson(reason=Reason.COMPENSATION_FAILED, failures=tried.failures)
             return Fail(failure=result)
         case FailureClass.UNKNOWN:
-            if tried.on_unknown is OnUnknown.PERSON:
-                return EscalateToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
-            purpose = Purpose.CALL if tried.on_unknown is OnUnknown.RESEND else Purpose.PROBE
-            return again(
-                failure=result,
-                failures=tried.failures,
-                at=at,
-                jitter=jitter,
-                reason=Reason.IN_DOUBT,
-                purpose=purpose,
-            )
+            return _after_unknown(tried, result, at=at, jitter=jitter)
         case FailureClass.TRANSIENT:
             # Why a person is asked at the fourth failure; a doubt weighs more than the failures after it.
             reason = Reason.REPEATED_FAILURE
@@ -111,6 +101,26 @@ def decide(tried: FinishedAttempt, *, at: datetime, jitter: float) -> Action:
             return again(failure=result, failures=tried.failures, at=at, jitter=jitter, reason=reason)
         case _:
             assert_never(result.failure_class)
+
+
+def _after_unknown(tried: FinishedAttempt, result: Failure, *, at: datetime, jitter: float) -> Action:
+    match tried.on_unknown:
+        case OnUnknown.PERSON:
+            return EscalateToPerson(reason=Reason.IN_DOUBT, failures=tried.failures)
+        case OnUnknown.RESEND:
+            purpose = Purpose.CALL
+        case OnUnknown.PROBE:
+            purpose = Purpose.PROBE
+        case _:
+            assert_never(tried.on_unknown)
+    return again(
+        failure=result,
+        failures=tried.failures,
+        at=at,
+        jitter=jitter,
+        reason=Reason.IN_DOUBT,
+        purpose=purpose,
+    )
 
 
 def _after_probe(tried: FinishedAttempt, result: Failure, *, at: datetime, jitter: float) -> Action:

@@ -74,7 +74,15 @@ def visible(text: str) -> str:
     """`text` with every character that is invisible or turns the reading order written as ⟨U+202E⟩."""
     if text.isascii() and text.isprintable():
         return text  # almost all text: no look at each character
-    return "".join(f"⟨U+{ord(char):04X}⟩" if _is_invisible(char) else char for char in text)
+    shown = []
+    for char in text:
+        category = unicodedata.category(char)
+        is_invisible = category in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS
+        if is_invisible or (category == "Zs" and char != " "):
+            shown.append(f"⟨U+{ord(char):04X}⟩")
+        else:
+            shown.append(char)
+    return "".join(shown)
 
 
 def shorten(text: str, limit: int = MAX_VALUE_CHARS) -> str:
@@ -129,10 +137,3 @@ def _date(value: Any) -> str | None:
 
 
 _FILTERS = {"cents": _cents, "number": _number, "upper": _upper, "date": _date}
-
-
-def _is_invisible(char: str) -> bool:
-    category = unicodedata.category(char)
-    if category == "Zs":
-        return char != " "
-    return category in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS

@@ -37,8 +37,15 @@ def wanted(kind: KindDocument, names: Mapping[str, Any]) -> tuple[ResourceClaim 
     amounts: dict[str, int] = {}
     unreadable: dict[str, Unreadable] = {}
     for claim in kind.claims:
+        claimed = amounts.get(claim.resource, 0)
         try:
-            amounts[claim.resource] = _amount(claim.amount, known, to=amounts.get(claim.resource, 0))
+            value = canonical.normalise(language.compile_expression(claim.amount).evaluate(known))
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ExpressionError(ErrorCode.NOT_NUMBER)
+            # A claim below nothing would give capacity away.
+            if not 0 <= value <= canonical.MAX_SAFE_INTEGER - claimed:
+                raise ExpressionError(ErrorCode.UNSAFE_VALUE)
+            amounts[claim.resource] = claimed + value
         except ExpressionError as error:
             unreadable.setdefault(claim.resource, Unreadable(claim.resource, error.message))
     found: dict[str, ResourceClaim | Unreadable] = {
@@ -62,13 +69,3 @@ def available(resource: ResourceFacts, *, even_reserved: bool = False) -> int:
 def by_name(resources: Iterable[ResourceFacts]) -> dict[str, ResourceFacts]:
     """Resources by their names."""
     return {resource.name: resource for resource in resources}
-
-
-def _amount(source: str, names: Mapping[str, Any], *, to: int) -> int:
-    """`to` and a whole number, not negative: a claim below nothing would give capacity away."""
-    value = canonical.normalise(language.compile_expression(source).evaluate(names))
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ExpressionError(ErrorCode.NOT_NUMBER)
-    if not 0 <= value <= canonical.MAX_SAFE_INTEGER - to:
-        raise ExpressionError(ErrorCode.UNSAFE_VALUE)
-    return to + value

@@ -53,9 +53,16 @@ def _expanded(
     found = [_expanded(one, document, known, levels - 1) for one in schema_work.members(schema)]
     reference = schema.get("$ref")
     if isinstance(reference, str):
+        if reference == "#":
+            raise _UnboundedError('the schema refers to itself by "#"')
+        if not reference.startswith("#/") or "%" in reference:
+            raise _UnboundedError(
+                "a reference cannot be resolved; write references inside the schema, as #/$defs/name"
+            )
         if reference not in known:
             known[reference] = None
-            known[reference] = _expanded(_target(reference, document), document, known, levels - 1)
+            behind_it = schema_work.target(reference, document)
+            known[reference] = _expanded(behind_it, document, known, levels - 1)
         behind = known[reference]
         if behind is None:
             raise _UnboundedError(f'the schema refers to itself by "{reference[:60]}"')
@@ -63,13 +70,3 @@ def _expanded(
             raise _UnboundedError(_TOO_DEEP)
         found.append(behind)
     return 1 + sum(size for size, _ in found), 1 + max((depth for _, depth in found), default=0)
-
-
-def _target(reference: str, document: Mapping[str, Any]) -> Any:
-    if reference == "#":
-        raise _UnboundedError('the schema refers to itself by "#"')
-    if not reference.startswith("#/") or "%" in reference:
-        raise _UnboundedError(
-            "a reference cannot be resolved; write references inside the schema, as #/$defs/name"
-        )
-    return schema_work.target(reference, document)

@@ -120,27 +120,21 @@ class _Differ:
         return tuple(found for place in places for found in place)
 
     def _of_values(self, path: Path, before: Any, after: Any) -> tuple[VersionDifference, ...]:
-        rule = next((rule for rule in self.rules if _fits(rule, path)), _PLAIN)
+        rule = next((rule for rule in self.rules if _segments_after(path, rule) == 0), _PLAIN)
         if rule.empty_is_absent:
             before, after = before or None, after or None
         if rule.tighter is Tighter.SKIPPED or _key(before) == _key(after):
             return ()
-        if self._goes_deeper(path, before, after):
+        # Two objects are compared member by member; one alone only where a rule speaks of its members.
+        are_objects = [isinstance(value, Mapping) for value in (before, after)]
+        is_alone = any(are_objects) and (before is None or after is None)
+        if all(are_objects) or (is_alone and any(_segments_after(path, one) for one in self.rules)):
             return self.of_objects(path, before or {}, after or {})
         if rule.keyed_by and _is_list(before) and _is_list(after):
             return self._of_keyed(path, rule, before, after)
         if rule.tighter in (Tighter.FEWER, Tighter.MORE) and _is_list(before) and _is_list(after):
             return _of_elements(path, rule, before, after)
         return (_difference(path, _change(rule, before, after), before, after),)
-
-    def _goes_deeper(self, path: Path, before: Any, after: Any) -> bool:
-        """Two objects are compared member by member; one alone only where a rule speaks of its members."""
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            return True
-        alone = (before is None and isinstance(after, Mapping)) or (
-            after is None and isinstance(before, Mapping)
-        )
-        return alone and any(_begins(rule, path) for rule in self.rules)
 
     def _of_keyed(
         self, path: Path, rule: DiffRule, before: Sequence[Any], after: Sequence[Any]
@@ -235,21 +229,14 @@ def _by_key(items: Sequence[Any], name: str) -> dict[str, Any]:
     return made
 
 
-def _fits(rule: DiffRule, path: Path) -> bool:
+def _segments_after(path: Path, rule: DiffRule) -> int | None:
+    """How many segments a rule's path has after `path`; None where it leads elsewhere."""
     segments = rule.path.split(".")
-    return len(segments) == len(path) and _all_fit(segments, path)
-
-
-def _begins(rule: DiffRule, path: Path) -> bool:
-    segments = rule.path.split(".")
-    return len(segments) > len(path) and _all_fit(segments[: len(path)], path)
-
-
-def _all_fit(segments: Sequence[str], path: Path) -> bool:
-    return all(
+    leads_there = len(segments) >= len(path) and all(
         name.startswith(segment[:-1]) if segment.endswith("*") else name == segment
-        for segment, name in zip(segments, path, strict=True)
+        for segment, name in zip(segments, path, strict=False)
     )
+    return len(segments) - len(path) if leads_there else None
 
 
 def _is_list(value: Any) -> bool:

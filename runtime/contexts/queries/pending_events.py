@@ -121,7 +121,20 @@ def find(*, agent: Agent, inbox: Inbox, at: datetime) -> PendingEvents:
     )
     drafts = [
         *entries,
-        *(_ended(flow) for flow in ended),
+        *(
+            Draft(
+                event_type=AgentEventType.CHILD_ENDED,
+                at=flow.ended_at or flow.updated_at,
+                body={
+                    "dfid": str(flow.dfid),
+                    "parent_dfid": str(flow.parent_id),
+                    "agent_id": flow.agent.agent_id,
+                    "state": flow.state,
+                    "reason": flow.reason,
+                },
+            )
+            for flow in ended
+        ),
         *(
             Draft(
                 event_type=AgentEventType.TIMER,
@@ -159,17 +172,6 @@ def _entries(tenant: str, stream: str, after: int, until: int) -> Iterator[Draft
         body = {name: value for name, value in row.payload.items() if name not in NOT_FOR_AGENTS}
         scope = {"scope": "system" if stream == actors.SYSTEM else "agent"}
         yield Draft(event_type=_TYPES[row.kind], at=row.at, body=scope | body)
-
-
-def _ended(flow: Flow) -> Draft:
-    body = {
-        "dfid": str(flow.dfid),
-        "parent_dfid": str(flow.parent_id),
-        "agent_id": flow.agent.agent_id,
-        "state": flow.state,
-        "reason": flow.reason,
-    }
-    return Draft(event_type=AgentEventType.CHILD_ENDED, at=flow.ended_at or flow.updated_at, body=body)
 
 
 def _facts(agent: Agent) -> Any:

@@ -88,7 +88,10 @@ def judge(
         if stage.applies is not None and not stage.applies(case):
             continue
         answers = list(stage.check(case))
-        walked.extend(answers or [Finding(check=stage.name, outcome=FindingOutcome.PASS)])
+        if not answers:
+            walked.append(Finding(check=stage.name, outcome=FindingOutcome.PASS))
+            continue
+        walked.extend(answers)
         if stage.is_integrity and any(answer.outcome is FindingOutcome.FAIL for answer in answers):
             break
     found = _lift(case, tuple(walked))

@@ -5,8 +5,9 @@ out before. Figures are measured and rounded up; tests/properties/test_rule_cost
 that take longer than stated here. A name is read by reference, a field of it by copying that field.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from runtime.kernel import patterns
 from runtime.kernel.rules import shapes
@@ -75,28 +76,39 @@ def of(node: Node, names: Mapping[str, Shape]) -> tuple[int, Reading]:
 
 
 def _of(reading: Reading, node: Node) -> Costs:
-    return _WORK[type(node)](reading, node)
-
-
-def _literal(reading: Reading, node: Literal) -> Costs:
-    return Costs(_STEP, shapes.text(len(node.text)) if node.is_text else shapes.SMALL)
-
-
-def _name(reading: Reading, node: Name) -> Costs:
-    if node.text in reading.bound:
-        return Costs(_STEP, reading.bound[node.text][1])
-    return Costs(_STEP, reading.names.get(node.text, shapes.ANYTHING))
-
-
-def _select(reading: Reading, node: Select) -> Costs:
-    of_what = _of(reading, node.of)
-    return _read(reading, node, of_what.work, of_what.shape.below(node.name))
-
-
-def _index(reading: Reading, node: Index) -> Costs:
-    of_what, at = _of(reading, node.of), _of(reading, node.at)
-    name = _text(node.at)
-    return _read(reading, node, of_what.work + at.work, of_what.shape.below(name))
+    match node:
+        case Literal(text=text, is_text=is_text):
+            found = Costs(_STEP, shapes.text(len(text)) if is_text else shapes.SMALL)
+        case Name(text=name):
+            bound = reading.bound.get(name)
+            found = Costs(_STEP, bound[1] if bound else reading.names.get(name, shapes.ANYTHING))
+        case Select():
+            of_what = _of(reading, node.of)
+            found = _read(reading, node, of_what.work, of_what.shape.below(node.name))
+        case Index():
+            of_what, at = _of(reading, node.of), _of(reading, node.at)
+            found = _read(reading, node, of_what.work + at.work, of_what.shape.below(_text(node.at)))
+        case TernaryNode():
+            parts = [_of(reading, part) for part in (node.condition, node.yes, node.no)]
+            shape = shapes.joined(parts[1].shape, parts[2].shape)
+            found = Costs(sum(part.work for part in parts) + _STEP, shape)
+        case Sign():
+            found = Costs(_of(reading, node.of).work + _STEP, shapes.SMALL)
+        case Items():
+            parts = [_of(reading, part) for part in node.parts]
+            made = tuple(part.shape for part in parts)
+            shape = shapes.mapped(made) if node.is_map else shapes.listed(made)
+            each = _ENTRY * len(parts) if node.is_map else 0
+            found = Costs(_STEP + each + sum(part.work for part in parts) + shape.copy, shape)
+        case Chain():
+            found = _chain(reading, node)
+        case CallNode():
+            found = _call(reading, node)
+        case Macro():
+            found = _macro(reading, node)
+        case _:
+            assert_never(node)
+    return found
 
 
 def _read(reading: Reading, node: Select | Index, work: int, shape: Shape) -> Costs:
@@ -106,16 +118,6 @@ def _read(reading: Reading, node: Select | Index, work: int, shape: Shape) -> Co
         if reading.bound:
             reading.unbounded[place] = shape.lacks
     return Costs(work + _STEP + shape.copy, shape)
-
-
-def _choice(reading: Reading, node: TernaryNode) -> Costs:
-    parts = [_of(reading, part) for part in (node.condition, node.yes, node.no)]
-    shape = shapes.joined(parts[1].shape, parts[2].shape)
-    return Costs(sum(part.work for part in parts) + _STEP, shape)
-
-
-def _sign(reading: Reading, node: Sign) -> Costs:
-    return Costs(_of(reading, node.of).work + _STEP, shapes.SMALL)
 
 
 def _chain(reading: Reading, node: Chain) -> Costs:
@@ -176,14 +178,6 @@ def _macro(reading: Reading, node: Macro) -> Costs:
     return Costs(work + _BUILDING * count * count * (one.copy + shapes.SCALAR) // 2, built)
 
 
-def _items(reading: Reading, node: Items) -> Costs:
-    parts = [_of(reading, part) for part in node.parts]
-    made = tuple(part.shape for part in parts)
-    shape = shapes.mapped(made) if node.is_map else shapes.listed(made)
-    each = _ENTRY * len(parts) if node.is_map else 0
-    return Costs(_STEP + each + sum(part.work for part in parts) + shape.copy, shape)
-
-
 def _text(node: Node) -> str | None:
     """The text of a literal; None for anything else, and for bytes."""
     if not isinstance(node, Literal) or not node.is_text:
@@ -205,17 +199,3 @@ def _written(reading: Reading, node: Node) -> str:
             return place and (f"{place}[*]" if text is None else f"{place}.{text}")
         case _:
             return ""
-
-
-_WORK: dict[type, Callable[..., Costs]] = {
-    Literal: _literal,
-    Name: _name,
-    Select: _select,
-    Index: _index,
-    TernaryNode: _choice,
-    Sign: _sign,
-    Chain: _chain,
-    CallNode: _call,
-    Macro: _macro,
-    Items: _items,
-}

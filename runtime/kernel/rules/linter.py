@@ -248,17 +248,16 @@ def _read_fields(walk: _Walk, at: int, root: str) -> None:
             known = ", ".join(sorted(scope.FIELDS[root]))
             walk.say(f"{root}.{name} is not known; {root} has {known}")
         elif (root, name) == ("context", "facts"):
-            _read_namespace(walk, at + 2)
-
-
-def _read_namespace(walk: _Walk, at: int) -> None:
-    name = _dotted(walk, at)
-    if name is None:
-        walk.say("context.facts is not read as context.facts.name; write it so, in one piece")
-    elif walk.text(at + 3) == "." and walk.text(at + 5) == "(":
-        walk.say(f"context.facts.{name} has no methods; write size(context.facts.{name})")
-    elif walk.namespaces is not None and name not in walk.namespaces:
-        walk.say(f"context.facts.{name} is read, but no depends_on or predicts names a fact of {name}")
+            namespace = _dotted(walk, at + 2)
+            if namespace is None:
+                walk.say("context.facts is not read as context.facts.name; write it so, in one piece")
+            elif walk.text(at + 5) == "." and walk.text(at + 7) == "(":
+                walk.say(f"context.facts.{namespace} has no methods; write size(context.facts.{namespace})")
+            elif walk.namespaces is not None and namespace not in walk.namespaces:
+                walk.say(
+                    f"context.facts.{namespace} is read, "
+                    f"but no depends_on or predicts names a fact of {namespace}"
+                )
 
 
 def _dotted(walk: _Walk, at: int) -> str | None:

@@ -67,7 +67,7 @@ def static_selector(template: str) -> str:
     namespace, rest = _split_fact_path(template)
     if any(part.is_expression for part in rest):
         return f"{namespace}."
-    return f"{namespace}.{_segment(''.join(part.text for part in rest))}"
+    return f"{namespace}.{_matching(_SEGMENT, ''.join(part.text for part in rest))}"
 
 
 def selects(selector: str, path: str) -> bool:
@@ -82,7 +82,7 @@ def fact_path(template: str, names: Mapping[str, Any]) -> str:
         ExpressionError: UNSAFE_VALUE for a value with dots or other characters that a segment lacks.
     """
     namespace, rest = _split_fact_path(template)
-    return f"{namespace}.{_segment(''.join(_filled(part, names) for part in rest))}"
+    return f"{namespace}.{_matching(_SEGMENT, ''.join(_filled(part, names) for part in rest))}"
 
 
 def request_path(template: str, names: Mapping[str, Any]) -> str:
@@ -93,7 +93,7 @@ def request_path(template: str, names: Mapping[str, Any]) -> str:
             (`..`, `//`) and for literal characters that a path may not hold.
     """
     path = "".join(
-        percent_encode(_filled(part, names)) if part.is_expression else _path_text(part.text)
+        percent_encode(_filled(part, names)) if part.is_expression else _matching(_PATH_TEXT, part.text)
         for part in parse(template)
     )
     segments = path.split("?", 1)[0].split("/")
@@ -136,7 +136,7 @@ def _split_fact_path(template: str) -> tuple[str, tuple[Part, ...]]:
     if head.is_expression or not dot:
         raise ExpressionError(ErrorCode.UNSAFE_VALUE)
     rest = (Part(text=start, is_expression=False), *parts[1:])
-    return _segment(namespace), rest
+    return _matching(_SEGMENT, namespace), rest
 
 
 def _filled(part: Part, names: Mapping[str, Any]) -> str:
@@ -149,13 +149,7 @@ def _filled(part: Part, names: Mapping[str, Any]) -> str:
     return value
 
 
-def _segment(text: str) -> str:
-    if not _SEGMENT.fullmatch(text):
-        raise ExpressionError(ErrorCode.UNSAFE_VALUE)
-    return text
-
-
-def _path_text(text: str) -> str:
-    if not _PATH_TEXT.fullmatch(text):
+def _matching(pattern: re.Pattern[str], text: str) -> str:
+    if not pattern.fullmatch(text):
         raise ExpressionError(ErrorCode.UNSAFE_VALUE)
     return text

@@ -69,15 +69,13 @@ def list_bundle_digests(cases: Iterable[tuple[Agent, str]]) -> dict[tuple[int, s
     bodies = {
         (row.tenant, row.kind): bytes(row.body) for row in rows if recorded_versions.compare_kind(row) is None
     }
-    return {
-        (agent.pk, kind): _bundle_digest(_trusted_manifest(agent), bodies.get((agent.tenant, kind)))
-        for agent, kind in asked
-    }
-
-
-def _trusted_manifest(agent: Agent) -> bytes | None:
-    row = agent.active_manifest
-    return None if row is None or recorded_versions.compare_manifest(agent, row) else bytes(row.body)
+    digests = {}
+    for agent, kind in asked:
+        row = agent.active_manifest
+        trusted = row is not None and recorded_versions.compare_manifest(agent, row) is None
+        manifest = bytes(row.body) if row is not None and trusted else None
+        digests[agent.pk, kind] = _bundle_digest(manifest, bodies.get((agent.tenant, kind)))
+    return digests
 
 
 def get_facts(

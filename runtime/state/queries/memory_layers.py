@@ -17,6 +17,7 @@ from runtime.state.queries import visible_facts
 _READING = (MemoryAccess.READ, MemoryAccess.READ_WRITE)
 _WRITING = (MemoryAccess.WRITE, MemoryAccess.READ_WRITE)
 SHOWN = 200
+MAX_DIGITS = 16
 
 
 def readable(agent: Agent) -> frozenset[str]:
@@ -72,7 +73,14 @@ def is_known(*, agent: Agent, source: str) -> bool:
             return dfid is not None and Flow.objects.filter(dfid=dfid, agent=agent).exists()
         case "fact":
             path, _, version = name.partition("@")
-            return version.isdecimal() and len(version) < MAX_DIGITS and _sees(agent, path, int(version))
+            if not version.isdecimal() or len(version) >= MAX_DIGITS:
+                return False
+            kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
+            selected = visible_facts.selectors(agent=agent, kinds=kinds)
+            if not any(path.startswith(one) if one.endswith(".") else path == one for one in selected):
+                return False
+            rows = FactVersion.objects.of(agent.tenant).filter(path=path, version=int(version))
+            return rows.exists()
         case _:
             return False
 
@@ -96,17 +104,6 @@ def list_artifacts(*, agent: Agent, limit: int) -> list[ArtifactRef]:
         )
         for row in reversed(rows)
     ]
-
-
-MAX_DIGITS = 16
-
-
-def _sees(agent: Agent, path: str, version: int) -> bool:
-    kinds = granted_kinds.list_active(tenant=agent.tenant, names=granted_kinds.granted(agent))
-    selected = visible_facts.selectors(agent=agent, kinds=kinds)
-    if not any(path.startswith(one) if one.endswith(".") else path == one for one in selected):
-        return False
-    return FactVersion.objects.of(agent.tenant).filter(path=path, version=version).exists()
 
 
 def _in_force(tenant: str, at: datetime) -> QuerySet[MemoryItem]:

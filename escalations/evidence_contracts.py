@@ -58,6 +58,11 @@ class EvidenceDocument(Contract):
         return None
 
     @property
+    def amounts(self) -> AmountUnits:
+        """The units of the amounts; empty where none has one."""
+        return AmountUnits()
+
+    @property
     def failing(self) -> tuple[Finding, ...]:
         """The findings that nobody can override."""
         return ()
@@ -213,7 +218,6 @@ class JudgedEvidence(EvidenceDocument):
 
     @property
     def amounts(self) -> AmountUnits:
-        """The units of the amounts; empty where none has one."""
         return self.units or AmountUnits()
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from escalations import contracts
-from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, JudgedEvidence, SilenceEvidence
+from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.core.views import labels, query_params
@@ -200,7 +200,7 @@ def segments(evidence: EvidenceDocument) -> list[Piece]:
     return [Piece(text=part.text, value=part.value) for part in evidence.effect]
 
 
-def crossed(evidence: AnyEvidence) -> BoundView | None:
+def crossed(evidence: EvidenceDocument) -> BoundView | None:
     """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
     if isinstance(evidence, SilenceEvidence):
         return bound(str(evidence.silence.awake_s), str(evidence.silence.silent_after_s), "s")

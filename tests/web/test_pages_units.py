@@ -8,12 +8,13 @@ import pytest
 from django.test import Client
 
 from audit import canonical
-from audit.access.permissions import Role
+from audit.access.roles import Role
+from escalations.evidence_contracts import read_evidence
 from escalations.models import Escalation
 from escalations.presenters import crossed
-from escalations.services import evidence_revision
 from escalations.views import evidence_page
 from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.states import Impact
 from runtime.proposals.views import schema_form
 from runtime.registry.models import PolicyKind
 from runtime.registry.services import document_writing
@@ -102,24 +103,26 @@ def test_the_queue_and_the_timeline_write_it_the_same(case: Escalation) -> None:
 
 
 def test_evidence_of_before_there_were_units_is_shown_as_it_was(case: Escalation) -> None:
-    shown = evidence_revision.get_shown(case)
-    units = shown.pop("units")
-    assert units["limits"] == {"max_notional": "cents USD"}
-    bound = crossed(shown)
+    shown = factories.evidence_of(case)
+    assert shown.amounts.limits == {"max_notional": "cents USD"}
+    earlier = shown.model_copy(update={"units": None})
+    assert b'"units":' not in earlier.to_bytes()
+    assert read_evidence(earlier.to_bytes()) == earlier
+    bound = crossed(earlier)
     assert bound is not None
     assert (bound.value, bound.limit) == ("485,600", "100,000")
-    view = evidence_page.read(shown, live={}, material=frozenset())
+    view = evidence_page.read(earlier, body=earlier.to_bytes(), live={}, material=frozenset())
     assert ("notional_cents", "485600") in view.params
 
 
 def test_a_kind_without_units_gives_the_evidence_of_before() -> None:
     escalation = factories.desk().escalate()
-    assert "units" not in evidence_revision.get_shown(escalation)
+    assert factories.evidence_of(escalation).units is None
 
 
 def test_a_change_of_evidence_names_its_amounts(case: Escalation) -> None:
-    after = evidence_revision.get_shown(case)
-    before = json.loads(json.dumps(after).replace("485600", "300000"))
+    after = factories.evidence_of(case)
+    before = type(after).from_bytes(after.to_bytes().replace(b"485600", b"300000"))
     lines = {line.path: (line.was, line.now) for line in evidence_page.compare(before, after)}
     assert lines["finding RISK_LIMIT_EXCEEDED max_notional"] == (
         "REFER (3,000.00 USD of 1,000.00 USD allowed)",
@@ -128,11 +131,12 @@ def test_a_change_of_evidence_names_its_amounts(case: Escalation) -> None:
 
 
 def test_a_limit_that_could_not_be_worked_out_has_no_amount(case: Escalation) -> None:
-    shown = evidence_revision.get_shown(case)
-    for item in shown["findings"]:
-        item["proposed_value"] = None
-    assert crossed(shown) is None
-    assert evidence_page.compare({**shown, "impact": "LOW_IMPACT"}, shown)[0].path == "impact"
+    shown = factories.evidence_of(case)
+    findings = tuple(item.model_copy(update={"proposed_value": None}) for item in shown.findings)
+    without = shown.model_copy(update={"findings": findings})
+    assert crossed(without) is None
+    less = without.model_copy(update={"impact": Impact.LOW_IMPACT})
+    assert [line.path for line in evidence_page.compare(less, without)] == ["impact"]
 
 
 def test_a_manifest_shows_its_limits_in_the_unit_of_its_kinds(case: Escalation) -> None:
@@ -140,10 +144,10 @@ def test_a_manifest_shows_its_limits_in_the_unit_of_its_kinds(case: Escalation) 
     assert "max_notional_cents 1,000.00 USD" in markup.words(text_of(ada, f"/agents/{AGENT}/"))
     page = f"/agents/{AGENT}/manifests/new/"
     text = json.loads(
-        tag(text_of(ada, page), r'<textarea id="manifest".*?>(.*?)</textarea>').replace("&quot;", '"')
+        tag(text_of(ada, page), r'<textarea id="document".*?>(.*?)</textarea>').replace("&quot;", '"')
     )
     text["limits"]["max_notional_cents"] = 250_000
-    checked = ada.post(page, {"manifest": json.dumps(text), "action": "check"}).content.decode()
+    checked = ada.post(page, {"document": json.dumps(text), "action": "check"}).content.decode()
     assert "limits.max_notional_cents" in checked
     assert "limits.max_notional_cents Loosened 1,000.00 USD 2,500.00 USD" in markup.words(checked)
 

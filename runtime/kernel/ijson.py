@@ -121,21 +121,20 @@ def _offences(value: Any, pointer: str, depth: int, count: _Count) -> Iterator[t
         count.values += len(value)
         if depth > MAX_DEPTH:
             yield pointer, f"is nested deeper than {MAX_DEPTH} levels"
-            return
-        if count.values > MAX_VALUES:
+        elif count.values > MAX_VALUES:
             yield pointer, f"brings the body over {MAX_VALUES} members and items"
-            return
-        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
-            kind = type(member)
-            if isinstance(key, str) and not _is_clean(key):
-                yield pointer, "has a key with a lone surrogate, a noncharacter or NUL"
-            # Numbers, true, false and null need no look: most of a large body is skipped here.
-            if kind is int or kind is float or kind is bool or member is None:
-                continue
-            if kind is str and _is_clean(member):
-                continue
-            place = f"{pointer}/{_shown(key) if isinstance(key, str) else key}"
-            yield from _offences(member, place, depth + 1, count)
+        else:
+            for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+                kind = type(member)
+                if isinstance(key, str) and not _is_clean(key):
+                    yield pointer, "has a key with a lone surrogate, a noncharacter or NUL"
+                # Numbers, true, false and null need no look: most of a large body is skipped here.
+                if kind is int or kind is float or kind is bool or member is None:
+                    continue
+                if kind is str and _is_clean(member):
+                    continue
+                place = f"{pointer}/{_shown(key) if isinstance(key, str) else key}"
+                yield from _offences(member, place, depth + 1, count)
 
 
 def _is_clean(text: str) -> bool:

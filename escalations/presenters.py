@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from escalations import contracts
-from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence, SilenceEvidence
+from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.core.views import labels, query_params

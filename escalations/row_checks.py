@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -17,8 +16,8 @@ from escalations import evidence_contracts, recorded_deadlines
 from escalations.contracts import Closing, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
+from runtime.contracts import timestamps
 from runtime.contracts.states import Impact
-from runtime.kernel import timestamps
 
 _ENDS = {
     Kind.ESCALATION_DECIDED: State.RESOLVED,
@@ -179,14 +178,10 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
             stated = canonical.decode(bytes(row["statement"]))
             found.same(entry, "decision.justification", stated["justification"], row["justification"])
             found.same(entry, "decision.solo", stated["solo"], row["solo"])
-            found.same(entry, "decision.decided_at", stated["decided_at"], _iso(row["decided_at"]))
+            found.same(entry, "decision.decided_at", stated["decided_at"], timestamps.iso(row["decided_at"]))
     for name in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the decision on {name}")
-
-
-def _iso(at: datetime) -> str:
-    return timestamps.iso(timestamps.to_ms(at))
 
 
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
@@ -264,7 +259,7 @@ def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escala
         # Its digest is that of the entry, or the row would not have been found.
         stated = canonical.decode(bytes(row["statement"]))
         found.same(entry, "effectstatement.reason", stated["justification"], row["reason"])
-        found.same(entry, "effectstatement.stated_at", stated["stated_at"], _iso(row["stated_at"]))
+        found.same(entry, "effectstatement.stated_at", stated["stated_at"], timestamps.iso(row["stated_at"]))
         for name in ("solo", "target_key"):
             found.same(entry, f"effectstatement.{name}", stated[name], row[name])
     for name, _ in rows:

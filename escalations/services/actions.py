@@ -9,6 +9,7 @@ from escalations import policy
 from escalations.contracts import Action
 from escalations.services import evidence_revision, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
+from runtime.contracts import timestamps
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
@@ -21,7 +22,7 @@ from runtime.epochs.services import epochs
 from runtime.execution.services import recovery
 from runtime.flows.models import Flow
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import finding_words, timestamps
+from runtime.kernel import finding_words
 from runtime.kernel.rules import condition_linter, kind_units
 from runtime.maintenance.services import watchdog
 from runtime.proposals.queries import gate_facts

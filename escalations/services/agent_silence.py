@@ -3,7 +3,6 @@
 The evidence says who is silent, whose agent it is, since when, and its open work.
 """
 
-from datetime import datetime
 from uuid import UUID
 
 from audit import actors, canonical, events
@@ -21,12 +20,13 @@ from escalations.evidence_contracts import (
 from escalations.models import Escalation, Evidence
 from escalations.services import evidence
 from escalations.services.opening import OpenedEscalation
+from runtime.contracts import timestamps
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, LIVE_INTENTS, FlowState, Impact
 from runtime.contracts.verdict import Segment
 from runtime.core.ids import new_id
 from runtime.flows.models import Flow, Intent, Proposal
-from runtime.kernel import effects, timestamps
+from runtime.kernel import effects
 from runtime.kernel.silence import Silence
 from runtime.maintenance.queries import silent_agents
 from runtime.registry.models import Agent
@@ -86,7 +86,7 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
             dfid=str(row.flow_id),
             state=row.state,
             target=row.target,
-            valid_until=_iso(row.valid_until),
+            valid_until=timestamps.iso(row.valid_until),
         )
         for row in live.order_by("-intent_id")[:SHOWN]
     )
@@ -104,7 +104,7 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
         family=Family.AGENT,
         reason=Reason.AGENT_SILENT.value,
         dfid=str(flow.dfid),
-        frozen_at=_iso(silence.at),
+        frozen_at=timestamps.iso(silence.at),
         effect=(
             # What a person has to know, in one sentence; the name is isolated like every given value.
             Segment(text=effects.visible(agent.agent_id), value=True),
@@ -126,7 +126,7 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
             manifest_digest=None if manifest is None else manifest.digest,
         ),
         silence=SilencePeriod(
-            since=_iso(silence.since),
+            since=timestamps.iso(silence.since),
             last_seen_at=silent_agents.iso(silence.last_seen_at),
             awake_s=silence.awake_s,
             silent_after_s=silence.silent_after_s,
@@ -139,14 +139,16 @@ def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) ->
                     dfid=str(row.dfid),
                     state=row.state,
                     policy_kind=row.policy_kind,
-                    opened_at=_iso(row.opened_at),
+                    opened_at=timestamps.iso(row.opened_at),
                 )
                 for row in open_flows.order_by("-dfid")[:SHOWN]
             ),
         ),
         live_intents=LiveIntentsEvidence(total=live.count(), newest=intents),
         last_verdicts=tuple(
-            LastVerdictEvidence(decision=decision, policy_kind=kind, dfid=str(dfid), received_at=_iso(at))
+            LastVerdictEvidence(
+                decision=decision, policy_kind=kind, dfid=str(dfid), received_at=timestamps.iso(at)
+            )
             for decision, kind, dfid, at in verdicts[:SHOWN]
         ),
     )
@@ -163,7 +165,3 @@ def spoken(seconds: int) -> str:
             ]
             return " ".join([words, *left])
     return "0 s"
-
-
-def _iso(moment: datetime) -> str:
-    return timestamps.iso(timestamps.to_ms(moment))

@@ -27,13 +27,13 @@ from escalations.services.comparing import CheckedBasis
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.escalation_locks import LockedEscalation
 from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
+from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
 from runtime.core import transactions
 from runtime.epochs.services import epochs
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 from runtime.maintenance.services import watchdog
 
 HASH_CHARS = 64

@@ -21,13 +21,14 @@ from escalations.evidence_contracts import (
 )
 from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
+from runtime.contracts import timestamps
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import Decision, Impact, Purpose
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
-from runtime.kernel import timestamps, units
+from runtime.kernel import units
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
@@ -81,7 +82,7 @@ def build(
             context_ref=asked.context_ref,
             confidence=asked.confidence,
             human_review_required=asked.human_review_required,
-            received_at=timestamps.iso(asked.received_at_ms),
+            received_at=timestamps.iso(timestamps.from_ms(asked.received_at_ms)),
             digest=proposal.digest,
         ),
         facts=_facts(kind, judgement),
@@ -281,4 +282,4 @@ def _attempt(attempt: Attempt, *, is_only_step: bool) -> AttemptEvidence:
 
 
 def _iso(moment: datetime | None) -> str:
-    return "" if moment is None else timestamps.iso(timestamps.to_ms(moment))
+    return "" if moment is None else timestamps.iso(moment)

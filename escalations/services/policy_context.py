@@ -6,9 +6,9 @@ from escalations.contracts import Family, State
 from escalations.evidence_contracts import EvidenceDocument
 from escalations.models import Escalation, Question
 from escalations.policy import EscalationContext, OwnerLeft
+from runtime.contracts import timestamps
 from runtime.contracts.states import AgentStatus, Direction, Impact, IntentState
 from runtime.flows.queries import calls_in_doubt, due_intents
-from runtime.kernel import timestamps
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
 

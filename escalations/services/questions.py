@@ -18,7 +18,7 @@ from escalations.models import Escalation, Question
 from escalations.models.question import IS_OPEN
 from escalations.services import comparing, escalation_locks, evidence_revision
 from escalations.services.statements import AuthorizedDecision
-from runtime.contracts import api_schemas
+from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import AGENT_STATUS_CODES, ProblemCode
 from runtime.contracts.states import FeedbackType
@@ -26,7 +26,6 @@ from runtime.core import clock, transactions
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 from runtime.registry.models import Agent
 
 _MS = timedelta(milliseconds=1)
@@ -154,8 +153,8 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
             "question": text,
             "asked_by": actors.user(order.person.user_id),
             "solo": order.solo,
-            "asked_at": timestamps.iso(timestamps.to_ms(order.at)),
-            "until": timestamps.iso(timestamps.to_ms(until)),
+            "asked_at": timestamps.iso(order.at),
+            "until": timestamps.iso(until),
             "nonce": secrets.token_hex(16),
         }
     )
@@ -190,7 +189,7 @@ def ask(*, order: AuthorizedDecision, journal: Journal) -> Question:
         "escalation_id": str(row.pk),
         "number": number,
         "question": text,
-        "until": timestamps.iso(timestamps.to_ms(until)),
+        "until": timestamps.iso(until),
     }
     journal.notify_agent(FeedbackType.INFORMATION_REQUESTED, details)
     return question

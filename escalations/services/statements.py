@@ -11,9 +11,9 @@ from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Decision, Escalation
 from escalations.policy import Person
 from escalations.services.decision_request import DecisionRequest
+from runtime.contracts import timestamps
 from runtime.contracts.states import Effect, FeedbackType
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +85,8 @@ def sign_and_store(*, order: AuthorizedDecision, taken: ActionResult, journal: J
         "approver": actors.user(order.person.user_id),
         "solo": order.solo,
         "proposal_id": taken.proposal_id,
-        "decided_at": timestamps.iso(timestamps.to_ms(order.at)),
-        "valid_until": None
-        if taken.valid_until is None
-        else timestamps.iso(timestamps.to_ms(taken.valid_until)),
+        "decided_at": timestamps.iso(order.at),
+        "valid_until": None if taken.valid_until is None else timestamps.iso(taken.valid_until),
         "nonce": secrets.token_hex(16),
     }
     if seen.revision != row.revision:

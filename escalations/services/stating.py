@@ -18,6 +18,7 @@ from escalations.policy import Denied, Person
 from escalations.services import comparing, escalation_locks, policy_context
 from escalations.services.decision_request import StatementRequest
 from escalations.services.escalation_locks import LockedEscalation
+from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect, FeedbackType
@@ -27,7 +28,6 @@ from runtime.execution.services import doubts
 from runtime.flows.models import Attempt, Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 from runtime.resources.services import reservations
 
 # The word for it in `escalation:refused`; no button of an open escalation has it.
@@ -151,7 +151,7 @@ def _sign_and_store(
         "justification": reason,
         "approver": actors.user(user.pk),
         "solo": solo,
-        "stated_at": timestamps.iso(timestamps.to_ms(locked.at)),
+        "stated_at": timestamps.iso(locked.at),
         "nonce": secrets.token_hex(16),
     }
     if call.contradicts:

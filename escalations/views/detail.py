@@ -19,7 +19,7 @@ from escalations.models import Escalation
 from escalations.services import actions, comparing, deciding, policy_context
 from escalations.views import drafts, evidence_page, silence_evidence
 from escalations.views.policy_person import others, person_of
-from runtime.contracts import recorded_only
+from runtime.contracts import recorded_only, timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Direction, Effect
@@ -27,7 +27,6 @@ from runtime.core import clock
 from runtime.core.views import labels
 from runtime.epochs.services import epochs
 from runtime.flows.queries import recorded_flow
-from runtime.kernel import timestamps
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import evaluate
 from runtime.proposals.queries import gate_facts

@@ -11,8 +11,9 @@ from django.http import HttpRequest
 from audit.access.permissions import roles_of
 from escalations import policy
 from escalations.policy import DECIDING_ROLES, EscalationContext, Person
+from runtime.contracts import timestamps
 from runtime.core import clock
-from runtime.kernel import separation, timestamps
+from runtime.kernel import separation
 from runtime.registry.queries import group_members
 
 MOST_NAMED = 20

@@ -1,7 +1,6 @@
 """Bodies of the agent API. Fields are only ever appended, with a default."""
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from pydantic import (
     StringConstraints,
 )
 
+from runtime.contracts import timestamps
 from runtime.contracts.states import StepType
 
 BASE = "/api/v1"
@@ -30,12 +30,7 @@ MAX_TIMER_S = 2_592_000
 MAX_USAGE = 1_000_000_000_000
 
 
-def iso(moment: datetime) -> str:
-    """A moment as the API writes it: RFC 3339, UTC, milliseconds, `Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-At = Annotated[AwareDatetime, PlainSerializer(iso, return_type=str)]
+At = Annotated[AwareDatetime, PlainSerializer(timestamps.iso, return_type=str)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Version = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Printable = Annotated[str, StringConstraints(pattern=r"^[ -~]+$", max_length=128)]

@@ -9,8 +9,8 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from runtime.contracts import timestamps
 from runtime.contracts.manifest import Hours, ManifestDocument, Weekday
-from runtime.kernel import timestamps
 
 # A longer silence is counted from ten years ago: the work is bounded, and the answer long known.
 MOST_DAYS = 3660

@@ -10,13 +10,13 @@ from audit import canonical
 from escalations.contracts import Action
 from escalations.models import Escalation
 from escalations.services import deadlines, deciding, drift_scan
+from runtime.contracts import timestamps
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
 from runtime.execution.services import intent_transitions
 from runtime.flows.models import Attempt, Intent, Outcome
 from runtime.flows.queries.intent_plan import IntentPlan
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 from runtime.state.models import Fact, FactVersion
 from tests.support import decision_rows, factories, gate_cases
 
@@ -74,7 +74,7 @@ def test_facts_keep_the_source_of_the_value_that_was_judged(desk: factories.Desk
     shown = factories.evidence_of(left_in_doubt(flow))
     (fact,) = [item for item in shown.facts if item.path == "price.AAPL"]
     assert (fact.value, fact.version, fact.digest) == (18_950, judged.version, judged.digest)
-    assert fact.written_at == timestamps.iso(timestamps.to_ms(judged.written_at))
+    assert fact.written_at == timestamps.iso(judged.written_at)
 
 
 def test_a_fact_that_never_held_the_value_has_no_source(desk: factories.Desk) -> None:

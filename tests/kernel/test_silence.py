@@ -5,8 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.contracts import timestamps
 from runtime.contracts.manifest import Hours, Weekday
-from runtime.kernel import silence, timestamps
+from runtime.kernel import silence
 from tests.support import gate_cases
 
 HOUR_MS = 3_600_000

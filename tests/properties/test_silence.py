@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.contracts import timestamps
 from runtime.contracts.manifest import Hours, Weekday
-from runtime.kernel import silence, timestamps
+from runtime.kernel import silence
 
 DAY_MS = 86_400_000
 FIRST = timestamps.to_ms(datetime(2005, 1, 1, tzinfo=UTC))

@@ -22,7 +22,7 @@ from escalations.policy import Person
 from escalations.services import deciding, questions
 from escalations.services.decision_request import DecisionRequest
 from runtime.contexts.services import contexts
-from runtime.contracts import api_schemas, pack
+from runtime.contracts import api_schemas, pack, timestamps
 from runtime.contracts import manifest as manifest_contract
 from runtime.contracts import policy_kind as kind_contract
 from runtime.contracts.envelope import ProposalEnvelope
@@ -31,7 +31,7 @@ from runtime.contracts.states import AgentRole
 from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.flows.services import flows
-from runtime.kernel import timestamps, versions
+from runtime.kernel import versions
 from runtime.proposals.services import intake
 from runtime.registry.models import Agent, Key, PolicyKind, Session
 from runtime.registry.queries import target_endpoints

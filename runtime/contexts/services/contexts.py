@@ -7,7 +7,7 @@ from django.conf import settings
 
 from audit import actors, canonical, events
 from runtime.contexts.models import Snapshot
-from runtime.contracts import api_schemas
+from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ContextBudget, SchemaRef
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -95,7 +95,7 @@ def _compile(flow: Flow, agent: Agent, at: datetime) -> context.Compiled:
             attempts_left=flow.attempts_allowed - flow.attempts_used,
             escalation_tokens=feedback.escalation_tokens(agent),
         ),
-        bounds=context.Bounds(since=api_schemas.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
+        bounds=context.Bounds(since=timestamps.iso(since), tokens=settings.DIR_CONTEXT_TOKENS),
         memory=memory_layers.list_readable(agent=agent, at=at, limit=context.MAX_REMEMBERED),
         artifacts=memory_layers.list_artifacts(agent=agent, limit=context.MAX_ARTIFACTS),
     )

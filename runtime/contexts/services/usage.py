@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import F
 
 from audit import actors, canonical, events
-from runtime.contracts import api_schemas
+from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.facts import ComputeFacts
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -17,7 +17,7 @@ from runtime.core.idempotency import IdempotentRequest
 from runtime.flows.models import Flow
 from runtime.flows.services import flow_cancellation, flows, locks
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.kernel.budget_rules import Overspent, Spent
 from runtime.registry.models import Agent
 from runtime.resources.models import ComputeBudget, UsageReport

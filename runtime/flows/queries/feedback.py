@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from audit import canonical
+from runtime.contracts import timestamps
 from runtime.contracts.api_schemas import FeedbackEvent
 from runtime.core import clock
 from runtime.flows.models import Feedback, Flow
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.registry.models import Agent
 from runtime.registry.queries import granted_kinds
 

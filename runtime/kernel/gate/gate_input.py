@@ -5,12 +5,13 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from runtime.contracts import timestamps
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import Contract, KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.verdict import StepRequest
-from runtime.kernel import budget_rules, schemas, timestamps
+from runtime.kernel import budget_rules, schemas
 from runtime.kernel.gate import calls
 from runtime.kernel.rules import declared, evaluate, language
 from runtime.kernel.rules.figures import Figured, work_out

@@ -7,10 +7,11 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, Subquery
 
 from audit import canonical
+from runtime.contracts import timestamps
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import AgentStatus, FlowState
 from runtime.flows.models import Flow
-from runtime.kernel import silence, timestamps
+from runtime.kernel import silence
 from runtime.kernel.silence import Silence
 from runtime.maintenance.models import WatchRound
 from runtime.registry.models import Agent
@@ -81,7 +82,7 @@ def is_over(flow: Flow, agent: Agent) -> bool:
 
 def iso(moment: datetime | None) -> str | None:
     """A moment as triggers and evidence have it."""
-    return None if moment is None else timestamps.iso(timestamps.to_ms(moment))
+    return None if moment is None else timestamps.iso(moment)
 
 
 def last_round_at() -> datetime | None:

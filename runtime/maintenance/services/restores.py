@@ -14,6 +14,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 
 from audit import actors, canonical, events, ledger, signing
+from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import LIVE_INTENTS, IntentState, Purpose
@@ -25,7 +26,6 @@ from runtime.execution.services import lost_calls
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
 from runtime.flows.services import locks
-from runtime.kernel import timestamps
 from runtime.registry.models import Session
 
 STATEMENT_TYPE = "dir-console/epoch/1"
@@ -105,7 +105,7 @@ def _signed(
             "intents_in_doubt": [str(pk) for pk in in_doubt.values_list("intent_id", flat=True)],
             "reason": reason,
             "by": actor,
-            "at": timestamps.iso(timestamps.to_ms(epoch.began_at)),
+            "at": timestamps.iso(epoch.began_at),
             "nonce": secrets.token_hex(16),
         }
     )

@@ -14,12 +14,13 @@ from django.db.models import Count, Q
 
 from audit import actors, canonical
 from runtime.contexts.models import Snapshot
+from runtime.contracts import timestamps
 from runtime.contracts.facts import AgentFacts, Facts, FlowFacts, Lift, ResourceFacts, SnapshotFacts
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole, AgentStatus, Decision
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources
 from runtime.registry.models import Agent, PolicyKind

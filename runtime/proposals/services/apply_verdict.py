@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit import actors, canonical, events, ledger
+from runtime.contracts import timestamps
 from runtime.contracts.outcome import RenderedIntent
 from runtime.contracts.policy_kind import OnUnknown
 from runtime.contracts.reasons import Reason
@@ -15,7 +16,7 @@ from runtime.contracts.verdict import Finding
 from runtime.core import ports
 from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services.judging import Judged
 from runtime.registry.models import Agent
@@ -158,7 +159,7 @@ def answer(*, judged: Judged, flow: Flow, follow: VerdictResult) -> dict[str, An
         "reasons": [reason_of(finding) for finding in judged.verdict.reasons],
         "state": str(flow.state),
         "attempts_left": judged.verdict.attempts_left,
-        "valid_until": timestamps.iso(timestamps.to_ms(judged.proposal.valid_until)),
+        "valid_until": timestamps.iso(judged.proposal.valid_until),
     }
     for name in ("intent_id", "escalation_id", "evidence_hash", "retry_after_s"):
         value = getattr(follow, name)

@@ -8,6 +8,7 @@ from typing import assert_never
 from uuid import UUID
 
 from audit import actors, canonical
+from runtime.contracts import timestamps
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -19,7 +20,6 @@ from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
 from runtime.flows.services import locks
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import timestamps
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
 from runtime.registry.models import Session

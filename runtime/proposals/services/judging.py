@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical, events, ledger
+from runtime.contracts import timestamps
 from runtime.contracts.facts import Lift, SnapshotFacts
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
-from runtime.kernel import timestamps
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
 from runtime.proposals.queries import gate_facts

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical
+from runtime.contracts import timestamps
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.flows.models import Flow, Intent, Verdict
-from runtime.kernel import timestamps
 from runtime.kernel.gate import recheck
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement

@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from runtime.contracts import timestamps
 from runtime.contracts.facts import ComputeFacts
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.resources.models import ComputeBudget
 
 if TYPE_CHECKING:

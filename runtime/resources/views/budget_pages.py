@@ -12,12 +12,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from audit.access.permissions import actor_of, may, require, signed_in, tenant_of
 from audit.access.roles import Permission
+from runtime.contracts import timestamps
 from runtime.contracts.manifest import Compute
 from runtime.contracts.problem import Problem
 from runtime.core import clock, paging
 from runtime.core.views import column_chart, error_page, labels, query_params, times
 from runtime.flows.queries import activity
-from runtime.kernel import budget_rules, timestamps
+from runtime.kernel import budget_rules
 from runtime.registry.models import Agent
 from runtime.registry.queries import agent_list, granted_kinds
 from runtime.resources.models import Reservation, Resource

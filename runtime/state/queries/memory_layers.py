@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from audit import canonical
-from runtime.contracts import api_schemas
+from runtime.contracts import api_schemas, timestamps
 from runtime.contracts.context import ArtifactRef, Remembered
 from runtime.contracts.manifest import MemoryAccess
 from runtime.flows.models import Flow
@@ -53,8 +53,8 @@ def remembered(row: MemoryItem) -> Remembered:
         value=canonical.decode(bytes(row.value)),
         source=row.source,
         writer=row.writer.agent_id,
-        written_at=api_schemas.iso(row.written_at),
-        expires_at=None if row.expires_at is None else api_schemas.iso(row.expires_at),
+        written_at=timestamps.iso(row.written_at),
+        expires_at=None if row.expires_at is None else timestamps.iso(row.expires_at),
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import Q
 
 from audit import canonical
+from runtime.contracts import timestamps
 from runtime.contracts.context import SeenFact
-from runtime.kernel import timestamps
 from runtime.kernel.rules import evaluate
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import granted_kinds

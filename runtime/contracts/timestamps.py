@@ -16,9 +16,9 @@ def from_ms(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
-def iso(ms: int) -> str:
-    """RFC 3339 with milliseconds and `Z`."""
-    return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def iso(moment: datetime) -> str:
+    """RFC 3339 of an aware time, in UTC with milliseconds and `Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def named(ms: int) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def named(ms: int) -> dict[str, Any]:
     moment = from_ms(ms)
     return {
         "epoch_ms": ms,
-        "iso": iso(ms),
+        "iso": iso(moment),
         "hour": moment.hour,
         "minute": moment.minute,
         "weekday": moment.isoweekday(),

@@ -83,9 +83,7 @@ def _open(tenant: str, look: Callable[[], None]) -> Iterator[None]:
     begun = False
     try:
         with transactions.sqlite_writer_turn(), transaction.atomic():
-            if connection.vendor == "postgresql":
-                with connection.cursor() as cursor:
-                    cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [_LOCKS, tenant])
+            _share(tenant)
             look()
             begun = True
             yield
@@ -119,3 +117,9 @@ def close(*, tenant: str) -> None:
         _log.warning(
             "a call has been about to start for more than %s s; the stop does not wait for it", WAIT_S
         )
+
+
+def _share(tenant: str) -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [_LOCKS, tenant])

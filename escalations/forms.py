@@ -82,9 +82,11 @@ class PostedForm(forms.Form):
             return None
         name = NON_FIELD_ERRORS if NON_FIELD_ERRORS in found else next(iter(found))
         (error, *_) = found[name]
-        # Django's own refusal of a text is that of a NUL character.
-        code = ProblemCode.__members__.get(error.code or "", ProblemCode.TEXT_UNREADABLE)
-        return Problem(code=CODES.get(name, code), detail=error.messages[0])
+        code: object = error.code
+        if not isinstance(code, ProblemCode):
+            # Django's own refusal of a text is that of a NUL character.
+            code = CODES.get(name, ProblemCode.TEXT_UNREADABLE)
+        return Problem(code=code, detail=error.messages[0])
 
 
 class DecisionForm(PostedForm):

@@ -341,7 +341,7 @@ def _choice(
     action: Action, answer: policy.Answer, kept: Mapping[str, str], situation: policy.EscalationContext
 ) -> ActionChoice:
     spec, is_afterwards = action.spec, situation.family is contracts.Family.OPERATIONAL
-    why = answer.why if isinstance(answer, policy.Denied) and answer.code != "STEP_UP" else ""
+    why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
     typed = ("typed",) if policy.is_typed_again(action, situation) else ()
     return ActionChoice(
         action=action,

@@ -5,7 +5,7 @@ from ninja import NinjaAPI
 
 from dir_console import problems
 from escalations import api as escalations_api
-from runtime.contexts.api import event_calls, step_calls, usage_calls
+from runtime.contexts.api import event_calls, report_calls
 from runtime.contracts import api_schemas
 from runtime.core.api import docs_page
 from runtime.flows.api import feedback_calls, flow_calls
@@ -31,8 +31,7 @@ for router in (
     flow_calls,
     proposal_calls,
     feedback_calls,
-    usage_calls,
-    step_calls,
+    report_calls,
     event_calls,
     memory_calls,
     artifact_calls,

@@ -82,17 +82,17 @@ def missing(*, using: str = "default") -> list[str]:
             cursor.execute(
                 "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [_TABLE]
             )
-            present = {name for name, sql in cursor.fetchall() if _is_as_wanted(name, sql)}
+            # SQLite keeps the words of a trigger, and puts quotes around the table when it is renamed.
+            present = {
+                name
+                for name, sql in cursor.fetchall()
+                if name in _SQLITE and _plain(sql) == _plain(_definition("sqlite", name))
+            }
     return sorted(WANTED[connection.vendor].keys() - present)
 
 
 def _definition(vendor: str, name: str) -> str:
     return f"CREATE TRIGGER {name} {WANTED[vendor][name]}"
-
-
-def _is_as_wanted(name: str, sql: str) -> bool:
-    """SQLite keeps the words of a trigger, and puts quotes around the table when it is renamed."""
-    return name in _SQLITE and _plain(sql) == _plain(_definition("sqlite", name))
 
 
 def _plain(sql: str) -> str:

@@ -18,8 +18,9 @@ def main() -> None:
     print(f"lines of product: {lines(product)} in {len(product)} files")
     tests = list(tree.sources("tests"))
     print(f"lines of tests: {lines(tests)} in {len(tests)} files")
-    functions, once = used_once(product)
+    functions, once, called = used_once(product)
     print(f"private functions used once: {once} of {functions} functions ({share(once, functions)})")
+    print(f"  of them called, so that they could be inlined: {called} ({share(called, functions)})")
     lonely = sum(count == 1 for count in importers(product).values())
     print(f"modules that one other imports: {lonely} of {len(product)} ({share(lonely, len(product))})")
     print(f"class names used twice: {len(repeated_classes(product))}")
@@ -37,23 +38,32 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %"
 
 
-def used_once(paths: list[Path]) -> tuple[int, int]:
-    """All functions, and those whose name begins with one underscore and is read once in their file."""
-    functions, once = 0, 0
+def used_once(paths: list[Path]) -> tuple[int, int, int]:
+    """All functions, and those whose name begins with one underscore and is read once in their file.
+
+    Of these, those that are called there and have no decorator: the rest are callbacks, entries of tables,
+    hooks of a library, cached or retried functions, which need a name.
+    """
+    functions, once, called = 0, 0, 0
     for path in paths:
         read: Counter[str] = Counter()
-        private: list[str] = []
+        calls: Counter[str] = Counter()
+        private: dict[str, bool] = {}
         for node in tree.nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 functions += 1
                 if node.name.startswith("_") and not node.name.startswith("__"):
-                    private.append(node.name)
+                    private[node.name] = bool(node.decorator_list)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 read[node.id] += 1
             elif isinstance(node, ast.Attribute):
                 read[node.attr] += 1
-        once += sum(read[name] == 1 for name in private)
-    return functions, once
+            elif isinstance(node, ast.Call):
+                calls[tree.called(node)] += 1
+        named = [name for name in private if read[name] == 1]
+        once += len(named)
+        called += sum(calls[name] == 1 and not private[name] for name in named)
+    return functions, once, called
 
 
 def importers(paths: list[Path]) -> dict[str, int]:

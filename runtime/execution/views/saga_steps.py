@@ -34,7 +34,7 @@ def of_intent(steps: Sequence[StepShown], *, names: Mapping[str, str]) -> list[S
             is_current=step.is_current,
             has_undo=step.has_undo,
             at=step.recorded_at,
-            by=_person(step.recorded_by, names),
+            by=labels.actor_words(step.recorded_by, names) if actors.is_user(step.recorded_by) else "",
         )
         for step in steps
     ]
@@ -46,7 +46,3 @@ def aim(*, direction: str, purpose: str) -> str:
     if purpose == Purpose.PROBE:
         return "checks whether it was undone" if undoing else "checks whether it was done"
     return "undoes it" if undoing else ""
-
-
-def _person(actor: str, names: Mapping[str, str]) -> str:
-    return labels.actor_words(actor, names) if actors.is_user(actor) else ""

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,12 +17,13 @@ from audit.verification.verify import UNREADABLE
 from runtime.contracts.guard import FindingCode, GuardDocument, ReviewResult, ReviewState, text
 from runtime.contracts.problem import Problem
 from runtime.core import clock, mismatches, paging
-from runtime.core.views import error_page, forms, labels, query_params
+from runtime.core.views import error_page, labels, query_params
+from runtime.core.views.forms import ActionForm, ReasonForm, RequiredText
 from runtime.flows.queries import recorded_flow
 from runtime.guards.models import Review
 from runtime.guards.queries import recorded_guards, review_list
 from runtime.guards.services import guard_config, reviews
-from runtime.guards.views import review_forms, review_presenters
+from runtime.guards.views import review_presenters
 from runtime.kernel import effects
 from runtime.kernel.guards import confidence
 from runtime.proposals.views import proposal_presenters
@@ -29,6 +31,18 @@ from runtime.registry.queries import people
 
 LONGEST = reviews.MAX_NOTE_CHARS
 SURE_BPS, LIKELY_BPS = 9000, 7000
+_NOT_CLOSED = (
+    f"Choose whether the guard was right, and say why in at most {reviews.MAX_NOTE_CHARS} characters."
+)
+
+
+class ReviewForm(ActionForm):
+    """Whether the guard was right, and why."""
+
+    result = forms.ChoiceField(
+        choices=ReviewResult.pairs(), error_messages={"required": _NOT_CLOSED, "invalid_choice": _NOT_CLOSED}
+    )
+    note = RequiredText(longest=reviews.MAX_NOTE_CHARS, refusal=_NOT_CLOSED)
 
 
 @require_safe
@@ -80,7 +94,7 @@ def detail(request: HttpRequest, review_id: UUID) -> HttpResponse:
 def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     """Record whether the guard was right. This executes nothing."""
     review = _review_or_404(request, review_id)
-    form = review_forms.ReviewForm(request.POST)
+    form = ReviewForm(request.POST)
     if not form.is_valid():
         context = _detail(request, review) | {"form": form}
         return render(request, "runtime/review.html", context, status=400)
@@ -115,7 +129,7 @@ def switch_off(request: HttpRequest, guard_id: str) -> HttpResponse:
 
 
 def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpResponse:
-    form = forms.ReasonForm(request.POST)
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         return error_page.invalid(request, form, back=reverse("reviews"))
     answer = guard_config.switch(

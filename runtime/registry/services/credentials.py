@@ -16,7 +16,7 @@ from runtime.core import clock, transactions
 from runtime.epochs.services import epochs
 from runtime.kernel import silence
 from runtime.registry.models import Agent, Key, Session
-from runtime.registry.queries import credential_lookup, granted_kinds
+from runtime.registry.queries import granted_kinds
 
 AGENT, FEED, SESSION = "agk", "fdk", "ses"
 TOUCH_AFTER = timedelta(minutes=1)  # a key's "last used" is exact to a minute, so that reads do not write
@@ -126,7 +126,8 @@ def session(text: str) -> Session | None:
     given = read(text)
     if given is None or given.kind != SESSION:
         return None
-    found = credential_lookup.get_session(token_id=given.public_id)
+    rows = Session.objects.select_related("key", "agent__active_manifest")
+    found = rows.filter(token_id=given.public_id).first()
     if found is None or not _fits(given.secret, found.secret_hash):
         return None
     now = clock.now()
@@ -146,7 +147,7 @@ def _key(text: str, kind: str) -> Key | None:
     given = read(text)
     if given is None or given.kind != kind:
         return None
-    key = credential_lookup.get_key(key_id=given.public_id)
+    key = Key.objects.select_related("agent__active_manifest").filter(key_id=given.public_id).first()
     if key is None or not _fits(given.secret, key.secret_hash) or key.revoked_at is not None:
         return None
     now = clock.now()

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from runtime.contracts import recorded_only
 from runtime.contracts.guard import GuardKind, bps, text
-from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.pack import PackDocument
 from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.states import AgentRole
@@ -122,20 +121,17 @@ def target_problems(pack: PackDocument, *, kind: KindDocument) -> Iterator[Docum
 def warnings(pack: PackDocument) -> Iterator[str]:
     """What cannot work as written, once it is active."""
     for agent in pack.agents:
-        yield from _missing_limits(pack, agent.agent_id, agent.manifest)
+        for kind in pack.policy_kinds:
+            if kind.kind not in agent.manifest.policy_kinds:
+                continue
+            for name in sorted(kind_linter.limits_read(kind) - agent.manifest.limits.keys()):
+                lacking = f"{kind.kind} reads manifest.limits.{name}, which is not set"
+                yield f"{agent.agent_id}: {lacking}; its proposals will be refused"
     for guard in pack.guards:
         is_lexical = guard.guard is GuardKind.LEXICAL
         if guard.emergency_stop and is_lexical and bps(guard.stop_confidence) > confidence.MOST_BPS:
             most = f"the confidence of a lexical guard is at most {text(confidence.MOST_BPS)}"
             yield f"{guard.id}: {most}, so it never stops an agent at {guard.stop_confidence}"
-
-
-def _missing_limits(pack: PackDocument, agent_id: str, manifest: ManifestDocument) -> Iterator[str]:
-    for kind in pack.policy_kinds:
-        if kind.kind in manifest.policy_kinds:
-            for name in sorted(kind_linter.limits_read(kind) - manifest.limits.keys()):
-                lacking = f"{kind.kind} reads manifest.limits.{name}, which is not set"
-                yield f"{agent_id}: {lacking}; its proposals will be refused"
 
 
 def _twice(place: tuple[str, str], values: list[str]) -> Iterator[DocumentProblem]:

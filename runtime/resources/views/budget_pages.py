@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -17,6 +18,7 @@ from runtime.contracts.manifest import Compute
 from runtime.contracts.problem import Problem
 from runtime.core import clock, paging
 from runtime.core.views import column_chart, error_page, labels, query_params, times
+from runtime.core.views.forms import NOTHING_CHANGED, ActionForm, ReasonField, ReasonForm
 from runtime.flows.queries import activity
 from runtime.kernel import budget_rules
 from runtime.registry.models import Agent
@@ -24,10 +26,28 @@ from runtime.registry.queries import agent_list, granted_kinds
 from runtime.resources.models import Reservation, Resource
 from runtime.resources.queries import budget_figures
 from runtime.resources.services import budgets, resources
-from runtime.resources.views import budget_forms
 
 LEAST_ESCALATIONS, LEAST_TOKENS, LEAST_MICROS = 2, 100, budget_rules.MICRO // 100
 NEAR, FULL = 75, 90
+LONGEST_REASON = 200
+_NO_CAPACITY = "Enter the capacity as a whole number in the resource's unit, without separators."
+
+
+class RefillForm(ReasonForm):
+    """Why an agent's escalation bucket is refilled."""
+
+    reason = ReasonField(LONGEST_REASON, suffix=f" {NOTHING_CHANGED}.")
+
+
+class CapacityForm(ActionForm):
+    """Another capacity of a resource."""
+
+    refused_title = "A number is required"
+
+    name = forms.CharField(required=False, strip=False)
+    capacity = forms.RegexField(
+        r"^[0-9]{1,18}\Z", strip=True, error_messages={"required": _NO_CAPACITY, "invalid": _NO_CAPACITY}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +143,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require(Permission.MANAGE_BUDGETS)
 def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Fill an agent's escalation bucket, and reactivate it if the empty bucket made it PASSIVE."""
-    form = budget_forms.RefillForm(request.POST)
+    form = RefillForm(request.POST)
     if not form.is_valid():
         return error_page.invalid(request, form, back=reverse("budgets"))
     answer = budgets.refill(
@@ -139,7 +159,7 @@ def refill(request: HttpRequest, agent_id: str) -> HttpResponse:
 @require(Permission.MANAGE_BUDGETS)
 def set_capacity(request: HttpRequest) -> HttpResponse:
     """Set a resource's capacity, never below the amount in use."""
-    form = budget_forms.CapacityForm(request.POST)
+    form = CapacityForm(request.POST)
     if not form.is_valid():
         return error_page.invalid(request, form, back=reverse("budgets"))
     name, capacity = form.cleaned_data["name"], int(form.cleaned_data["capacity"])

@@ -1,11 +1,12 @@
-"""`POST /flows/{dfid}/usage`: what an agent's reasoning has used (DIR paper, 9.3)."""
+"""`POST /flows/{dfid}/steps` and `usage`: what an agent reports about its reasoning, and what that used."""
 
+from http import HTTPStatus
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from runtime.contexts.services import usage
+from runtime.contexts.services import steps, usage
 from runtime.contracts import api_schemas
 from runtime.core import idempotency
 from runtime.core.api import body_parsing, headers, openapi
@@ -13,6 +14,20 @@ from runtime.core.api.responses import reply
 from runtime.registry.api import auth
 
 router = Router(tags=["Flows"], auth=auth.SessionToken())
+
+
+@router.post(
+    "/flows/{uuid:dfid}/steps",
+    response={201: api_schemas.StepAnswer},
+    openapi_extra=openapi.describe(body=api_schemas.StepRequest),
+)
+def report_step(request: HttpRequest, dfid: UUID) -> HttpResponse:
+    """Add a claim about the agent's own reasoning to the flow; it is shown and recorded, never judged."""
+    body, _ = body_parsing.read(request, api_schemas.StepRequest)
+    return reply(
+        steps.report(agent=auth.session_of(request).agent, dfid=dfid, asked=body),
+        status=HTTPStatus.CREATED,
+    )
 
 
 @router.post(

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -69,7 +70,8 @@ class BackgroundSender(Generic[Key, Value]):
             with self._changed:
                 while not self._pending:
                     self._changed.wait()
-                batch = [(key, self._pending.pop(key)) for key in list(self._pending)[: self._batch]]
+                keys = list(islice(self._pending, self._batch))
+                batch = [(key, self._pending.pop(key)) for key in keys]
             try:
                 send(batch)
             except Exception as error:

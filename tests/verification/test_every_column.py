@@ -28,7 +28,7 @@ MODELS = [
 history = worlds.opened(finished_history.opened)
 
 
-def test_all_evidence_is_written_back_as_it_was_stored(told: History) -> None:
+def test_all_evidence_is_written_back_as_it_was_stored(history: History) -> None:
     rows = Evidence.objects.all()
     assert rows
     for row in rows:

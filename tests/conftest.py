@@ -1,6 +1,7 @@
 """Ground of every test: loopback sockets only, and databases that tests with real commits may use."""
 
 import contextlib
+import logging
 import os
 import shutil
 import socket
@@ -48,6 +49,11 @@ DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "migrated", "r
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Let daemon threads that outlive the tests, such as a relay without its Redis, log into nothing."""
+    logging.raiseExceptions = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `once` what need not run again on another database; bring what takes longest to the front.
 

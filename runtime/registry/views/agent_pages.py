@@ -56,7 +56,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "statuses": labels.AGENT_STATUSES.items(),
         "filtered": bool(status),
         "any_agent": bool(page.rows) or agent_list.any_agent(tenant=tenant),
-        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
+        "may_manage": may(request.user, Permission.MANAGE_REGISTRY),
     }
     return render(
         request, "runtime/_agents.html" if "HX-Request" in request.headers else "runtime/agents.html", context
@@ -91,7 +91,7 @@ def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
         "owner": _ownership(agent, actor=actor_of(request.user)),
         "is_retired": agent.status == states.AgentStatus.RETIRED,
         "is_overdue": _is_overdue(agent),
-        "is_admin": roles.allows(held, Permission.MANAGE_REGISTRY),
+        "may_manage": roles.allows(held, Permission.MANAGE_REGISTRY),
         "flows": [
             {"flow": flow, "state": labels.badge(labels.FLOW_STATES, flow.state)}
             for flow in flow_search.list_recent_of(agent=agent, size=12)

@@ -44,7 +44,7 @@ def index(request: HttpRequest) -> HttpResponse:
         ],
         "drafts": [{"row": row, "by": labels.actor_words(row.created_by, names)} for row in drafts],
         "packs": [{"row": row, "by": labels.actor_words(row.loaded_by, names)} for row in packs],
-        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
+        "may_manage": may(request.user, Permission.MANAGE_REGISTRY),
     }
     return render(request, "runtime/kinds.html", context)
 

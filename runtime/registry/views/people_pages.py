@@ -22,7 +22,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         "people": people.list_people(),
         "groups": people.list_groups(tenant=tenant_of(request.user)),
-        "is_admin": may(request.user, Permission.MANAGE_GROUPS),
+        "may_manage": may(request.user, Permission.MANAGE_GROUPS),
         "longest_name": groups.LONGEST_NAME,
     }
     return render(request, "runtime/people.html", context)

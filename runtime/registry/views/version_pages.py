@@ -59,7 +59,7 @@ def discard(
 def permissions(request: HttpRequest, approved: dual_control.Approved | Problem) -> dict[str, Any]:
     """Return whether the forms are offered, and why the button is disabled."""
     return {
-        "is_admin": may(request.user, Permission.MANAGE_REGISTRY),
+        "may_manage": may(request.user, Permission.MANAGE_REGISTRY),
         "why_not": approved.detail if isinstance(approved, Problem) else "",
         "is_solo": not isinstance(approved, Problem) and approved.solo,
     }

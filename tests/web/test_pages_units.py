@@ -206,3 +206,13 @@ def test_amounts_of_a_resource_are_written_with_its_unit(case: Escalation) -> No
     assert "0.00 USD used up" in page
     assert "Capacity in cents USD" in page
     assert gate_cases.kind().limits[0].unit is None
+
+
+def test_a_kind_that_was_changed_in_the_database_lends_no_unit(case: Escalation) -> None:
+    row = PolicyKind.objects.get(kind="ADJUST_POSITION", active=True)
+    body = bytes(row.body).replace(b"cents USD", b"cents EUR")
+    assert body != bytes(row.body)
+    PolicyKind.objects.filter(pk=row.pk).update(body=body)
+    words = markup.words(text_of(sign_in(Role.ADMIN), f"/agents/{AGENT}/"))
+    assert "max_notional_cents 100,000" in words
+    assert "EUR" not in words

@@ -8,7 +8,7 @@ from runtime.contracts import recorded_only
 from runtime.contracts.manifest import ManifestDocument
 from runtime.core.views import labels
 from runtime.kernel.rules import kind_units
-from runtime.registry.queries import manifest_versions
+from runtime.registry.queries import granted_kinds, recorded_versions
 
 Body = Mapping[str, Any]
 
@@ -38,9 +38,11 @@ def limits(body: Body, units: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def limit_units(*, tenant: str, policy_kinds: Iterable[str]) -> dict[str, str]:
-    """Return the units of a manifest's limits, from the kinds that compare amounts with them."""
-    kinds = manifest_versions.list_known_kinds(tenant=tenant, names=frozenset(policy_kinds))
-    return kind_units.of_manifest_limits(kinds.values())
+    """Return the units of a manifest's limits, from the active kinds that compare amounts with them."""
+    rows = granted_kinds.list_active(tenant=tenant, names=frozenset(policy_kinds))
+    # A kind that does not match the ledger has a page that says so; here it is left out.
+    whole = (row for row in rows if recorded_versions.compare_kind(row) is None)
+    return kind_units.of_manifest_limits(granted_kinds.contract_of(row) for row in whole)
 
 
 def recorded(body: Body) -> tuple[str, ...]:

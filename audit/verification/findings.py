@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
-from audit import canonical, cells, chain
+from audit import actors, canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Kind
 from audit.models import LedgerEntry, Payload
@@ -99,7 +99,7 @@ def _verify_all() -> VerificationResult:
     result.findings += [
         ChainBreak(
             "",
-            "system",
+            actors.SYSTEM,
             0,
             BreakKind.TRIGGER_MISSING,
             f"the append-only trigger {name} is missing or changed",
@@ -138,7 +138,7 @@ def _guarded(check: row_checks.RowCheck, work: Callable[[], Iterable[ChainBreak]
         yield from work()
     except verify.UNREADABLE as error:
         detail = f"{type(check).__name__} cannot read rows ({type(error).__name__})"
-        yield ChainBreak("", "system", 0, BreakKind.UNREADABLE, detail)
+        yield ChainBreak("", actors.SYSTEM, 0, BreakKind.UNREADABLE, detail)
 
 
 def _rows() -> Iterator[LedgerRow | UnreadableEntry]:

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from audit import cells
+from audit import actors, cells
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
@@ -213,7 +213,7 @@ class LastingRows:
                 compare(found)
             except UNREADABLE as error:
                 detail = f"rows of {what} cannot be read ({type(error).__name__})"
-                found.breaks.append(ChainBreak("", "system", 0, BreakKind.UNREADABLE, detail))
+                found.breaks.append(ChainBreak("", actors.SYSTEM, 0, BreakKind.UNREADABLE, detail))
             yield from found.breaks
 
     def take(self, entry: Entry) -> None:

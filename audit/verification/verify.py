@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
-from audit import cells, chain
+from audit import actors, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.models import LedgerEntry, Payload, StreamHead
 
@@ -135,7 +135,7 @@ def check_all_heads(walk: ChainVerifier) -> Heads:
     except UNREADABLE as error:
         # The heads after this one were not checked, so none of them is reported as missing.
         detail = f"a stored head cannot be read ({type(error).__name__})"
-        return Heads(len(seen), (*breaks, ChainBreak("", "system", 0, BreakKind.UNREADABLE, detail)))
+        return Heads(len(seen), (*breaks, ChainBreak("", actors.SYSTEM, 0, BreakKind.UNREADABLE, detail)))
     for tenant, stream in sorted(walk.heads.keys() - seen if providers else ()):
         breaks.append(_head_missing(walk, tenant, stream))
     return Heads(len(seen), tuple(breaks))

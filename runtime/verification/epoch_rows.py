@@ -6,6 +6,7 @@ A row that claims that nothing was restored would let an old backup run without 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from audit import actors
 from audit.chain import BreakKind, ChainBreak
 from audit.events import Kind
 from audit.verification import row_checks
@@ -59,10 +60,10 @@ class EpochRowCheck(row_checks.LastingRows):
                 found.missing(last, f"the epoch {number}")
             else:
                 found.breaks.append(
-                    ChainBreak("", "system", 0, BreakKind.ROW_MISSING, "the first epoch is missing")
+                    ChainBreak("", actors.SYSTEM, 0, BreakKind.ROW_MISSING, "the first epoch is missing")
                 )
         for number in rows:
-            found.without_entry("", "system", f"the epoch {number}")
+            found.without_entry("", actors.SYSTEM, f"the epoch {number}")
 
 
 def _database(entry: Entry) -> Columns:
@@ -82,10 +83,10 @@ def _compare(found: Found, row: Epoch, columns: Columns) -> None:
             if not row_checks.is_then(at, stored):
                 found.same(entry, f"epoch.{name}", at, stored)
         elif name != "began_at" and stored is not None:
-            found.without_entry("", "system", f"{name} of the epoch {row.number}")
+            found.without_entry("", actors.SYSTEM, f"{name} of the epoch {row.number}")
     if "missing" not in columns:
         if bytes(row.missing):
-            found.without_entry("", "system", f"what is missing in the epoch {row.number}")
+            found.without_entry("", actors.SYSTEM, f"what is missing in the epoch {row.number}")
         return
     entry, digest = columns["missing"]
     if digest is not None:

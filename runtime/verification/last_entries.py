@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from audit import actors
 from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found
@@ -38,7 +39,7 @@ class LastEntryRows(row_checks.LastingRows):
         return {(tenant, name): entry for (tenant, held, name), entry in self._last.items() if held == word}
 
     def rows(
-        self, found: Found, word: str, rows: Iterable[tuple[str, Name, Any]], *, stream: str = "system"
+        self, found: Found, word: str, rows: Iterable[tuple[str, Name, Any]], *, stream: str = actors.SYSTEM
     ) -> Iterator[tuple[Entry, Any]]:
         """Each row with the entry about it; a row or an entry alone is a finding."""
         entries = self.of(word)

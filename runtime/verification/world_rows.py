@@ -151,7 +151,7 @@ class WorldRowCheck(LastEntryRows):
         for tenant, path, version, value, digest, writer, at in rows.iterator(chunk_size=VERSIONS_AT_ONCE):
             entry = facts.pop((tenant, path), None)
             if entry is None:
-                found.without_entry(tenant, "system", f"the fact {path}")
+                found.without_entry(tenant, actors.SYSTEM, f"the fact {path}")
                 continue
             found.same(entry, "fact.version", entry.payload["version"], version)
             found.bytes(entry, "fact.value", entry.payload["digest"], value)
@@ -165,7 +165,7 @@ class WorldRowCheck(LastEntryRows):
             last = self._facts.get((tenant, path))
             version = last.payload["version"] if last else 0
             if (newest, count) != (version, version):
-                found.without_entry(tenant, last.stream if last else "system", f"all versions of {path}")
+                found.without_entry(tenant, last.stream if last else actors.SYSTEM, f"all versions of {path}")
 
     def _memory(self, found: Found) -> None:
         rows = MemoryItem.objects.values_list(

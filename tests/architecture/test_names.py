@@ -2,7 +2,9 @@
 
 import ast
 import re
+from pathlib import Path
 
+from audit import actors
 from tests.architecture import tree
 
 EMPTY = {"data", "handler", "helper", "manager", "misc", "processor", "util"}
@@ -69,3 +71,25 @@ def test_no_docstring_cites_a_document_by_its_number() -> None:
         and cited.search(text)
     ]
     assert not found, "\n".join(found)
+
+
+def test_only_the_module_of_actors_spells_who_acts() -> None:
+    prefixes = (actors.AGENT, actors.USER, "feed:", "guard:")
+    wrong = []
+    for path in tree.sources("audit", "dir_console", "escalations", "runtime"):
+        if path == Path("audit/actors.py"):
+            continue
+        for node in tree.nodes(path):
+            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+                starts = str(node.values[0].value) in prefixes
+            elif isinstance(node, ast.Call):
+                given = [
+                    *node.args,
+                    *(word.value for word in node.keywords if word.arg in ("stream", "actor")),
+                ]
+                starts = any(isinstance(arg, ast.Constant) and arg.value == actors.SYSTEM for arg in given)
+            else:
+                continue
+            if starts:
+                wrong.append(f"{path}:{node.lineno}")
+    assert not wrong, wrong

@@ -50,7 +50,7 @@ def _place_of_manifest(agent: Agent, row: Manifest, kind: Kind) -> tuple[str, st
 
 
 def _place_of_kind(row: PolicyKind, kind: Kind) -> tuple[str, str, Kind, str, str]:
-    return row.tenant, "system", kind, row.kind, row.version
+    return row.tenant, actors.SYSTEM, kind, row.kind, row.version
 
 
 def _compare_author(

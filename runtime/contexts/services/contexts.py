@@ -29,8 +29,8 @@ def compile_context(*, agent: Agent, dfid: UUID) -> api_schemas.ContextAnswer | 
 
     404 for a flow that is not the agent's, 409 FLOW_NOT_OPEN once the flow has ended.
     """
-    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-    if flow is None or flow.agent_id != agent.pk:
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
         return flows.not_found()
     if flow.state in ENDED:
         return Problem(

@@ -27,8 +27,8 @@ def report(*, agent: Agent, dfid: UUID, asked: api_schemas.StepRequest) -> api_s
     The summary may be personal: the ledger holds a commitment to it. 404 for a flow that is not the agent's,
     409 once it has ended, 429 TOO_MANY_STEPS past MAX_STEPS.
     """
-    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-    if flow is None or flow.agent_id != agent.pk:
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
         return flows.not_found()
     if flow.state in ENDED:
         return Problem(

@@ -33,8 +33,8 @@ def report(
     The deltas that passed the cap are recorded too: they were used. With `repeatable`, a repeat of the call
     adds nothing and gets the same answer.
     """
-    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-    if flow is None or flow.agent_id != agent.pk:
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
         return flows.not_found()
     if repeatable is not None:
         stored = idempotency.find_response(agent_pk=agent.pk, call=repeatable, makes="report", dfid=dfid)

@@ -90,10 +90,11 @@ def open_flow(
 @transactions.retried
 def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
     """Withdraw a flow: allowed until a worker has claimed its intent, then 409."""
-    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-    refusal = _not_open(flow, agent)
-    if refusal is not None or flow is None:
-        return refusal or not_found()
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
+        return not_found()
+    if flow.state in ENDED:
+        return _has_ended(flow)
     journal = Journal(flow=flow, actor=actors.agent(agent.agent_id), at=clock.now())
     taken_back = flow_cancellation.cancel_pending_work(
         flow=flow, reason=Reason.CANCELLED_BY_AGENT, at=journal.at
@@ -114,10 +115,11 @@ def cancel(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | 
 @transactions.retried
 def close(*, agent: Agent, dfid: UUID, reason: str) -> api_schemas.FlowState | Problem:
     """Close a flow that only read, or that has nothing left to propose: from CREATED or ACTIVE."""
-    flow = locks.lock_flow(dfid=dfid, tenant=agent.tenant)
-    refusal = _not_open(flow, agent)
-    if refusal is not None or flow is None:
-        return refusal or not_found()
+    flow = locks.lock_own(agent=agent, dfid=dfid)
+    if flow is None:
+        return not_found()
+    if flow.state in ENDED:
+        return _has_ended(flow)
     if flow.state not in OPEN_TO_PROPOSALS:
         return Problem(
             code=ProblemCode.FLOW_NOT_OPEN,
@@ -136,16 +138,12 @@ def not_found() -> Problem:
     return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
 
 
-def _not_open(flow: Flow | None, agent: Agent) -> Problem | None:
-    if flow is None or flow.agent_id != agent.pk:
-        return not_found()
-    if flow.state in ENDED:
-        return Problem(
-            code=ProblemCode.FLOW_NOT_OPEN,
-            detail=f"The flow is {flow.state}: it has ended. Open a new flow.",
-            dfid=str(flow.dfid),
-        )
-    return None
+def _has_ended(flow: Flow) -> Problem:
+    return Problem(
+        code=ProblemCode.FLOW_NOT_OPEN,
+        detail=f"The flow is {flow.state}: it has ended. Open a new flow.",
+        dfid=str(flow.dfid),
+    )
 
 
 def _state(flow: Flow) -> api_schemas.FlowState:

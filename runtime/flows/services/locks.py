@@ -4,6 +4,7 @@ from uuid import UUID
 
 from runtime.flows.models import Flow, Intent
 from runtime.flows.queries import children
+from runtime.registry.models import Agent
 from runtime.registry.services import agents
 
 
@@ -19,6 +20,12 @@ def lock_flow(*, dfid: UUID, tenant: str | None = None) -> Flow | None:
         below = children.open_below(parents).select_for_update(of=("self",))
         parents = [child.pk for child in below if child.children_opened]
     return flow
+
+
+def lock_own(*, agent: Agent, dfid: UUID) -> Flow | None:
+    """The same of the flows of one agent: to it, another agent's flow is one that does not exist."""
+    flow = lock_flow(dfid=dfid, tenant=agent.tenant)
+    return flow if flow is not None and flow.agent_id == agent.pk else None
 
 
 def lock_one(*, dfid: UUID, tenant: str | None = None) -> Flow | None:

@@ -18,7 +18,7 @@ from runtime.core import clock, idempotency, ports, transactions
 from runtime.core.idempotency import IdempotentRequest
 from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
-from runtime.flows.services import locks
+from runtime.flows.services import flows, locks
 from runtime.flows.services.flow_transaction import Journal
 from runtime.proposals.queries import gate_facts
 from runtime.proposals.services import apply_verdict, judging
@@ -48,9 +48,9 @@ def submit(
     Returns the stored answer for a repeated key, a Problem for what costs no attempt (unknown flow, flow
     not open, key used for another body). Raises `transactions.BusyError` after three lost races.
     """
-    flow = locks.lock_flow(dfid=dfid, tenant=session.agent.tenant)
-    if flow is None or flow.agent_id != session.agent_id:
-        return Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow of this agent has this DFID.")
+    flow = locks.lock_own(agent=session.agent, dfid=dfid)
+    if flow is None:
+        return flows.not_found()
     refused = epochs.refuse_proposal(flow)
     if refused is not None:
         return refused

@@ -5,7 +5,7 @@ The evidence says who is silent, whose agent it is, since when, and its open wor
 
 from uuid import UUID
 
-from audit import actors, canonical, events
+from audit import actors
 from escalations.contracts import Family
 from escalations.evidence_contracts import (
     LastVerdictEvidence,
@@ -17,8 +17,8 @@ from escalations.evidence_contracts import (
     SilencePeriod,
     SilentAgentEvidence,
 )
-from escalations.models import Escalation, Evidence
-from escalations.services import evidence
+from escalations.models import Escalation
+from escalations.services import evidence, opening
 from escalations.services.opening import OpenedEscalation
 from runtime.contracts import timestamps
 from runtime.contracts.reasons import Reason
@@ -44,7 +44,7 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
     escalation_id = new_id()
     shown = build(escalation_id=escalation_id, flow=flow, agent=agent, silence=silence)
     body, impact = shown.to_bytes(), shown.impact
-    row = Escalation.objects.create(
+    row = Escalation(
         escalation_id=escalation_id,
         tenant=flow.tenant,
         flow=flow,
@@ -58,21 +58,9 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
         effect="".join(part.text for part in shown.effect)[: evidence.EFFECT_CHARS],
         proposed_value=str(silence.awake_s),
         limit=str(silence.silent_after_s),
-        evidence_hash=canonical.digest(body),
         opened_at=silence.at,
     )
-    Evidence.objects.create(
-        escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=silence.at
-    )
-    entry = events.EscalationOpened(
-        escalation_id=str(row.pk),
-        family=row.family,
-        reason=row.reason,
-        impact=row.impact,
-        revision=row.revision,
-        evidence_hash=row.evidence_hash,
-    )
-    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
+    return opening.store(row, body=body)
 
 
 def build(*, escalation_id: UUID, flow: Flow, agent: Agent, silence: Silence) -> SilenceEvidence:

@@ -66,7 +66,7 @@ def open_escalation(
     if kind_of is not Family.OPERATIONAL:
         sla_s = (rules.kind.sla_s if rules.kind else None) or settings.DIR_ESCALATION_SLA_S
         deadline_at = at + timedelta(seconds=sla_s)
-    row = Escalation.objects.create(
+    row = Escalation(
         escalation_id=escalation_id,
         tenant=flow.tenant,
         flow=flow,
@@ -79,12 +79,18 @@ def open_escalation(
         agent_id=judgement.facts.agent.agent_id,
         policy_kind=judgement.proposal.policy_kind,
         **evidence.figures(answer, reason),
-        evidence_hash=canonical.digest(body),
         opened_at=at,
         deadline_at=deadline_at,
     )
+    return store(row, body=body)
+
+
+def store(row: Escalation, *, body: bytes) -> OpenedEscalation:
+    """Store a new escalation with `body` as revision 1 of its evidence; the caller writes the entry."""
+    row.evidence_hash = canonical.digest(body)
+    row.save(force_insert=True)
     Evidence.objects.create(
-        escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=at
+        escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=row.opened_at
     )
     entry = events.EscalationOpened(
         escalation_id=str(row.pk),
@@ -95,7 +101,7 @@ def open_escalation(
         evidence_hash=row.evidence_hash,
         deadline_at=row.deadline_at,
     )
-    return OpenedEscalation(escalation_id=escalation_id, evidence_hash=row.evidence_hash, event=entry)
+    return OpenedEscalation(escalation_id=row.pk, evidence_hash=row.evidence_hash, event=entry)
 
 
 def _basis(

@@ -4,11 +4,11 @@ Identity never comes from here: the view takes it from the session.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django import forms
-from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from audit import canonical
@@ -17,17 +17,12 @@ from escalations.services.decision_request import DecisionRequest, StatementRequ
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
+from runtime.core.views.forms import ActionForm
 from runtime.kernel import ijson
 
 LONGEST_TEXT = 4000
 TYPED = "param:"
 TRUE_WORDS = frozenset({"on", "true", "1"})
-# What a value that is not one of a field's is refused with.
-CODES = {
-    "action": ProblemCode.ACTION_UNKNOWN,
-    "version": ProblemCode.VERSION_UNREADABLE,
-    "effect": ProblemCode.EFFECT_UNREADABLE,
-}
 
 
 class JsonObjectField(forms.CharField):
@@ -72,25 +67,14 @@ class EffectField(forms.ChoiceField):
         return Effect(text) if text else None
 
 
-class PostedForm(forms.Form):
-    """A form whose first error becomes a Problem with status 400."""
-
-    def problem(self) -> Problem | None:
-        """What to correct first: of the form as a whole, else of its first field; None for a valid form."""
-        found = self.errors.as_data()
-        if not found:
-            return None
-        name = NON_FIELD_ERRORS if NON_FIELD_ERRORS in found else next(iter(found))
-        (error, *_) = found[name]
-        code: object = error.code
-        if not isinstance(code, ProblemCode):
-            # Django's own refusal of a text is that of a NUL character.
-            code = CODES.get(name, ProblemCode.TEXT_UNREADABLE)
-        return Problem(code=code, detail=error.messages[0])
-
-
-class DecisionForm(PostedForm):
+class DecisionForm(ActionForm):
     """One decision. `params_schema` is that of the current evidence: it types the fields `param:*`."""
+
+    codes: ClassVar = {
+        "action": ProblemCode.ACTION_UNKNOWN,
+        "version": ProblemCode.VERSION_UNREADABLE,
+        "effect": ProblemCode.EFFECT_UNREADABLE,
+    }
 
     action = forms.ChoiceField(
         choices=Action.pairs(),
@@ -140,9 +124,8 @@ class DecisionForm(PostedForm):
 
     def read(self) -> DecisionRequest | Problem:
         """The decision as the form states it, or what to correct."""
-        problem = self.problem()
-        if problem is not None:
-            return problem
+        if not self.is_valid():
+            return self.problem()
         values = self.cleaned_data
         return DecisionRequest(
             action=Action(values["action"]),
@@ -167,8 +150,11 @@ class DecisionForm(PostedForm):
         return {name: value for name, value in found.items() if value is not None}
 
 
-class StatementForm(PostedForm):
+class StatementForm(ActionForm):
     """The statement about one call that was left in doubt."""
+
+    # What is wrong with a reason, and is not its length, is a NUL character.
+    codes: ClassVar = {"effect": ProblemCode.EFFECT_UNREADABLE, "reason": ProblemCode.TEXT_UNREADABLE}
 
     effect = EffectField()
     reason = forms.CharField(required=False)
@@ -181,9 +167,8 @@ class StatementForm(PostedForm):
 
     def read(self, *, intent_id: UUID, number: int) -> StatementRequest | Problem:
         """The statement about call `number` of an intent, or what to correct."""
-        problem = self.problem()
-        if problem is not None:
-            return problem
+        if not self.is_valid():
+            return self.problem()
         values = self.cleaned_data
         return StatementRequest(
             intent_id=intent_id, number=number, effect=values["effect"], reason=values["reason"]

@@ -1,8 +1,10 @@
 """What forms of several pages share: one sentence for whatever is wrong with a text, and the reason form."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS
 
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -32,19 +34,20 @@ class ActionForm(forms.Form):
 
     refused_title: ClassVar[str] = NOTHING_CHANGED
 
-    @property
-    def first_invalid(self) -> str:
-        """The first field that is wrong, of a form that is invalid."""
-        return next(name for name in self.fields if name in self.errors)
-
-    @property
-    def first_error(self) -> str:
-        """The error that is shown: of the first field that is wrong."""
-        return str(self.errors[self.first_invalid][0])
+    # What a wrong value of a field is refused with, where the error itself has no code of a problem.
+    codes: ClassVar[Mapping[str, ProblemCode]] = {}
 
     def problem(self) -> Problem:
-        """The refusal of the form."""
-        return Problem(code=ProblemCode.INVALID_REQUEST, status=400, detail=self.first_error)
+        """The refusal of an invalid form: of the form as a whole, else of its first field that is wrong."""
+        found = self.errors.as_data()
+        name = next(name for name in (NON_FIELD_ERRORS, *self.fields) if name in found)
+        error = found[name][0]
+        code: object = error.code
+        if not isinstance(code, ProblemCode):
+            code = self.codes.get(name)
+        if code is None:
+            return Problem(code=ProblemCode.INVALID_REQUEST, status=400, detail=error.messages[0])
+        return Problem(code=code, detail=error.messages[0])
 
 
 class ReasonForm(ActionForm):

@@ -1,7 +1,7 @@
 """The forms of agents. What a profile may hold is decided by `registration`, which gives the errors."""
 
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 
@@ -96,6 +96,13 @@ class EditForm(ProfileForm):
 class StatusForm(ActionForm):
     """Another status of an agent; `seen` is the one that the page showed."""
 
+    codes: ClassVar = {
+        "seen": ProblemCode.STATUS_UNKNOWN,
+        "status": ProblemCode.STATUS_UNKNOWN,
+        "reason": ProblemCode.REASON_MISSING,
+        "typed_id": ProblemCode.ID_NOT_TYPED,
+    }
+
     seen = forms.ChoiceField(
         choices=AgentStatus.pairs(),
         error_messages={"required": _UNKNOWN_STATUS, "invalid_choice": _UNKNOWN_STATUS},
@@ -115,13 +122,3 @@ class StatusForm(ActionForm):
         given = self.cleaned_data
         if given.get("status") == AgentStatus.RETIRED and given.get("typed_id") != self.agent_id:
             self.add_error("typed_id", "Retiring is permanent. Type the exact agent ID to confirm.")
-
-    def problem(self) -> Problem:
-        """The refusal of the form."""
-        code = {
-            "seen": ProblemCode.STATUS_UNKNOWN,
-            "status": ProblemCode.STATUS_UNKNOWN,
-            "reason": ProblemCode.REASON_MISSING,
-            "typed_id": ProblemCode.ID_NOT_TYPED,
-        }[self.first_invalid]
-        return Problem(code=code, detail=self.first_error)

@@ -62,8 +62,7 @@ def post_here(view: GuardedView) -> GuardedView:
 @signed_in
 def decide(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Record one decision. The service checks and records who is allowed to."""
-    form = _form(request, escalation_id, request.POST)
-    asked = NOT_FOUND if form is None else form.read()
+    asked, _ = _read(request, escalation_id, request.POST)
     if isinstance(asked, Problem):
         _record_unreadable(request, asked)
         return _again(request, escalation_id, asked)
@@ -98,8 +97,7 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     runtime is put into its field only if the form asks for it.
     """
     entered = forms.put_in(request.POST)
-    form = _form(request, escalation_id, entered)
-    asked = NOT_FOUND if form is None else form.read()
+    asked, shown = _read(request, escalation_id, entered, always_shown=True)
     if isinstance(asked, Problem):
         _record_unreadable(request, asked)
     answer = (
@@ -118,7 +116,6 @@ def dry_run(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
             return detail.page(request, escalation_id, problem=answer, entered=entered)
         # htmx does not insert responses with an error status.
         return render(request, "escalations/_dry_run.html", {"problem": answer})
-    shown = _shown(request, escalation_id)
     units = AmountUnits() if shown is None else shown.amounts
     context = {
         "verdict": answer,
@@ -155,21 +152,22 @@ def release(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     )
 
 
-def _form(request: HttpRequest, escalation_id: UUID, post: QueryDict) -> forms.DecisionForm | None:
-    """Return the form with the schema of the proposal shown; None without such an escalation."""
-    if not Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).exists():
-        return None
-    reads_params = post.get("action") in {action for action in Action if action.spec.changes_params}
-    shown = _shown(request, escalation_id) if reads_params else None
-    return forms.DecisionForm(post, params_schema={} if shown is None else shown.kind.params_schema)
+def _read(
+    request: HttpRequest, escalation_id: UUID, post: QueryDict, *, always_shown: bool = False
+) -> tuple[DecisionRequest | Problem, JudgedEvidence | None]:
+    """Read the form, with the evidence whose schema types its parameters, for actions that change them.
 
-
-def _shown(request: HttpRequest, escalation_id: UUID) -> JudgedEvidence | None:
-    """Return the evidence of a proposal as it is shown; None without one, or where it cannot be trusted."""
+    With `always_shown` the evidence is read whatever the action is. Evidence that does not match the ledger
+    is left out: the service refuses such an escalation.
+    """
     row = Escalation.objects.of(tenant_of(request.user)).filter(escalation_id=escalation_id).first()
-    # The service rejects escalations whose rows do not match the ledger.
-    evidence = None if row is None else comparing.check_basis(row).evidence
-    return evidence if isinstance(evidence, JudgedEvidence) else None
+    if row is None:
+        return NOT_FOUND, None
+    reads_params = post.get("action") in {action for action in Action if action.spec.changes_params}
+    evidence = comparing.check_basis(row).evidence if always_shown or reads_params else None
+    shown = evidence if isinstance(evidence, JudgedEvidence) else None
+    schema = {} if shown is None else shown.kind.params_schema
+    return forms.DecisionForm(post, params_schema=schema).read(), shown
 
 
 def _record_unreadable(request: HttpRequest, problem: Problem) -> None:

@@ -40,7 +40,7 @@ _admin = partial(_Entry, Section.ADMINISTRATION)
 class ProblemCode(StrEnum):
     """Why a call was refused.
 
-    `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` is it
+    `status` is its usual HTTP status, `other_status` a second one that `meaning` explains; `heading` names it
     in a few words; `is_retriable` says that the same call may succeed later.
     """
 

@@ -37,6 +37,11 @@ class ActionForm(forms.Form):
     # What a wrong value of a field is refused with, where the error itself has no code of a problem.
     codes: ClassVar[Mapping[str, ProblemCode]] = {}
 
+    @property
+    def first_error(self) -> str:
+        """The error that a page shows of an invalid form."""
+        return self.problem().detail
+
     def problem(self) -> Problem:
         """The refusal of an invalid form: of the form as a whole, else of its first field that is wrong."""
         found = self.errors.as_data()

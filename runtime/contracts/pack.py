@@ -40,7 +40,8 @@ class PackTarget(Contract):
 
     It is not part of any kind's hash. Without `secret_env` the calls are unsigned. `refuses` are the statuses
     that mean: not done, and will not be. A target that `honours_keys` does once what is sent twice under one
-    `Idempotency-Key`. `health` is a path that answers 2xx while the target can work.
+    `Idempotency-Key`. `health` is a path that answers 2xx while the target can work. `deep_link` is where
+    people look a call up by its key: a page of the target's own console.
     """
 
     base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$", max_length=500)]
@@ -48,6 +49,16 @@ class PackTarget(Contract):
     refuses: Annotated[tuple[RefusingStatus, ...], AfterValidator(_ordered), Field(max_length=20)] = ()
     honours_keys: bool = False
     health: Annotated[str, StringConstraints(pattern=r"^/[^\s#]*$", max_length=500)] | None = None
+    # The host is fixed, and `{key}` stands once, behind it: a key can neither choose the site nor the scheme.
+    deep_link: (
+        Annotated[
+            str,
+            StringConstraints(
+                pattern=r"^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[!-z|~]*\{key\}[!-z|~]*$", max_length=500
+            ),
+        ]
+        | None
+    ) = None
 
 
 class PackAgent(Contract):

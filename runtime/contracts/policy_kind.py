@@ -50,6 +50,11 @@ def is_false(value: Any) -> bool:
     return value is False
 
 
+def is_one(value: Any) -> bool:
+    """The same for an appended number of which one is the default."""
+    return bool(value == 1)
+
+
 def is_empty(value: Any) -> bool:
     """The same for an appended list."""
     return not value
@@ -156,10 +161,12 @@ class Dependency(Contract):
 
     `fact` is a two-segment path that may hold `${CEL}` in its second segment. Without `unless` any
     change is material; with it, a change is immaterial exactly when the expression is true.
+    `unit` is what its value counts in, for people.
     """
 
     fact: Template
     unless: Source | None = None
+    unit: Words | None = Field(default=None, exclude_if=is_none)
 
 
 def _as_dependency(value: Any) -> Any:
@@ -205,12 +212,13 @@ class Prediction(Contract):
     """The value a fact is expected to have after the effect.
 
     A person decides on this, so a change of the fact is material as that of a dependency is: any change,
-    but where `unless` is true. Without one, a dependency on the same fact has the word.
+    but where `unless` is true. Without one, a dependency on the same fact has the word. `unit` is as there.
     """
 
     fact: Template
     value: Source
     unless: Source | None = Field(default=None, exclude_if=is_none)
+    unit: Words | None = Field(default=None, exclude_if=is_none)
 
 
 class Figure(Contract):
@@ -318,6 +326,14 @@ class KindDocument(Contract):
     routes: tuple[Route, ...] = ()
     red_lines: tuple[Words, ...] = ()
     figures: tuple[Figure, ...] = Field(default=(), exclude_if=is_empty)
+    # For how long a person may take a decision back before anything runs; without it, by the impact.
+    undo_s: Annotated[int, Field(ge=0, le=300)] | None = Field(default=None, exclude_if=is_none)
+    # Who decides faster is asked what they checked; without it, half of what people took lately.
+    reading_s: Annotated[int, Field(ge=0, le=3600)] | None = Field(default=None, exclude_if=is_none)
+    # How many different people a decision needs whatever its impact; CRITICAL always needs two.
+    approvals: Annotated[int, Field(ge=1, le=2)] = Field(default=1, exclude_if=is_one)
+    # How long a CRITICAL decision waits before anything runs.
+    cooling_s: Annotated[int, Field(ge=0, le=120)] | None = Field(default=None, exclude_if=is_none)
 
     @property
     def fallbacks(self) -> frozenset[str]:

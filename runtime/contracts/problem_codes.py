@@ -214,6 +214,9 @@ class ProblemCode(StrEnum):
     ALREADY_DECIDED = _decision(
         "ALREADY_DECIDED", 409, "Already decided", "The escalation is no longer open."
     )
+    UNDO_OVER = _decision(
+        "UNDO_OVER", 409, "Undo window has ended", "The decision can no longer be taken back."
+    )
     DEADLINE_PASSED = _decision(
         "DEADLINE_PASSED", 409, "Deadline has passed", "The deadline has passed; the proposal was aborted."
     )
@@ -240,6 +243,30 @@ class ProblemCode(StrEnum):
         403,
         "Someone else must decide",
         "The person owns or recently owned the agent, or wrote or activated the active version.",
+    )
+    AUTHORITY_EXCEEDED = _decision(
+        "AUTHORITY_EXCEEDED",
+        403,
+        "Above your limit",
+        "The amount or the impact is above the limit of the person or of the role.",
+    )
+    TWO_PEOPLE_NEEDED = _decision(
+        "TWO_PEOPLE_NEEDED",
+        403,
+        "Two people are needed",
+        "Two different people must decide this, and nobody else holds a deciding role.",
+    )
+    SECOND_PERSON_NEEDED = _decision(
+        "SECOND_PERSON_NEEDED",
+        409,
+        "A second person must decide",
+        "The person made the first of two decisions, or is linked to who made it by a recent invite.",
+    )
+    NO_FIRST_DECISION = _decision(
+        "NO_FIRST_DECISION",
+        409,
+        "No first decision to withdraw",
+        "No first decision awaits a second here, or another person made it.",
     )
     STEP_UP = _decision(
         "STEP_UP", 401, "Password confirmation required", "The password was confirmed too long ago."
@@ -276,6 +303,34 @@ class ProblemCode(StrEnum):
     )
     ALREADY_STATED = _decision(
         "ALREADY_STATED", 409, "Effect already known", "The effect is known, or the escalation is still open."
+    )
+    NOT_IN_DOUBT = _decision(
+        "NOT_IN_DOUBT",
+        409,
+        "Call is not in doubt",
+        "The effect of the call is known, or it is being retried.",
+    )
+    NO_STATUS_QUERY = _decision(
+        "NO_STATUS_QUERY", 409, "Target cannot be asked", "The step has no `probe`, or its target is unknown."
+    )
+    ASKED_JUST_NOW = _decision(
+        "ASKED_JUST_NOW",
+        429,
+        "Asked just now",
+        "The target was asked about this call a few seconds ago, or is being asked.",
+        is_retriable=True,
+    )
+    TARGET_HELD = _decision(
+        "TARGET_HELD",
+        409,
+        "Target is not called now",
+        "A stop is active, the database is in recovery, or the circuit of the target is open.",
+    )
+    CHECK_UNANSWERED = _decision(
+        "CHECK_UNANSWERED", 400, "Question not answered", "Say what was checked, beside the reason."
+    )
+    PAUSE_DUE = _decision(
+        "PAUSE_DUE", 409, "Pause due", "Ten overrides in a row: look at how they ended, then continue."
     )
     TYPE_AGAIN = _decision(
         "TYPE_AGAIN", 400, "Not typed again", "The amount or target was not typed again exactly as shown."
@@ -318,6 +373,37 @@ class ProblemCode(StrEnum):
     CLAIMED_BY_ANOTHER = _decision(
         "CLAIMED_BY_ANOTHER", 409, "Confirmation required", "Someone else has claimed it: confirm to decide."
     )
+    SELECTION_WRONG = _decision(
+        "SELECTION_WRONG", 400, "Nothing usable is selected", "Select between one and a hundred escalations."
+    )
+    NOT_ALIKE = _decision(
+        "NOT_ALIKE", 409, "Not alike", "Only alike proposals of low impact are overridden together."
+    )
+    SETTLE_ALONE = _decision(
+        "SETTLE_ALONE",
+        409,
+        "Call in doubt",
+        "The call may have taken effect and its target does not honour keys: settle it on its own page.",
+    )
+    TARGET_UNTESTED = _decision(
+        "TARGET_UNTESTED", 409, "Target not tested", "Test the target: a good test is valid for a minute."
+    )
+    CLAIM_MOVED = _decision(
+        "CLAIM_MOVED", 409, "Claim has changed", "Someone else holds the claim than the page showed."
+    )
+    NOT_CLAIMED = _decision(
+        "NOT_CLAIMED", 409, "Not claimed by you", "Only who holds a claim can pass it on."
+    )
+    RECEIVER_CANNOT_DECIDE = _decision(
+        "RECEIVER_CANNOT_DECIDE",
+        422,
+        "Receiver cannot decide",
+        "The person named cannot decide this escalation.",
+    )
+    NOTE_EMPTY = _decision("NOTE_EMPTY", 422, "Note is empty", "A note needs text.")
+    NOTE_TOO_LONG = _decision(
+        "NOTE_TOO_LONG", 422, "Note too long", "A note has at most 2,000 characters, none of them NUL."
+    )
 
     REASON_MISSING = _admin("REASON_MISSING", 422, "Reason missing", "A reason is required.")
     AGENT_EXISTS = _admin("AGENT_EXISTS", 409, "Agent already exists", "The id is taken.")
@@ -333,9 +419,15 @@ class ProblemCode(StrEnum):
     GROUP_OWNS_AGENTS = _admin(
         "GROUP_OWNS_AGENTS", 409, "Group owns agents", "It owns, or will own, agents: no one can be removed."
     )
-    NAME_TAKEN = _admin("NAME_TAKEN", 409, "Name is taken", "A user, a role or a group has this name.")
+    NAME_TAKEN = _admin(
+        "NAME_TAKEN", 409, "Name is taken", "A user, role, group or notification route has this name."
+    )
+    TOO_MANY_ROUTES = _admin(
+        "TOO_MANY_ROUTES", 409, "Too many routes", "There is the maximum number of notification routes."
+    )
+    ROUTE_OFF = _admin("ROUTE_OFF", 409, "Route is off", "A switched-off route gets no test notice.")
     ROLE_BY_SHELL = _admin(
-        "ROLE_BY_SHELL", 403, "Role needs a shell", "The group is a role: roles are assigned from a shell."
+        "ROLE_BY_SHELL", 403, "Group is a role", "The group is a role: roles are changed on the user's page."
     )
     STATUS_MOVED = _admin(
         "STATUS_MOVED", 409, "Status has changed", "The status has changed since it was shown."
@@ -393,6 +485,12 @@ class ProblemCode(StrEnum):
     )
     REVIEW_CLOSED = _admin("REVIEW_CLOSED", 409, "Review is closed", "The review is already closed.")
     USER_EXISTS = _admin("USER_EXISTS", 409, "User already exists", "A user has this name.")
+    USER_MOVED = _admin(
+        "USER_MOVED", 409, "User has changed", "Someone else changed the user's roles or state meanwhile."
+    )
+    INVITE_INVALID = _admin(
+        "INVITE_INVALID", 410, "Invite link no longer works", "It was used or replaced, or it has expired."
+    )
 
     def __new__(
         cls,

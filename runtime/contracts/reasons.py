@@ -26,6 +26,7 @@ class Reason(StrEnum):
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
+    TWO_PEOPLE_REQUIRED = "TWO_PEOPLE_REQUIRED"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
     ESCALATION_BUDGET_EXHAUSTED = "ESCALATION_BUDGET_EXHAUSTED"
@@ -43,6 +44,7 @@ class Reason(StrEnum):
     PARTIAL_SUCCESS_DIRTY = "PARTIAL_SUCCESS_DIRTY"
     CANCELLED_BY_AGENT = "CANCELLED_BY_AGENT"
     ABORTED_BY_PERSON = "ABORTED_BY_PERSON"
+    TAKEN_BACK = "TAKEN_BACK"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     IDLE_TOO_LONG = "IDLE_TOO_LONG"
     PARENT_ENDED = "PARENT_ENDED"
@@ -72,6 +74,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
+    Reason.TWO_PEOPLE_REQUIRED: "Two different people must let it run: it is CRITICAL, or its kind asks so.",
     Reason.LOW_CONFIDENCE: "The confidence is below the threshold, or is required and missing.",
     Reason.REVIEW_REQUESTED: "The agent requested a human decision.",
     Reason.REVIEW_REQUIRED: "The risk tier always requires a human decision.",
@@ -92,6 +95,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.CLOSED_BY_ROUTE: "A route of the policy kind closes the flow although a step failed.",
     Reason.CANCELLED_BY_AGENT: "The agent withdrew its flow.",
     Reason.ABORTED_BY_PERSON: "A person aborted the escalation.",
+    Reason.TAKEN_BACK: "A person took the decision back before anything ran.",
     Reason.DEADLINE_PASSED: "Nobody decided before the deadline.",
     Reason.IDLE_TOO_LONG: "The flow exceeded the idle timeout.",
     Reason.PARENT_ENDED: "The parent flow has ended, and its open children with it.",

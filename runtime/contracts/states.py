@@ -81,10 +81,16 @@ class Decision(Choice):
 
 
 class Impact(Choice):
-    """Impact categories (DIR paper, 9.4)."""
+    """Impact categories (DIR paper, 9.4), the lightest first. CRITICAL needs two different people."""
 
     LOW_IMPACT = "LOW_IMPACT"
     HIGH_IMPACT = "HIGH_IMPACT"
+    CRITICAL = "CRITICAL"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order, for sorting and for comparing two."""
+        return list(Impact).index(self)
 
 
 class IntentState(Choice):
@@ -120,6 +126,15 @@ class Purpose(Choice):
 
     CALL = "CALL"
     PROBE = "PROBE"
+
+
+class QueryResult(Choice):
+    """What a person's question to a target came to: FOUND and NOT_FOUND as a probe is read, by its rules."""
+
+    FOUND = "FOUND"
+    NOT_FOUND = "NOT_FOUND"
+    UNKNOWN = "UNKNOWN"
+    NOT_SENT = "NOT_SENT"
 
 
 class StepState(Choice):

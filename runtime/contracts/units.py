@@ -17,12 +17,16 @@ _BUDGET: Final[Mapping[str, str]] = {
 
 
 class AmountUnits(Contract):
-    """Units by the name of a parameter, constraint, limit or resource; what has no unit is not there."""
+    """Units by the name of a parameter, constraint, limit or resource, or by the path of a fact.
+
+    What has no unit is not there.
+    """
 
     params: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
     constraints: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
     limits: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
     resources: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
+    facts: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
 
     def of_finding(self, check: str, subject: str) -> str:
         """Return the unit of the two values that a finding compares; empty if it has none."""

@@ -1,6 +1,6 @@
 """The doors out of the runtime: dotted paths in `settings.DIR_PORTS`, so that nothing here imports upward."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -60,6 +60,11 @@ def open_agent_escalation(*, flow: "Flow", agent: "Agent", silence: Silence) -> 
     return cast(Opened, _door("open_agent_escalation")(flow=flow, agent=agent, silence=silence))
 
 
+def list_open_escalations(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:
+    """The open escalations about these proposals, by the id of the proposal."""
+    return cast(dict[UUID, UUID], _door("list_open_escalations")(proposals=proposals))
+
+
 def close_escalations(*, flow: "Flow", at: Any) -> list[Any]:
     """Withdraw the open escalations of a flow that ends otherwise; returns their entries."""
     return cast(list[Any], _door("close_escalations")(flow=flow, at=at))
@@ -68,6 +73,11 @@ def close_escalations(*, flow: "Flow", at: Any) -> list[Any]:
 def expire_escalations() -> int:
     """Abort what nobody decided in time; returns how many were aborted."""
     return cast(int, _door("expire_escalations")())
+
+
+def send_notices(*, is_stopping: Callable[[], bool]) -> int:
+    """Send what is due to people outside the console, one after the other; returns how many were taken."""
+    return cast(int, _door("send_notices")(is_stopping=is_stopping))
 
 
 def ring(intent_ids: Sequence[UUID]) -> None:

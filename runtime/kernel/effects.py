@@ -16,9 +16,12 @@ from audit import canonical
 Segment = tuple[str] | tuple[str, str] | tuple[str, str, str]
 MAX_VALUE_CHARS = 80
 MISSING = "(not given)"
+# Letters with more marks are in no language; a pile of them is drawn over the lines around it.
+MAX_MARKS = 4
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]{0,63})(?:\|([a-z]+))?\}")
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MARKS = frozenset({"Mn", "Me"})  # those that take no room of their own
 # Blank or joining marks that Unicode files under letters or marks.
 _INVISIBLE_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800") | {
     chr(point) for point in (*range(0xFE00, 0xFE10), *range(0x180B, 0x1810), *range(0xE0100, 0xE01F0))
@@ -71,14 +74,20 @@ def plain(segments: Iterable[Segment]) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` with every character that is invisible or turns the reading order written as ⟨U+202E⟩."""
+    """`text` with what is invisible, turns the reading order or covers other letters as ⟨U+202E⟩.
+
+    A mark is drawn over the letter before it. One without a letter, and the fifth on one letter, cover
+    others.
+    """
     if text.isascii() and text.isprintable():
         return text  # almost all text: no look at each character
     shown = []
+    marks = MAX_MARKS
     for char in text:
         category = unicodedata.category(char)
+        marks = marks + 1 if category in _MARKS else 0
         is_invisible = category in _INVISIBLE_CATEGORIES or char in _INVISIBLE_LETTERS
-        if is_invisible or (category == "Zs" and char != " "):
+        if is_invisible or (category == "Zs" and char != " ") or marks > MAX_MARKS:
             shown.append(f"⟨U+{ord(char):04X}⟩")
         else:
             shown.append(char)

@@ -8,6 +8,7 @@ itself, with its decimals. Every other unit is written after the number as the s
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
@@ -52,9 +53,12 @@ _HUNDREDTHS: Final = (
 # The currencies in use, each with the decimals of its smallest unit.
 CURRENCIES: Final = dict.fromkeys(_HUNDREDTHS.split(), 2) | _DECIMALS
 _CENTS: Final = 2
+# From here on a factor is read faster than a percentage.
+_MANY_TIMES: Final = 10
 _MICROS: Final = 6
 _PARTS: Final = ("cents", "minor", "micros")
 _WORD: Final = re.compile(r"%|[A-Za-z]{1,20}")
+_SEPARATED: Final = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _NUMBER: Final = re.compile(rf"-?[0-9]{{1,{MAX_DIGITS}}}(?:\.[0-9]{{1,{MAX_DIGITS}}})?")
 
 
@@ -72,6 +76,10 @@ class Unit:
 
     def write(self, number: Decimal) -> str:
         """Write an amount of this unit with thousands separators, exactly: `4,733.82 USD`, `25 bps`."""
+        return f"{self.digits(number)} {self.name}"
+
+    def digits(self, number: Decimal) -> str:
+        """Write the same without the name, as a field beside which the name stands: `4,733.82`."""
         sign, digits, exponent = number.as_tuple()
         shifted = Decimal((0, digits, int(exponent) - self.shift))
         whole, _, fraction = f"{shifted:,f}".partition(".")
@@ -79,7 +87,24 @@ class Unit:
         if fraction or self.shift:
             fraction = fraction.ljust(self.decimals, "0")
         minus = "-" if sign and number else ""
-        return f"{minus}{whole}{'.' if fraction else ''}{fraction} {self.name}"
+        return f"{minus}{whole}{'.' if fraction else ''}{fraction}"
+
+    def read(self, text: str) -> Decimal | None:
+        """Read an amount as a person writes it: `4,733.82 USD`, `4733.82` and `4,733.82` are 473382 cents.
+
+        None where the text states no number. What is finer than the unit comes back as a fraction. A comma
+        between other than three digits is refused: `47,33` is no thousand, and may be meant as a fraction.
+        """
+        stated = text.strip()
+        if self.name and stated.casefold().endswith(self.name.casefold()):
+            stated = stated[: -len(self.name)].rstrip()
+        if "," in stated and _SEPARATED.fullmatch(stated) is None:
+            return None
+        found = number_in(stated.replace(",", ""))
+        if found is None:
+            return None
+        sign, digits, exponent = found.as_tuple()
+        return Decimal((sign, digits, int(exponent) + self.shift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,20 @@ def number_of(value: object) -> Decimal | None:
 def number_in(text: str) -> Decimal | None:
     """Return the number that a text states in plain digits; None if it states none, or one too long."""
     return Decimal(text) if _NUMBER.fullmatch(text) else None
+
+
+def share_above(value: Decimal, limit: Decimal) -> str:
+    """Return by how much a value exceeds a limit of the same unit, in whole percent: `373 % above`.
+
+    Rounded down. Empty where it does not, and where the limit is not above zero: there is no share of it.
+    """
+    if not 0 < limit < value:
+        return ""
+    ratio = Fraction(value) / Fraction(limit)
+    if ratio >= _MANY_TIMES:
+        return f"{int(ratio):,} times the limit"
+    percent = int((ratio - 1) * 100)
+    return f"{percent} % above" if percent else "less than 1 % above"
 
 
 def write(number: Decimal, unit: str) -> str:

@@ -14,13 +14,7 @@ FORBIDDEN = 403
 def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTHING_CHANGED) -> HttpResponse:
     """Show why the form was rejected, with a link back. A 403 is recorded in the ledger."""
     if problem.status == FORBIDDEN:
-        refusals.record_refusal(
-            tenant=tenant_of(request.user),
-            stream=actor_of(request.user),
-            code=problem.code,
-            path=request.path,
-            detail=problem.detail,
-        )
+        record(request, problem)
     violations = " ".join(f"{item.pointer}: {item.message}" for item in problem.violations)
     context = {
         "status": problem.status,
@@ -30,6 +24,17 @@ def page(request: HttpRequest, problem: Problem, *, back: str, title: str = NOTH
         "action": "Go back",
     }
     return render(request, "error.html", context, status=problem.status)
+
+
+def record(request: HttpRequest, problem: Problem) -> None:
+    """Record in the ledger what a signed-in person was refused."""
+    refusals.record_refusal(
+        tenant=tenant_of(request.user),
+        stream=actor_of(request.user),
+        code=problem.code,
+        path=request.path,
+        detail=problem.detail,
+    )
 
 
 def invalid(request: HttpRequest, form: ActionForm, *, back: str) -> HttpResponse:

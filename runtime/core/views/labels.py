@@ -24,38 +24,57 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class LimitWords:
-    """The words between a value and its limit, and after the limit: `7 of 5 allowed`."""
+    """The words before a value, between it and its limit, and after the limit: `Confidence 0.5; 0.7 needed`.
+
+    `is_most`: the limit is a maximum, so that the share by which the value exceeds it says something.
+    """
 
     joint: str
-    before: str
     after: str = ""
+    before: str = ""
+    is_most: bool = False
 
 
-# Findings whose limit is not a maximum.
+# Findings whose second value is not simply the most that is allowed.
 LIMITS: Mapping[str, LimitWords] = {
-    reasons.Reason.LOW_CONFIDENCE: LimitWords(", ", "at least", "required"),
-    reasons.Reason.STALE_CONTEXT: LimitWords(", ", "now"),
-    reasons.Reason.EXPIRED: LimitWords(", ", "valid until"),
+    reasons.Reason.LOW_CONFIDENCE: LimitWords("; ", " needed", before="Confidence "),
+    reasons.Reason.STALE_CONTEXT: LimitWords(", now "),
+    reasons.Reason.EXPIRED: LimitWords(", valid until "),
+    reasons.Reason.INSUFFICIENT_LIQUIDITY: LimitWords("; ", " available"),
+    reasons.Reason.RESOURCE_CONTENTION: LimitWords("; ", " available"),
+    reasons.Reason.ESCALATION_BUDGET_EXHAUSTED: LimitWords("; ", " left"),
 }
-MAXIMUM = LimitWords(" ", "of", "allowed")
+MAXIMUM = LimitWords("; limit ", is_most=True)
 
 
-def limit_words(code: str) -> LimitWords:
-    """The words around the limit of a finding, by its reason code."""
-    return LIMITS.get(code, MAXIMUM)
+def value_and_limit(code: str, value: str, limit: str, unit: str) -> tuple[str, str]:
+    """Return the two values of a finding, as stored, in words: `4,733.82 USD`, `1,000.00 USD (373 % above)`.
+
+    Either is empty if the finding has none.
+    """
+    words = LIMITS.get(code, MAXIMUM)
+    shown = f"{words.before}{amount_in(value, unit)}" if value else ""
+    most = amount_in(limit, unit)
+    found, bound = units.number_in(value), units.number_in(limit)
+    if words.is_most and found is not None and bound is not None:
+        share = units.share_above(found, bound)
+        most += f" ({share})" if share else ""
+    return shown, most
 
 
 def compared(code: str, value: str, limit: str) -> str:
-    """A value and its limit, as text: `7 of 5 allowed`; without a limit, the value alone."""
-    if not limit:
-        return value
-    words = limit_words(code)
-    return f"{value}{words.joint}{words.before} {limit} {words.after}".rstrip()
+    """Join the two texts of `value_and_limit`: `4,733.82 USD; limit 1,000.00 USD (373 % above)`.
+
+    Without a limit, return the value alone.
+    """
+    words = LIMITS.get(code, MAXIMUM)
+    return f"{value}{words.joint}{limit}{words.after}" if limit else value
 
 
 IMPACTS: Mapping[str, Badge] = {
     states.Impact.LOW_IMPACT: Badge("idle", "low", "Low impact"),
     states.Impact.HIGH_IMPACT: Badge("danger", "high", "High impact"),
+    states.Impact.CRITICAL: Badge("danger", "critical", "Critical", "Two different people must decide"),
 }
 FLOW_STATES: Mapping[str, Badge] = {
     states.FlowState.CREATED: Badge("idle", "flow", "Created"),

@@ -42,9 +42,11 @@ def page_path(address: str) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """Return a timestamp, in UTC if it has no zone, or None."""
+    """Return a timestamp in UTC, which is its zone if it names none, or None."""
     try:
         read = parse_datetime(text)
-    except ValueError:
+        if read is None:
+            return None
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read

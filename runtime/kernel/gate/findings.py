@@ -26,6 +26,7 @@ class CheckName(StrEnum):
     LIMITS = "limits"
     RULES = "rules"
     CONFIDENCE = "confidence"
+    APPROVALS = "approvals"
     RESOURCES = "resources"
     CONSEQUENCE = "consequence"
     ESCALATION_BUDGET = "escalation_budget"

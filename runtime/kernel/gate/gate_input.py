@@ -10,6 +10,7 @@ from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
 from runtime.contracts.policy_kind import Contract, KindDocument
 from runtime.contracts.proposal import ProposalDocument
+from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
 from runtime.kernel import budget_rules, schemas
 from runtime.kernel.gate import calls
@@ -23,7 +24,7 @@ class GateVersion(StrEnum):
     V1_0 = "1.0.0"
     # Bounds that the kind does not declare are refused; waiting for the rate limit costs no attempt; over
     # params and constraints that do not fit, no expression of the kind is evaluated; values too large
-    # for their schema are refused unread.
+    # for their schema are refused unread; a kind may give the impact CRITICAL.
     V1_1 = "1.1.0"
 
     def has(self, feature: "GateVersion") -> bool:
@@ -119,6 +120,16 @@ class Case:
         if self.rules.kind is None or self.rules.manifest is None or self.facts.unsafe is not None:
             return False
         return not self.gate.has(GateVersion.V1_1) or not self.misfits
+
+    @cached_property
+    def impact(self) -> Impact:
+        """The impact category; HIGH_IMPACT where it cannot be worked out (fail closed).
+
+        The first gate knew two categories: to it any other word was HIGH_IMPACT.
+        """
+        found = evaluate.impact(self.kind, self.names) if self.is_evaluated else Impact.HIGH_IMPACT
+        knows_critical = self.gate.has(GateVersion.V1_1)
+        return found if knows_critical or found is not Impact.CRITICAL else Impact.HIGH_IMPACT
 
     @cached_property
     def figures(self) -> tuple[Figured, ...]:

@@ -51,6 +51,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(CheckName.LIMITS, what.check_limits, is_integrity=False),
     Stage(CheckName.RULES, what.check_rules, is_integrity=False),
     Stage(CheckName.CONFIDENCE, what.check_confidence, is_integrity=False),
+    Stage(CheckName.APPROVALS, preview.check_approvals, is_integrity=False, applies=preview.needs_two_people),
     Stage(
         CheckName.RESOURCES,
         capacity.check_resources,
@@ -111,7 +112,7 @@ def judge(
         gate_version=gate,
         decision=decision,
         findings=found,
-        impact=preview.impact(case),
+        impact=case.impact,
         effect=preview.effect(case),
         predicted=preview.predicted(case),
         steps=case.calls if accepted else (),

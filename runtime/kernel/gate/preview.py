@@ -1,4 +1,4 @@
-"""What would follow from an ACCEPT: impact, effect sentence, and the facts that would change."""
+"""What would follow from an ACCEPT: the people it needs, effect sentence, and the facts that would change."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from runtime.contracts.verdict import Difference, FigureShown, Finding, Segment
 from runtime.kernel import effects
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.findings import CheckName
-from runtime.kernel.gate.gate_input import Case
+from runtime.kernel.gate.gate_input import Case, GateVersion
 from runtime.kernel.rules import evaluate, language
 from runtime.kernel.rules.language import ExpressionError
 
@@ -27,9 +27,24 @@ def check_consequence(case: Case) -> Iterable[Finding]:
         )
 
 
-def impact(case: Case) -> Impact:
-    """The impact category; HIGH_IMPACT where it cannot be worked out (fail closed)."""
-    return evaluate.impact(case.kind, case.names) if case.is_evaluated else Impact.HIGH_IMPACT
+def needs_two_people(case: Case) -> bool:
+    """Whether two people must let an agent's proposal run, whatever else the gate finds.
+
+    The first gate knew of no such thing.
+    """
+    if case.proposal.by_person or case.rules.kind is None or not case.gate.has(GateVersion.V1_1):
+        return False
+    return case.kind.approvals > 1 or case.impact is Impact.CRITICAL
+
+
+def check_approvals(case: Case) -> Iterable[Finding]:
+    """Must two different people let it run?
+
+    TWO_PEOPLE_REQUIRED, at CRITICAL impact and for kinds with `approvals: 2`; not asked of a person.
+    """
+    yield findings.refer(
+        CheckName.APPROVALS, Reason.TWO_PEOPLE_REQUIRED, "Two different people must let this run."
+    )
 
 
 def effect(case: Case) -> tuple[Segment, ...]:

@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from runtime.contracts import reasons
 from runtime.contracts.policy_kind import KindDocument, OnUnknown, RouteAction
+from runtime.contracts.states import Impact
 from runtime.kernel import effects, schemas
 from runtime.kernel.rules import cel_tokens, kind_units, linter, list_bounds, sources, templates
 from runtime.kernel.rules.declared import BUILT_IN
@@ -68,6 +69,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *(KindProblem(place, said) for place, said in (() if broken else kind_units.lint(kind))),
         *_walk_problems(kind),
         *_route_problems(kind),
+        *_impact_problems(kind),
     )
 
 
@@ -268,6 +270,13 @@ def _route_problems(kind: KindDocument) -> Iterator[KindProblem]:
         yield KindProblem(
             ("steps", 0), "the first step always runs; a fallback step must come after another step"
         )
+
+
+def _impact_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """A cooling time that could never run: only a CRITICAL decision waits."""
+    if kind.cooling_s is not None and Impact.CRITICAL not in kind.impact:
+        said = f"only a decision of impact {Impact.CRITICAL} cools down, and impact never gives it"
+        yield KindProblem(("cooling_s",), said)
 
 
 def _reads_key(template: str) -> bool:

@@ -1,4 +1,4 @@
-"""The units of a policy kind's amounts: those its schemas name, and those of its limits."""
+"""The units of a policy kind's amounts: those its schemas name, and those of its limits and facts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -62,6 +62,21 @@ def of_manifest_limits(kinds: Iterable[KindDocument]) -> dict[str, str]:
     return {name: min(known) for name, known in found.items() if len(known) == 1}
 
 
+def list_amounts(kind: KindDocument, params: Mapping[str, Any]) -> dict[str, int]:
+    """Return the whole amounts that the kind's limits bound, added up by unit, each parameter once.
+
+    A limit on more than one parameter, or on no number, bounds no amount of a parameter.
+    """
+    known = of_schema(kind.params_schema)
+    roots = (limit.value.strip().partition(".") for limit in kind.limits)
+    found: dict[str, int] = {}
+    for name in sorted({name for root, _, name in roots if root in {"params", "figures"}}):
+        value = params.get(name)
+        if name in known and isinstance(value, int) and not isinstance(value, bool):
+            found[known[name]] = found.get(known[name], 0) + value
+    return found
+
+
 def of_paths(kind: KindDocument) -> dict[str, str]:
     """Return the units of what the schemas compare, by its path in a difference of two versions."""
     return {
@@ -89,6 +104,20 @@ def lint(kind: KindDocument) -> Iterator[tuple[tuple[str | int, ...], str]]:
                 ("limits", at, "unit"),
                 f"the value {limit.value.strip()} is in {of_value}, not {limit.unit}",
             )
+    yield from _lint_facts(kind)
+
+
+def _lint_facts(kind: KindDocument) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    known: dict[str, str] = {}
+    for name in ("depends_on", "predicts"):
+        for at, item in enumerate(getattr(kind, name)):
+            if item.unit is None:
+                continue
+            parsed, other = units.parse(item.unit), known.setdefault(item.fact, item.unit)
+            if isinstance(parsed, units.InvalidUnit):
+                yield (name, at, "unit"), f"{_quoted(item.unit)} {parsed.why}"
+            elif other != item.unit:
+                yield (name, at, "unit"), f"the fact {item.fact} is in {other} elsewhere, not {item.unit}"
 
 
 def _lint_schema(schema_name: str, schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -9,8 +9,10 @@ from runtime.guards.models import Guard, GuardRun, Review
 from runtime.maintenance.models import WatchRound
 from runtime.registry.models import (
     Agent,
+    AuthorityLimitRow,
     Bundle,
     FailedSignin,
+    HiddenTour,
     Key,
     Manifest,
     Membership,
@@ -30,6 +32,7 @@ __all__ = [
     "Answer",
     "Artifact",
     "Attempt",
+    "AuthorityLimitRow",
     "Boot",
     "Bundle",
     "Circuit",
@@ -42,6 +45,7 @@ __all__ = [
     "Flow",
     "Guard",
     "GuardRun",
+    "HiddenTour",
     "Inbox",
     "Intent",
     "Key",

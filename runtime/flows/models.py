@@ -134,6 +134,10 @@ class Intent(models.Model):
     # Canonical bytes of [Finding]: limits, tightened since the verdict, against which a person resumed it.
     lifted = models.BinaryField(default=b"[]")
     valid_until = models.DateTimeField()
+    # While the decision of a person can be taken back: when that ends, and canonical bytes of what a
+    # take-back restores and of what the agent is told at its end (`runtime.execution.services.undo_windows`).
+    not_before = models.DateTimeField(null=True, blank=True)
+    undo = models.BinaryField(default=b"")
     failures = models.PositiveSmallIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
     next_at = models.DateTimeField()
@@ -162,6 +166,9 @@ class Intent(models.Model):
                 name="intent_direction_and_purpose_known",
             ),
             models.CheckConstraint(condition=Q(position__lt=F("steps")), name="intent_position_within_steps"),
+            models.CheckConstraint(
+                condition=Q(undo=b"") | Q(not_before__isnull=False), name="intent_undo_goes_with_its_window"
+            ),
         )
         indexes = (
             models.Index(

@@ -18,6 +18,7 @@ from celery import shared_task
 from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
+from runtime.core import ports
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -51,6 +52,15 @@ def sweep() -> None:
     _swept_at_s = time.monotonic()
     try:
         sweep_rounds.run()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.send_notices", ignore_result=True)
+def send_notices() -> None:
+    """Send the notices that are due; beat sends this every second, and any number may run at once."""
+    try:
+        ports.send_notices(is_stopping=lambda: False)
     finally:
         connection.close()
 

@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, and guards.
+"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, guards and notices.
 
 Rows are the truth; a wake-up only shortens the wait. Other processes cannot send it, so the finder also looks
 by itself, at most a second apart.
@@ -13,22 +13,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
-from runtime.core import clock, transactions
+from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
 from runtime.workers import guard_threads, sweep_rounds
 
 ATTEMPT_THREADS = 4
+# Two, so that one slow receiver does not keep the others waiting.
+NOTICE_THREADS = 2
 # One slow target must not block the rest.
 PER_TARGET = 2
 POLL_S = 1.0
 SWEEP_S = 1.0
+NOTICE_S = 1.0
 MARK_S = 2.0
 _LOOK_AHEAD = 50
 _AFTER_ERROR_S = 1.0
@@ -64,6 +68,8 @@ class Drain:
             self._begin(f"attempts-{number}", self._attempt)
         for number in range(guard_threads.THREADS):
             self._begin(f"guards-{number}", lambda: guard_threads.serve(self._stopping))
+        for number in range(NOTICE_THREADS):
+            self._begin(f"notices-{number}", self._send_notices)
 
     def stop(self, *, timeout_s: float) -> bool:
         """Take no more work and wait for the calls under way; True when all of them have been recorded.
@@ -176,12 +182,20 @@ class Drain:
         last.join(MARK_S)
 
     def _sweep(self) -> None:
-        while not self._stopping.wait(SWEEP_S):
+        self._repeat("the sweeper", sweep_rounds.run, every_s=SWEEP_S)
+
+    def _send_notices(self) -> None:
+        send = partial(ports.send_notices, is_stopping=self._stopping.is_set)
+        self._repeat("the sender of notices", send, every_s=NOTICE_S)
+
+    def _repeat(self, name: str, work: Callable[[], object], *, every_s: float) -> None:
+        """Work again and again until stopped, unless a later server has taken the database."""
+        while not self._stopping.wait(every_s):
             try:
                 if self._is_master():
-                    sweep_rounds.run()
+                    work()
             except Exception:
-                _log.exception("the sweeper failed")
+                _log.exception("%s failed", name)
                 connection.close()
             transactions.give_back_connection()
 

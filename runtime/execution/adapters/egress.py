@@ -4,6 +4,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
@@ -28,6 +29,8 @@ _REFUSED = tuple(
 )
 # Everything public in IPv6 lies here; mapped, compatible, translated and local forms all lie outside.
 _IPV6_PUBLIC = ipaddress.ip_network("2000::/3")
+# An `EgressRefusedError` in words.
+REFUSED: Final = "the address is not public and not in DIR_EGRESS_ALLOW"
 
 
 class EgressRefusedError(Exception):

@@ -36,7 +36,7 @@ def reach(base_url: str) -> ConnectionFinding:
         if secure:
             stream = stream.start_tls(transport.tls(), server_hostname=url.host)
     except egress.EgressRefusedError:
-        return ConnectionFinding(is_good=False, words="the address is not public and not in DIR_EGRESS_ALLOW")
+        return ConnectionFinding(is_good=False, words=egress.REFUSED)
     except egress.UnresolvedError:
         return ConnectionFinding(is_good=False, words="the host name does not resolve")
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout):

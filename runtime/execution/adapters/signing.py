@@ -1,9 +1,14 @@
 """The Standard Webhooks signature of a call, with a secret that only this package reads."""
 
 import os
+import secrets
+from base64 import b64encode
 from datetime import datetime
 
 from standardwebhooks.webhooks import Webhook
+
+_PREFIX = "whsec_"
+_SECRET_BYTES = 32
 
 
 class SecretError(Exception):
@@ -12,12 +17,17 @@ class SecretError(Exception):
 
 def headers(*, secret_env: str, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
     """The three signature headers. Raises `SecretError`."""
-    signature = _webhook(secret_env).sign(msg_id=message_id, timestamp=at, data=body.decode())
-    return {
-        "webhook-id": message_id,
-        "webhook-timestamp": str(int(at.timestamp())),
-        "webhook-signature": signature,
-    }
+    return _headers(_webhook(secret_env), message_id=message_id, at=at, body=body)
+
+
+def headers_with(*, secret: str, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The three signature headers by a secret of `new_secret`."""
+    return _headers(Webhook(secret), message_id=message_id, at=at, body=body)
+
+
+def new_secret() -> str:
+    """A new secret in the form that Standard Webhooks gives to its receivers."""
+    return _PREFIX + b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def trouble(secret_env: str) -> str | None:
@@ -27,6 +37,14 @@ def trouble(secret_env: str) -> str | None:
     except SecretError as error:
         return str(error)
     return None
+
+
+def _headers(webhook: Webhook, *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": webhook.sign(msg_id=message_id, timestamp=at, data=body.decode()),
+    }
 
 
 def _webhook(secret_env: str) -> Webhook:

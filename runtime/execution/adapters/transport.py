@@ -116,6 +116,12 @@ class GuardedTransport(httpx2.HTTPTransport):
         )
 
 
+def client(*, egress: Egress, trip: Trip) -> httpx2.Client:
+    """A client for one call, over a guarded transport: no proxy of the environment, no redirect followed."""
+    wire = GuardedTransport(egress=egress, trip=trip)
+    return httpx2.Client(transport=wire, trust_env=False, follow_redirects=False, timeout=trip.timeout_s)
+
+
 @cache
 def tls() -> ssl.SSLContext:
     """The system's trust, built once: it takes longer than a call."""

@@ -16,7 +16,7 @@ from runtime.contracts.reasons import Reason
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import IntentState, OutcomeStatus, Purpose
 from runtime.core import transactions
-from runtime.execution.services import calling, circuit, claiming, lost_calls, recording
+from runtime.execution.services import calling, circuit, claiming, lost_calls, recording, undo_windows
 from runtime.execution.services.claiming import Claimed, ClaimRefused
 from runtime.execution.services.recording import RecordedCall, TooLate
 from runtime.flows.models import Outcome
@@ -82,6 +82,9 @@ def attempt(intent_id: UUID, *, owner: str) -> AttemptResult:
     asked_at_s = time.monotonic()
     claiming.note_claim(intent_id, owner=owner, until_s=asked_at_s + settings.DIR_LEASE_S)
     claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
+    if isinstance(claim, ClaimRefused) and claim.status == claiming.UNRELEASED:
+        transactions.retry_on_conflict(lambda: undo_windows.end(intent_id))
+        claim = transactions.retry_on_conflict(lambda: claiming.claim(intent_id, owner=owner))
     if isinstance(claim, ClaimRefused):
         return _refused(intent_id, claim)
     jitter = random.random()  # noqa: S311  # spreads retries, guards nothing

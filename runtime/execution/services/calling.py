@@ -1,15 +1,17 @@
 """The call itself, outside every transaction."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from audit import canonical
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass
 from runtime.contracts.states import Purpose
+from runtime.contracts.verdict import StepRequest
 from runtime.execution.adapters.executors import registry
-from runtime.execution.adapters.executors.call import TargetCall
+from runtime.execution.adapters.executors.call import Executor, RawAnswer, TargetCall
 from runtime.execution.services.claiming import Claimed
-from runtime.registry.queries.target_endpoints import NOWHERE
+from runtime.registry.queries.target_endpoints import NOWHERE, TargetEndpoint
 from runtime.stops.services import call_gate
 
 DEFAULT_TIMEOUT_S = 10
@@ -17,6 +19,8 @@ LONGEST_TIMEOUT_S = 20
 LEASE_MARGIN_S = 1.0
 NOT_FOUND = 404
 HEALTH_TIMEOUT_S = 3
+# A person waits for the answer.
+ASKED_TIMEOUT_S = 8
 SUCCESS = 2
 
 
@@ -59,18 +63,39 @@ def call(claim: Claimed, *, lease_left_s: float) -> CallResult:
     if claim.purpose is Purpose.CALL:
         return execute(call)
     # A message of its own: under the call's key a target might answer what it answered then.
-    key = f"{step.key}-probe-{claim.number}"
-    result = execute(replace(call, method="GET", path=step.probe or "/", body=b"", key=key))
-    # 404 means that the target has done nothing under the key.
-    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
-    if is_settled and result.status_code == NOT_FOUND:
-        return Failure(
-            category=FailureCategory.NOT_HAPPENED,
-            failure_class=FailureClass.TERMINAL,
-            detail="the target has no call with this key; it did not take effect",
-            status_code=result.status_code,
-        )
-    return result
+    return _probe(execute, replace(call, path=step.probe or "/", key=f"{step.key}-probe-{claim.number}"))
+
+
+def ask(
+    *,
+    step: StepRequest,
+    place: TargetEndpoint,
+    message: str,
+    traceparent: str,
+    gate: Callable[[], AbstractContextManager[None]],
+    observe: Callable[[RawAnswer], None],
+) -> CallResult:
+    """Send the probe of a step for a person. No database connection may be in use.
+
+    `message` names the request, which has no effect; `observe` is given the answer as it came.
+
+    Raises:
+        call_gate.ClosedError: a stop was pressed meanwhile. Nothing was sent.
+    """
+    question = TargetCall(
+        base_url=place.base_url,
+        secret_env=place.secret_env,
+        method="GET",
+        path=step.probe or "/",
+        body=b"",
+        key=message,
+        traceparent=traceparent,
+        timeout_s=min(step.timeout_s or DEFAULT_TIMEOUT_S, ASKED_TIMEOUT_S),
+        gate=gate,
+        refuses=place.refuses,
+        observe=observe,
+    )
+    return _probe(registry.EXECUTORS[step.executor], question)
 
 
 def is_unavailable(claim: Claimed, *, lease_left_s: float) -> bool:
@@ -108,6 +133,20 @@ def gate(claim: Claimed) -> AbstractContextManager[None]:
 def timeout_s(asked_s: int, *, lease_left_s: float) -> float:
     """Seconds for the whole call: it ends before the lease, or the sweeper would find it in mid-flight."""
     return min(asked_s or DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S, lease_left_s - LEASE_MARGIN_S)
+
+
+def _probe(execute: Executor, question: TargetCall) -> CallResult:
+    result = execute(replace(question, method="GET", body=b""))
+    # 404 means that the target has done nothing under the key.
+    is_settled = isinstance(result, Failure) and result.failure_class is FailureClass.TERMINAL
+    if is_settled and result.status_code == NOT_FOUND:
+        return Failure(
+            category=FailureCategory.NOT_HAPPENED,
+            failure_class=FailureClass.TERMINAL,
+            detail="the target has no call with this key; it did not take effect",
+            status_code=result.status_code,
+        )
+    return result
 
 
 def _unknown_target(detail: str) -> Failure:

@@ -91,6 +91,28 @@ def try_acquire(
             assert_never(admission)
 
 
+def try_acquire_query(*, tenant: str, target: str, probe: str, at: datetime) -> datetime | None:
+    """Admit a person's question to a target as any call: None, or until when the circuit lets nobody through.
+
+    In a half-open circuit the question is the trial call, under the name `probe`.
+    """
+    row = Circuit.objects.of(tenant).filter(target=target).first()
+    if row is None:
+        return None
+    admission = breaker.admit(_read(row), probe=probe, at=at, bounds=_bounds())
+    if isinstance(admission, WaitUntil):
+        return admission.until
+    if isinstance(admission, Trial):
+        _write(row, admission.circuit, at=at)
+    return None
+
+
+def report_query(journal: Journal, *, target: str, probe: str, result: CallResult | None) -> None:
+    """Tell the circuit what a person's question came to; None where it was not sent after all."""
+    signal = Signal.NO_SIGNAL if result is None else breaker.signal_of(result)
+    _update(journal, target=target, probe=probe, signal=signal)
+
+
 def _wait(journal: Journal, intent: Intent, *, until: datetime) -> None:
     ends = intent.valid_until
     next_at = until if ends <= journal.at else min(until, ends)
@@ -135,18 +157,21 @@ def report_result(
         return
     unasked = Signal.FAILS if is_unavailable else Signal.NO_SIGNAL
     signal = unasked if result is None else breaker.signal_of(result)
-    probe = probe_of(intent, number=number)
+    _update(journal, target=step.target, probe=probe_of(intent, number=number), signal=signal)
 
+
+def _update(journal: Journal, *, target: str, probe: str, signal: Signal) -> None:
     def updated(circuit: breaker.CircuitSnapshot) -> breaker.CircuitSnapshot:
         return breaker.on_result(circuit, signal, probe=probe, at=journal.at, bounds=_bounds())
 
-    row = Circuit.objects.of(intent.tenant).filter(target=step.target).first()
+    tenant = journal.flow.tenant
+    row = Circuit.objects.of(tenant).filter(target=target).first()
     before = breaker.CLOSED if row is None else _read(row)
     if updated(before) == before:
         return
     # Read again under the lock, so that twenty failures at once queue up and are each counted.
-    rows = Circuit.objects.filter(tenant=intent.tenant, target=step.target)
-    row = row_locks.lock_or_create(rows, tenant=intent.tenant, target=step.target, changed_at=journal.at)
+    rows = Circuit.objects.filter(tenant=tenant, target=target)
+    row = row_locks.lock_or_create(rows, tenant=tenant, target=target, changed_at=journal.at)
     before = _read(row)
     after = updated(before)
     if after == before:

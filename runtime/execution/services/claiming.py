@@ -47,6 +47,7 @@ from runtime.registry.queries.target_endpoints import TargetEndpoint
 from runtime.resources.services import reservations
 
 UNRECORDED = "UNRECORDED"
+UNRELEASED = "UNRELEASED"
 
 Key = TypeVar("Key")
 _claims_s: dict[tuple[UUID, str], float] = {}
@@ -86,6 +87,7 @@ class ClaimRefused:
     """No call: NOT_DUE, HELD, EXPIRED, BLOCKED, WITH_PERSON, TURNED_BACK or ENDED, with the reason's code.
 
     UNRECORDED: the call may have happened, and is to be put in doubt first (`lost_calls`).
+    UNRELEASED: its undo window has ended, and the agent is to be told first (`undo_windows.end`).
     """
 
     status: str
@@ -110,7 +112,8 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())
     if intent.state not in LIVE_INTENTS:
         return ClaimRefused(status="ENDED", detail=intent.state)
-    if intent.state != IntentState.PENDING or intent.next_at > journal.at:
+    not_before = max(intent.next_at, intent.not_before or intent.next_at)
+    if intent.state != IntentState.PENDING or not_before > journal.at:
         return ClaimRefused(status="NOT_DUE", detail=intent.state)
     recorded = recorded_flow.of_flow(tenant=flow.tenant, dfid=flow.dfid)
     plan = IntentPlan.of(intent)
@@ -118,6 +121,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
     refused = (
         _refuse_put_back(journal, intent, recorded)
         or _refuse_tampered(journal, intent, plan, recorded)
+        or (ClaimRefused(status=UNRELEASED) if intent.undo else None)
         or _refuse_unrecorded(intent, current)
         or _refuse_late_or_held(journal, intent, plan)
     )

@@ -5,7 +5,7 @@ journal last.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -27,17 +27,26 @@ from runtime.resources.services import reservations
 WITH_PEOPLE = (IntentState.IN_DOUBT.value, IntentState.WITH_PERSON.value)
 
 
-def resume(*, journal: Journal, intent: Intent, at: datetime, lifted: Sequence[Finding] = ()) -> None:
+def resume(
+    *,
+    journal: Journal,
+    intent: Intent,
+    at: datetime,
+    lifted: Sequence[Finding] = (),
+    delay: timedelta = timedelta(),
+) -> None:
     """RESUME: try again with the same key, the failures forgotten, and ring after the commit.
 
     The window is extended to one more length of the proposal's own, counted from now: a person took longer
     than the agent meant to, and decided that it should happen anyway. The check in the claim still
     asks the constraints and the freshness of the evidence. What undoes a step has no window and no such look.
-    `lifted` are the findings that the person was shown and overrides.
+    `lifted` are the findings that the person was shown and overrides. It is due after `delay`, and the window
+    counts from then.
     """
     _require_with_people(intent)
     kept = precondition_check.lifted_bytes([*precondition_check.lifted_by_people(intent), *lifted])
-    intent_transitions.extend(intent, next_at=at, valid_until=_extended(intent, at=at), lifted=kept)
+    due_at = at + delay
+    intent_transitions.extend(intent, next_at=due_at, valid_until=_extended(intent, at=due_at), lifted=kept)
     journal.add(
         events.IntentResumed(
             intent_id=str(intent.pk),

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.access import roles
-from audit.access.permissions import actor_of, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, held_by, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import CircuitState, IntentState
@@ -53,7 +53,7 @@ class TargetView:
 def index(request: HttpRequest) -> HttpResponse:
     """List all targets with their circuits, and recent events."""
     tenant = tenant_of(request.user)
-    held = roles_of(request.user)
+    held = held_by(request.user)
     rows = [
         _shown(found, may_close=roles.allows(held, Permission.CLOSE_CIRCUITS))
         for found in target_list.list_targets(tenant=tenant)
@@ -122,6 +122,8 @@ def _shown(found: target_list.TargetRow, *, may_close: bool) -> TargetView:
             says.append(f"{', '.join(map(str, sorted(found.place.refuses)))} means the call had no effect")
         if found.place.health:
             says.append(f"health check at {found.place.health}")
+        if found.place.deep_link:
+            says.append(f"calls can be looked up at {found.place.deep_link}")
     return TargetView(
         name=found.target.name,
         base_url=found.place.base_url,

@@ -14,11 +14,12 @@ from audit import canonical
 from audit.models import LedgerEntry
 from runtime.contracts import states
 from runtime.contracts.verdict import FindingOutcome
-from runtime.flows.models import Flow, Verdict
+from runtime.flows.models import Flow, Outcome, Verdict
 
 BUCKETS = 24
 WINDOW = timedelta(hours=2)
 REASON_SAMPLE = 1000
+MOST_COUNTED = 10_000
 LOOKED_BACK = 5000
 
 
@@ -71,6 +72,23 @@ def list_throughput(
         )
         for index in range(BUCKETS)
     ]
+
+
+def count_verdicts_since(*, tenant: str, since: datetime) -> dict[str, int]:
+    """Verdicts since a moment, by decision, of the newest `MOST_COUNTED`; every decision has a number."""
+    rows = (
+        Verdict.objects.filter(proposal_id__gte=first_id_of(since), judged_at__gte=since)
+        .filter(proposal__flow__tenant=tenant)
+        .order_by("-proposal_id")
+        .values_list("decision", flat=True)
+    )
+    return dict.fromkeys(states.Decision.values(), 0) | Counter(rows[:MOST_COUNTED])
+
+
+def count_receipts_since(*, tenant: str, since: datetime) -> int:
+    """Intents that were created since a moment and have ended with a receipt, up to `MOST_COUNTED`."""
+    rows = Outcome.objects.filter(intent_id__gte=first_id_of(since), status=states.OutcomeStatus.SUCCEEDED)
+    return rows.filter(intent__flow__tenant=tenant, receipt__isnull=False)[:MOST_COUNTED].count()
 
 
 def first_id_of(moment: datetime) -> UUID:

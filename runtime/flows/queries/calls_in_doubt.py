@@ -31,6 +31,12 @@ def is_call_in_doubt(*, intent: Intent, key: str) -> bool:
     return Attempt.objects.filter(IN_DOUBT, intent=intent, target_key=key).exists()
 
 
+def get_newest(*, intent: Intent) -> Attempt | None:
+    """The last of its calls that are in doubt, with the intent; None where none is."""
+    rows = Attempt.objects.filter(IN_DOUBT, intent=intent).select_related("intent")
+    return rows.order_by("-number").first()
+
+
 def is_call_unanswered(*, intent: Intent, key: str) -> bool:
     """Whether a call under this key is in doubt that no person has answered for: RESUME is such an answer."""
     return Attempt.objects.filter(UNANSWERED, intent=intent, target_key=key).exists()
@@ -112,7 +118,7 @@ def list_left(*, tenant: str, most: int) -> Sequence[Attempt]:
     """
     ordered = (
         rows.select_related("intent__flow").order_by("started_at", "pk")[:most]
-        for rows in (_left_in_doubt(tenant), _contradicted(tenant))
+        for rows in (left_in_doubt(tenant), contradicted(tenant))
     )
     merged = heapq.merge(*ordered, key=lambda call: (call.started_at, call.pk))
     return list(islice(merged, most))
@@ -120,7 +126,7 @@ def list_left(*, tenant: str, most: int) -> Sequence[Attempt]:
 
 def get_left(*, intent: Intent, number: int) -> Attempt | None:
     """One of those calls, by its intent and its number; None where it is none of them."""
-    for rows in (_left_in_doubt(intent.tenant), _contradicted(intent.tenant)):
+    for rows in (left_in_doubt(intent.tenant), contradicted(intent.tenant)):
         call = rows.select_related("intent__flow").filter(intent=intent, number=number).first()
         if call is not None:
             return call
@@ -129,15 +135,17 @@ def get_left(*, intent: Intent, number: int) -> Attempt | None:
 
 def count_left(*, tenant: str) -> int:
     """How many such calls there are."""
-    return _left_in_doubt(tenant).count() + _contradicted(tenant).count()
+    return left_in_doubt(tenant).count() + contradicted(tenant).count()
 
 
-def _left_in_doubt(tenant: str) -> QuerySet[Attempt]:
+def left_in_doubt(tenant: str) -> QuerySet[Attempt]:
+    """Calls in doubt that people left so: nothing waits for the answer."""
     still_asked = Q(intent__state__in=LIVE_INTENTS, intent__direction=F("direction"))
     return _newest(Attempt.objects.filter(IN_DOUBT & ~still_asked, intent__tenant=tenant))
 
 
-def _contradicted(tenant: str) -> QuerySet[Attempt]:
+def contradicted(tenant: str) -> QuerySet[Attempt]:
+    """Calls that took effect, of which a person had stated that they did not."""
     return _newest(Attempt.objects.filter(CONTRADICTED, intent__tenant=tenant))
 
 
@@ -163,7 +171,7 @@ def is_flow_contradicted(*, flow: Flow) -> bool:
 
 def count_contradicted(*, tenant: str) -> int:
     """How many calls took effect of which a person had stated that they did not."""
-    return _contradicted(tenant).count()
+    return contradicted(tenant).count()
 
 
 def in_doubt_since(at: datetime) -> Exists:

@@ -2,30 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q
 
 from audit.models import LedgerEntry
-from runtime.core import clock, paging
+from runtime.core import id_search, paging
 from runtime.flows.models import Flow, Intent, Proposal
-from runtime.flows.queries import activity
 from runtime.registry.models import Agent
 
 PAGE = 50
 ENTRIES = 200
-ID_DIGITS = 32
-# No index answers for the end of an id: of so many days, and from so many digits on.
-SEARCHED_BY_END = timedelta(days=30)
-LEAST_END = 6
 
 
 @dataclass(frozen=True, slots=True)
 class FlowFilter:
-    """What the search asks; empty fields ask nothing. `dfid` may be the beginning of an id, or its end.
+    """What the search asks; empty fields ask nothing. `dfid` may be any part of an id (`id_search`).
 
-    `agent` may be a part of its id; `kind` and `reason` are found however they are written.
+    `agent` and `reason` may be parts, too; `kind` is found however it is written.
     """
 
     dfid: str = ""
@@ -41,12 +36,12 @@ def list_flows(*, tenant: str, wanted: FlowFilter, before: UUID | None) -> pagin
     """Newest first; DFIDs are UUIDv7, so their order is the order of opening."""
     rows = Flow.objects.of(tenant).select_related("agent")
     if wanted.dfid:
-        rows = rows.filter(_names(wanted.dfid))
+        rows = rows.filter(id_search.having(Flow.objects.of(tenant), wanted.dfid))
     asked = {
         "agent__agent_id__icontains": wanted.agent,
         "policy_kind": wanted.kind.upper(),
         "state": wanted.state,
-        "reason__iexact": wanted.reason,
+        "reason__icontains": wanted.reason,
     }
     rows = rows.filter(**{name: value for name, value in asked.items() if value})
     if wanted.since:
@@ -56,23 +51,6 @@ def list_flows(*, tenant: str, wanted: FlowFilter, before: UUID | None) -> pagin
     if before:
         rows = rows.filter(dfid__lt=before)
     return paging.cut(list(rows.order_by("-dfid")[: PAGE + 1]), PAGE)
-
-
-def _names(text: str) -> Q:
-    """The flows whose id begins with `text`, or ends with it as lists show it: the end of recent ids only."""
-    digits = text.replace("-", "").lower()
-    if not digits or len(digits) > ID_DIGITS or any(char not in "0123456789abcdef" for char in digits):
-        return Q(pk__in=())
-    # A prefix search that the primary key answers.
-    low, high = UUID(digits.ljust(ID_DIGITS, "0")), UUID(digits.ljust(ID_DIGITS, "f"))
-    begins = Q(dfid__gte=low, dfid__lte=high)
-    if len(digits) < LEAST_END:
-        return begins
-    recent = activity.first_id_of(clock.now() - SEARCHED_BY_END)
-    # The end of an id as PostgreSQL writes it. Django takes the hyphens out where ids are stored without.
-    padded = str(UUID(digits.rjust(ID_DIGITS, "0")))
-    shown = len(digits) + sum(len(digits) > size for size in (12, 16, 20, 24))
-    return begins | Q(dfid__gte=recent, dfid__endswith=padded[-shown:])
 
 
 def get_flow(*, tenant: str, dfid: UUID) -> Flow | None:

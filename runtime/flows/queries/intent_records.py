@@ -31,6 +31,7 @@ _OPEN = "OPEN"
 _OPEN_STATES = (AttemptState.STARTED, AttemptState.HELD)
 _UNSETTLED = {"effect": "", "settled_by": "", "contradicts": ""}
 _NOTHING_LIFTED = canonical.digest(b"[]")
+_NOTHING_TO_UNDO = canonical.digest(b"")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,6 +74,8 @@ def stored(row: Intent) -> dict[str, Any]:
     """The compared columns of a row: a digest for bytes, text for a time."""
     return {
         "valid_until": time_text(row.valid_until),
+        "not_before": "" if row.not_before is None else time_text(row.not_before),
+        "undo": cells.digest_of(row.undo),
         "lifted": cells.digest_of(row.lifted),
         "position": row.position,
         "direction": row.direction,
@@ -152,6 +155,8 @@ def _created(payload: Mapping[str, Any]) -> IntentRecord:
         steps=tuple(payload["step_ids"]),
         columns={
             "valid_until": payload["valid_until"],
+            "not_before": "",
+            "undo": _NOTHING_TO_UNDO,
             "lifted": _NOTHING_LIFTED,
             "position": 0,
             "direction": Direction.FORWARD.value,
@@ -194,6 +199,26 @@ def _resume(record: IntentRecord, payload: Mapping[str, Any]) -> None:
         columns["lifted"] = payload.get("lifted_digest", NOT_STATED)
     columns["purpose"] = Purpose.CALL.value
     columns["answered"] = columns["attempts"]
+
+
+def _delay(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.columns |= {"not_before": payload["not_before"], "undo": payload["undo_digest"]}
+
+
+def _release(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.columns["undo"] = _NOTHING_TO_UNDO
+
+
+def _return(record: IntentRecord, payload: Mapping[str, Any]) -> None:
+    record.columns |= {
+        "valid_until": payload["valid_until"],
+        "lifted": payload["lifted_digest"],
+        "purpose": payload["purpose"],
+        "answered": payload["answered"],
+        "not_before": "",
+        "undo": _NOTHING_TO_UNDO,
+    }
+    record.at_rest = IntentState(payload["state"])
 
 
 def _start(record: IntentRecord, payload: Mapping[str, Any]) -> None:
@@ -262,6 +287,9 @@ def _move(record: IntentRecord, step: str, direction: str) -> None:
 _TAKES: Mapping[Kind, Callable[[IntentRecord, Mapping[str, Any]], None]] = {
     Kind.INTENT_RESUMED: _resume,
     Kind.INTENT_IN_DOUBT: _doubt,
+    Kind.INTENT_DELAYED: _delay,
+    Kind.INTENT_RELEASED: _release,
+    Kind.INTENT_RETURNED: _return,
     Kind.INTENT_CANCELLED: _take_back,
     Kind.INTENT_SUPERSEDED: _take_back,
     Kind.OUTCOME_RECORDED: _end,

@@ -1,6 +1,6 @@
 """What one transaction adds to one flow: moves, entries and feedback, written once, last."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -68,6 +68,21 @@ class Journal:
                 body=canonical.encode(dict(body)),
             )
         )
+
+    def hold_feedback(self) -> list[dict[str, Any]]:
+        """Keep back what the agent would be told by this transaction, for `tell_held` to tell later."""
+        held = [
+            {"event_type": str(item.event_type), "body": canonical.decode(bytes(item.body))}
+            for item in self.feedback
+        ]
+        self.flow.feedback_seq -= len(self.feedback)
+        self.feedback.clear()
+        return held
+
+    def tell_held(self, held: Sequence[Mapping[str, Any]]) -> None:
+        """Tell the agent what was kept back."""
+        for item in held:
+            self.notify_agent(FeedbackType(item["event_type"]), item["body"])
 
     def write(self) -> None:
         """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""

@@ -1,5 +1,6 @@
 """Search of flows, and the timeline of one DFID."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from runtime.execution.views import saga_steps
 from runtime.flows.models import Flow, Intent, Proposal
 from runtime.flows.queries import children, flow_search, recorded_flow, saga_progress
 from runtime.flows.queries.recorded_flow import RecordedFlow
-from runtime.flows.views import duration_bar, timeline
+from runtime.flows.views import duration_bar, flow_words, timeline
 from runtime.guards.queries import review_list
 from runtime.guards.views import review_presenters
 from runtime.proposals.views import proposal_presenters
@@ -50,9 +51,15 @@ def search(request: HttpRequest) -> HttpResponse:
     page = flow_search.list_flows(
         tenant=tenant, wanted=wanted, before=query_params.uuid(request.GET.get("before", ""))
     )
-    flagged = review_list.flows_in_review(dfids=[flow.dfid for flow in page.rows])
+    shown = [flow.dfid for flow in page.rows]
+    flagged = review_list.flows_in_review(dfids=shown)
+    words = flow_words.of_flows(tenant=tenant, dfids=shown)
     rows = [
-        _row(flow) | {"needs_review": review_presenters.NEEDS_REVIEW if flow.dfid in flagged else None}
+        _row(flow)
+        | {
+            "needs_review": review_presenters.NEEDS_REVIEW if flow.dfid in flagged else None,
+            "words": words.get(flow.dfid),
+        }
         for flow in page.rows
     ]
     context = {
@@ -109,9 +116,14 @@ def detail(request: HttpRequest, dfid: UUID) -> HttpResponse:
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         known = recorded_flow.of_flow(tenant=flow.tenant, dfid=dfid)
+        proposals = [_proposal(proposal, known) for proposal in flow_search.list_proposals(dfid=dfid)]
+        units = {item["shown"].id: item["shown"].fact_units for item in proposals if "shown" in item}
         context |= {
-            "proposals": [_proposal(proposal, known) for proposal in flow_search.list_proposals(dfid=dfid)],
-            "intents": [_intent(intent, known) for intent in flow_search.list_intents(dfid=dfid)],
+            "proposals": proposals,
+            "intents": [
+                _intent(intent, known, units.get(str(intent.proposal_id), {}))
+                for intent in flow_search.list_intents(dfid=dfid)
+            ],
         }
         wrong = known.compare_trigger(flow)
     if wrong is None:
@@ -180,15 +192,18 @@ def _proposal(proposal: Proposal, known: RecordedFlow) -> dict[str, Any]:
     return {"shown": proposal_presenters.shown(proposal, people.names_of([proposal.author]))}
 
 
-def _intent(intent: Intent, known: RecordedFlow) -> dict[str, Any]:
-    """Return an intent with its steps and outcome, or the parts that do not match the ledger."""
+def _intent(intent: Intent, known: RecordedFlow, units: Mapping[str, str]) -> dict[str, Any]:
+    """Return an intent with its steps and outcome, or the parts that do not match the ledger.
+
+    `units` are those of the facts of its proposal, by path.
+    """
     wrong = known.list_unlike(intent)
     if wrong:
         return {"untrusted": wrong}
     steps = saga_progress.list_steps(intent)
     names = people.names_of([step.recorded_by for step in steps])
     return {
-        "shown": proposal_presenters.intent_shown(intent),
+        "shown": proposal_presenters.intent_shown(intent, units),
         "steps": saga_steps.of_intent(steps, names=names),
     }
 

@@ -9,12 +9,23 @@ from runtime.contracts.receipt import CallResult
 
 
 @dataclass(frozen=True, kw_only=True)
+class RawAnswer:
+    """An answer as it came, for people; `is_cut`: there was more of the body, or it stopped coming."""
+
+    status_code: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    is_cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetCall:
     """`body` is the canonical JSON that was rendered at ACCEPT; `key` is the same at every attempt.
 
     A GET has no body and no effect: its `key` only names the message. An executor sends the first bytes
     inside `gate`, and lets through what that raises: a stop that was pressed in between ends the call there.
-    `refuses` are the statuses by which the target reports that it has not done it.
+    `refuses` are the statuses by which the target reports that it has not done it. `observe` is given the
+    answer as it came, whatever it means.
     """
 
     base_url: str
@@ -27,6 +38,7 @@ class TargetCall:
     timeout_s: float
     gate: Callable[[], AbstractContextManager[None]] = nullcontext
     refuses: frozenset[int] = frozenset()
+    observe: Callable[[RawAnswer], None] | None = None
 
 
 class Executor(Protocol):

@@ -5,6 +5,7 @@ not used, and at most MAX_ANSWER_BYTES of an answer are read.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import unquote
@@ -15,7 +16,7 @@ from django.conf import settings
 from runtime.contracts.problem import ProblemError
 from runtime.contracts.receipt import CallResult, Failure, FailureCategory, FailureClass, Receipt
 from runtime.execution.adapters import egress, signing, transport
-from runtime.execution.adapters.executors.call import TargetCall
+from runtime.execution.adapters.executors.call import RawAnswer, TargetCall
 from runtime.kernel import answers, ijson
 
 MAX_ANSWER_BYTES = 64 * 1024
@@ -35,7 +36,7 @@ def execute(call: TargetCall) -> CallResult:
     try:
         return _exchange(call, address=address, headers=headers, trip=trip)
     except egress.EgressRefusedError:
-        return _transient(C.EGRESS_REFUSED, "the address is not public and not in DIR_EGRESS_ALLOW")
+        return _transient(C.EGRESS_REFUSED, egress.REFUSED)
     except egress.UnresolvedError:
         return _transient(C.NAME_UNRESOLVED, "the target's host name does not resolve; nothing was sent")
     except httpx2.TransportError as error:
@@ -45,31 +46,49 @@ def execute(call: TargetCall) -> CallResult:
 def _exchange(
     call: TargetCall, *, address: httpx2.URL, headers: Mapping[str, str], trip: transport.Trip
 ) -> CallResult:
-    rule = egress.rule(settings.DIR_EGRESS_ALLOW)
-    wire = transport.GuardedTransport(egress=rule, trip=trip)
     with (
-        httpx2.Client(
-            transport=wire, trust_env=False, follow_redirects=False, timeout=call.timeout_s
-        ) as client,
+        transport.client(egress=egress.rule(settings.DIR_EGRESS_ALLOW), trip=trip) as client,
         client.stream(call.method, address, content=call.body, headers=dict(headers)) as answer,
     ):
         if not httpx2.codes.is_success(answer.status_code):
+            if call.observe is not None:
+                # What the status means does not hang on whether the body arrives.
+                with suppress(httpx2.TransportError):
+                    _receive(call, answer)
             return _failure(answer, refuses=call.refuses)
-        body = bytearray()
-        for piece in answer.iter_raw():
-            body += piece
-            if len(body) > MAX_ANSWER_BYTES:
-                words = f"the target answered {answer.status_code} with more than {MAX_ANSWER_BYTES} bytes"
-                return _unknown(C.ANSWER_TOO_LARGE, words, answer.status_code)
-        status_code = answer.status_code
+        status_code, body = answer.status_code, _receive(call, answer)
+        if body is None:
+            words = f"the target answered {status_code} with more than {MAX_ANSWER_BYTES} bytes"
+            return _unknown(C.ANSWER_TOO_LARGE, words, status_code)
         words = f"the target answered {status_code} without a JSON object; it may have taken effect"
         try:
-            checked = ijson.parse(bytes(body))
+            checked = ijson.parse(body)
         except ProblemError:
             return _unknown(C.ANSWER_UNREADABLE, words, status_code)
         if not isinstance(checked.value, dict):
             return _unknown(C.ANSWER_UNREADABLE, words, status_code)
         return Receipt(status_code=status_code, body=checked.canonical)
+
+
+def _receive(call: TargetCall, answer: httpx2.Response) -> bytes | None:
+    """The body, None where it is too large; an observer is given what came, also where it stopped coming."""
+    body, is_whole = bytearray(), False
+    try:
+        for piece in answer.iter_raw():
+            body += piece
+            if len(body) > MAX_ANSWER_BYTES:
+                return None
+        is_whole = True
+    finally:
+        if call.observe is not None:
+            raw = RawAnswer(
+                status_code=answer.status_code,
+                headers=tuple(answer.headers.multi_items()),
+                body=bytes(body[:MAX_ANSWER_BYTES]),
+                is_cut=not is_whole,
+            )
+            call.observe(raw)
+    return bytes(body)
 
 
 def _address(call: TargetCall) -> httpx2.URL | Failure:

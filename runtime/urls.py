@@ -6,8 +6,9 @@ from django.urls.converters import StringConverter
 from runtime.contexts.views import context_pages
 from runtime.execution.views import target_pages
 from runtime.flows.views import flow_pages, ledger_page
-from runtime.guards.views import review_pages
+from runtime.guards.views import review_groups, review_pages
 from runtime.registry.views import (
+    account_actions,
     agent_admin,
     agent_pages,
     kind_editor,
@@ -82,11 +83,23 @@ urlpatterns = [
     path("memory/<int:item>/discard/", memory_pages.discard, name="discard-memory"),
     path("reviews/", review_pages.index, name="reviews"),
     path("reviews/count/", review_pages.count, name="review-count"),
+    path("reviews/alike/close/", review_groups.close, name="close-reviews"),
+    path("reviews/alike/<uuid:review_id>/", review_groups.show, name="reviews-alike"),
     path("reviews/<uuid:review_id>/", review_pages.detail, name="review"),
     path("reviews/<uuid:review_id>/close/", review_pages.close, name="close-review"),
     path("reviews/guards/<name:guard_id>/on/", review_pages.switch_on, name="switch-guard-on"),
     path("reviews/guards/<name:guard_id>/off/", review_pages.switch_off, name="switch-guard-off"),
     path("people/", people_pages.index, name="people"),
+    path("people/limits/", people_pages.set_limit, name="set-limit"),
+    path("people/limits/remove/", people_pages.remove_limit, name="remove-limit"),
+    path("people/invite/", account_actions.invite, name="invite-user"),
+    path("people/<int:user>/invite/", account_actions.renew, name="renew-invite"),
+    path("people/<int:user>/roles/", account_actions.change_roles, name="change-roles"),
+    path("people/<int:user>/deactivate/", account_actions.deactivate, name="deactivate-user"),
+    path("people/<int:user>/reactivate/", account_actions.reactivate, name="reactivate-user"),
+    path("people/<int:user>/sessions/end/", account_actions.end_sessions, name="end-sessions"),
+    path("account/sessions/end/", account_actions.end_own_sessions, name="end-own-sessions"),
+    path("invite/<str:token>/", account_actions.accept, name="invite"),
     path("people/groups/", people_pages.make_group, name="make-group"),
     path("people/groups/<int:group>/members/", people_pages.join, name="join-group"),
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),

@@ -153,6 +153,51 @@ class Membership(models.Model):
         return f"{self.user_id} in {self.group}"
 
 
+class AuthorityLimitRow(models.Model):
+    """Up to which amount, or which impact, a person or a role may decide.
+
+    `holder` is `user:7` or `role:operator`; empty `policy_kind` means all kinds. `amount` is a whole number
+    in `unit`, which is empty for amounts without a unit; without an amount, `impact` is the heaviest allowed.
+    """
+
+    tenant = models.CharField(max_length=64, default="default")
+    holder = models.CharField(max_length=160)
+    policy_kind = models.CharField(max_length=128, blank=True, default="")
+    unit = models.CharField(max_length=32, blank=True, default="")
+    amount = models.BigIntegerField(null=True, blank=True)
+    impact = models.CharField(max_length=16, blank=True, default="", choices=states.Impact.pairs())
+    changed_at = models.DateTimeField()
+    changed_by = models.CharField(max_length=160)
+
+    objects = TenantManager()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "holder", "policy_kind", "unit"),
+                condition=Q(amount__isnull=False),
+                name="authority_limit_one_of_a_unit",
+            ),
+            models.UniqueConstraint(
+                fields=("tenant", "holder", "policy_kind"),
+                condition=Q(amount__isnull=True),
+                name="authority_limit_one_of_impact",
+            ),
+            models.CheckConstraint(
+                condition=Q(amount__isnull=False, amount__gte=0, impact="")
+                | Q(amount__isnull=True, unit="", impact__in=states.Impact.values()),
+                name="authority_limit_of_an_amount_or_of_impact",
+            ),
+            models.CheckConstraint(
+                condition=Q(holder__startswith="user:") | Q(holder__startswith="role:"),
+                name="authority_limit_of_a_person_or_a_role",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.holder} on {self.policy_kind or 'all kinds'}"
+
+
 class FailedSignin(models.Model):
     """Failed sign-ins of one minute with one name, until they are one entry. The name itself is not kept.
 
@@ -174,6 +219,18 @@ class FailedSignin(models.Model):
 
     def __str__(self) -> str:
         return f"{self.minute} {self.name_hash[:8]}"
+
+
+class HiddenTour(models.Model):
+    """A person who has put the tour away; without a row it is shown. It says nothing of what was done."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.PROTECT, related_name="+"
+    )
+    hidden_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.user_id)
 
 
 class OwnerChange(models.Model):
@@ -312,13 +369,21 @@ class Target(models.Model):
     honours_keys = models.BooleanField(default=False)
     # A path that answers 2xx while the target can work; empty where it has none.
     health = models.CharField(max_length=500, blank=True, default="")
+    # Where people look a call up: an https address with one `{key}`; empty where there is none.
+    deep_link = models.CharField(max_length=500, blank=True, default="")
     configured_at = models.DateTimeField()
 
     objects = TenantManager()
 
     class Meta:
         ordering = ("name",)
-        constraints = (models.UniqueConstraint(fields=("tenant", "name"), name="target_once_per_tenant"),)
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "name"), name="target_once_per_tenant"),
+            models.CheckConstraint(
+                condition=Q(deep_link="") | Q(deep_link__startswith="https://", deep_link__contains="{key}"),
+                name="target_deep_link_is_https",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.name

@@ -15,7 +15,11 @@ from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 from runtime.registry.models import Membership, OwnerChange
 
-_OF_PEOPLE = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED})
+_OF_PEOPLE = frozenset(
+    {Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED, Kind.USER_REACTIVATED}
+)
+# The field in which an entry names the groups that a person has from then on.
+_GAINED = {Kind.USER_ADDED: "roles", Kind.USER_REACTIVATED: "groups", Kind.USER_ROLES_CHANGED: "gained"}
 _OF_OWNERS = frozenset(
     {Kind.AGENT_OWNER_CHANGE_ASKED, Kind.AGENT_OWNER_CHANGED, Kind.AGENT_OWNER_CHANGE_DROPPED}
 )
@@ -84,11 +88,9 @@ def _follow_groups(told: dict[tuple[int, str], list[_Told]], entry: Entry) -> No
         for (pk, group), rows in told.items()
         if pk == user_id and rows and rows[-1].columns["until"][1] is None
     }
-    if entry.kind == Kind.USER_DEACTIVATED:
-        gained, lost = [], list(standing)
-    else:
-        gained = said["roles"] if entry.kind == Kind.USER_ADDED else said["gained"]
-        lost = [] if entry.kind == Kind.USER_ADDED else said["lost"]
+    is_gone = entry.kind == Kind.USER_DEACTIVATED
+    gained = [] if is_gone else said[_GAINED[Kind(entry.kind)]]
+    lost = list(standing) if is_gone else said.get("lost", ())
     for group in lost:
         if group in standing:
             standing[group].columns["until"] = (entry, entry.at)

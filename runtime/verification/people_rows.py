@@ -11,7 +11,7 @@ from audit.events import Kind
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 
-_KINDS = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED})
+_KINDS = frozenset({Kind.USER_ADDED, Kind.USER_ROLES_CHANGED, Kind.USER_DEACTIVATED, Kind.USER_REACTIVATED})
 _ROLES = frozenset(role.value for role in Role)
 
 
@@ -28,7 +28,10 @@ class PeopleRowCheck(row_checks.LastingRows):
     """Who may sign in, and with which roles: nobody whom no entry has added."""
 
     kinds = _KINDS
-    not_proved = (NotProved("auth_user", (), "passwords and names, and groups that are not roles"),)
+    not_proved = (
+        NotProved("auth_user", (), "passwords and names, and groups that are not roles"),
+        NotProved("runtime_hiddentour", (), "whether a person sees the tour, which changes nothing else"),
+    )
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}
@@ -43,6 +46,9 @@ class PeopleRowCheck(row_checks.LastingRows):
             self._accounts[said["user_id"]] = _Account(entry, frozenset(said["roles"]))
         elif held is not None and entry.kind == Kind.USER_DEACTIVATED:
             self._accounts[said["user_id"]] = replace(held, last=entry, is_active=False)
+        elif held is not None and entry.kind == Kind.USER_REACTIVATED:
+            roles = frozenset(said["groups"])
+            self._accounts[said["user_id"]] = replace(held, last=entry, roles=roles, is_active=True)
         elif held is not None:
             roles = held.roles.union(said["gained"]).difference(said["lost"])
             self._accounts[said["user_id"]] = replace(held, last=entry, roles=roles)

@@ -1,12 +1,14 @@
 """Reviews for their pages: what waits, what was found, and how often each guard was right."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from audit import canonical
 from runtime.contracts.guard import GuardRunState, ReviewResult, ReviewState
 from runtime.core import paging
 from runtime.flows.models import Intent
@@ -14,6 +16,8 @@ from runtime.guards.models import Guard, GuardRun, Review
 
 PAGE = 50
 RATED_DAYS = 30
+# Among how many open reviews alike ones are looked for.
+GROUPED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,16 @@ class Rating:
     failed: int
     confirmed: int
     false_alarms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Open reviews that are alike: one agent, one guard, the same findings; at most PAGE of them."""
+
+    agent_id: str
+    guard_id: str
+    codes: tuple[str, ...]
+    review_ids: tuple[UUID, ...]
 
 
 def count_open(*, tenant: str) -> int:
@@ -50,6 +64,76 @@ def list_open(*, tenant: str, after: UUID | None) -> paging.Page[Review]:
             | Q(confidence_bps=last.confidence_bps, flagged_at=last.flagged_at, pk__gt=last.pk)
         )
     return paging.cut(list(rows.order_by("-confidence_bps", "flagged_at", "pk")[: PAGE + 1]), PAGE)
+
+
+def list_by_id(*, tenant: str, ids: Collection[UUID]) -> Sequence[Review]:
+    """These reviews, open or not: what a page that is open shows already."""
+    return list(_whole(tenant).filter(pk__in=list(ids)[:PAGE]))
+
+
+def place_of(review: Review) -> tuple[int, int]:
+    """Where an open review stands in the list, from 1, and how many are open."""
+    rows = Review.objects.of(review.tenant).filter(state=ReviewState.OPEN)
+    before = rows.filter(
+        Q(confidence_bps__gt=review.confidence_bps)
+        | Q(confidence_bps=review.confidence_bps, flagged_at__lt=review.flagged_at)
+        | Q(confidence_bps=review.confidence_bps, flagged_at=review.flagged_at, pk__lt=review.pk)
+    )
+    return before.count() + 1, rows.count()
+
+
+def get_next(*, review: Review) -> UUID | None:
+    """The open review after this one in the list, else the first; None where none is left."""
+    for after in (review.pk, None):
+        page = list_open(tenant=review.tenant, after=after)
+        others = [row.pk for row in page.rows if row.pk != review.pk]
+        if others:
+            return others[0]
+    return None
+
+
+def list_groups(*, tenant: str) -> list[Group]:
+    """The open reviews of one agent and guard with the same findings, where there are several; most first."""
+    found: dict[tuple[str, str, tuple[str, ...]], list[UUID]] = defaultdict(list)
+    for review in _findings_of(Review.objects.of(tenant)):
+        codes = codes_of(review)
+        if codes:
+            found[review.agent.agent_id, review.guard.guard_id, codes].append(review.pk)
+    groups = [
+        Group(agent_id=agent_id, guard_id=guard_id, codes=codes, review_ids=tuple(review_ids[:PAGE]))
+        for (agent_id, guard_id, codes), review_ids in found.items()
+        if len(review_ids) > 1
+    ]
+    return sorted(groups, key=lambda group: (-len(group.review_ids), group.agent_id, group.guard_id))
+
+
+def list_alike_ids(*, review: Review) -> list[UUID]:
+    """The open reviews of its agent and guard with its findings, surest first; with itself if it is open."""
+    codes = codes_of(review)
+    rows = Review.objects.of(review.tenant).filter(agent=review.agent_id, guard=review.guard_id)
+    return [row.pk for row in _findings_of(rows) if codes and codes_of(row) == codes][:PAGE]
+
+
+def list_alike(*, review: Review) -> list[Review]:
+    """The same with all that a page shows of each."""
+    rows = _whole(review.tenant).select_related("proposal__verdict__bundle", "run")
+    ids = list_alike_ids(review=review)
+    return sorted(rows.filter(pk__in=ids), key=lambda row: ids.index(row.pk))
+
+
+def _findings_of(rows: QuerySet[Review]) -> QuerySet[Review]:
+    """The open ones with their findings and without the rest, surest first; at most GROUPED."""
+    light = rows.filter(state=ReviewState.OPEN).select_related("agent", "guard")
+    shown = light.only("findings", "agent__agent_id", "guard__guard_id")
+    return shown.order_by("-confidence_bps", "flagged_at", "pk")[:GROUPED]
+
+
+def codes_of(review: Review) -> tuple[str, ...]:
+    """The codes of its findings, in order; none where they cannot be read."""
+    try:
+        return tuple(sorted(str(item["code"]) for item in canonical.decode(bytes(review.findings))))
+    except (canonical.CanonicalError, KeyError, TypeError):
+        return ()
 
 
 def list_reviewed(*, tenant: str, after: UUID | None) -> paging.Page[Review]:

@@ -1,6 +1,7 @@
 """Reviews: a flag that a guard raised, its emergency stop, and what a person finds afterwards."""
 
 import logging
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -112,6 +113,22 @@ def close(*, tenant: str, review_id: UUID, result: ReviewResult, note: str, acto
     )
     journal.write()
     return review
+
+
+def close_all(
+    *, tenant: str, review_ids: Sequence[UUID], result: ReviewResult, note: str, actor: str
+) -> Mapping[UUID, Review | Problem]:
+    """Close several reviews with one answer, each in a transaction and with an entry of its own.
+
+    One that somebody else has closed meanwhile is refused like a single one, and keeps what was found of it.
+
+    Raises:
+        transactions.BusyError: rows were too contended; those before it are closed.
+    """
+    return {
+        review_id: close(tenant=tenant, review_id=review_id, result=result, note=note, actor=actor)
+        for review_id in dict.fromkeys(review_ids)
+    }
 
 
 def _stop_effect(flow: Flow) -> EmergencyStop:

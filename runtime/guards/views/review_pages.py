@@ -1,5 +1,6 @@
 """Reviews of what soft guards flag: everyone reads, operators and seniors close them."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from runtime.proposals.views import proposal_presenters
 from runtime.registry.queries import people
 
 LONGEST = reviews.MAX_NOTE_CHARS
+MOST_KEPT = review_list.PAGE
 SURE_BPS, LIKELY_BPS = 9000, 7000
 _NOT_CLOSED = (
     f"Choose whether the guard was right, and say why in at most {reviews.MAX_NOTE_CHARS} characters."
@@ -49,12 +51,20 @@ class ReviewForm(ActionForm):
 @signed_in
 def index(request: HttpRequest) -> HttpResponse:
     """List open reviews, highest confidence first; closed ones with `?show=closed`; and guard accuracy."""
-    tenant, now = tenant_of(request.user), clock.now()
+    tenant = tenant_of(request.user)
     closed = request.GET.get("show") == "closed"
     listed = review_list.list_reviewed if closed else review_list.list_open
     page = listed(tenant=tenant, after=query_params.uuid(request.GET.get("after", "")))
-    context = {
-        "rows": [_row(review) for review in page.rows],
+    swapped = "HX-Request" in request.headers
+    gone: Sequence[Review] = ()
+    if swapped and not closed:
+        # Rows of the open page that were closed meanwhile change in place, and do not disappear.
+        have = (query_params.uuid(part) for part in request.GET.get("have", "").split(",")[:MOST_KEPT])
+        known = {review.pk for review in page.rows}
+        kept = [found for found in have if found is not None and found not in known]
+        gone = review_list.list_by_id(tenant=tenant, ids=kept)
+    context: dict[str, Any] = {
+        "rows": [row(review) for review in (*page.rows, *gone)],
         "pager": paging.pager(
             page=page,
             query=request.GET,
@@ -63,14 +73,19 @@ def index(request: HttpRequest) -> HttpResponse:
             order="newest first" if closed else "highest confidence first",
         ),
         "shown_closed": closed,
+    }
+    if swapped:
+        return render(request, "runtime/_reviews.html", context)
+    groups = [] if closed else review_list.list_groups(tenant=tenant)
+    context |= {
+        "groups": [_group(found) for found in groups],
         "open": review_list.count_open(tenant=tenant),
-        "guards": [_rating(rating) for rating in review_list.rate_guards(tenant=tenant, now=now)],
+        "guards": [_rating(rating) for rating in review_list.rate_guards(tenant=tenant, now=clock.now())],
         "rated_days": review_list.RATED_DAYS,
         "may_switch": may(request.user, Permission.MANAGE_GUARDS),
         "list_url": request.get_full_path(),
     }
-    swapped = "HX-Request" in request.headers
-    return render(request, "runtime/_reviews.html" if swapped else "runtime/reviews.html", context)
+    return render(request, "runtime/reviews.html", context)
 
 
 @require_safe
@@ -96,7 +111,7 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     review = _review_or_404(request, review_id)
     form = ReviewForm(request.POST)
     if not form.is_valid():
-        context = _detail(request, review) | {"form": form}
+        context = _detail(request, review) | {"form": form, "answers": answers(form)}
         return render(request, "runtime/review.html", context, status=400)
     result = ReviewResult(form.cleaned_data["result"])
     answer = reviews.close(
@@ -111,7 +126,8 @@ def close(request: HttpRequest, review_id: UUID) -> HttpResponse:
     messages.success(
         request, f"Recorded: {review_presenters.RESULTS[result].word.lower()}. Nothing was executed."
     )
-    return redirect("reviews")
+    following = review_list.get_next(review=review)
+    return redirect("reviews") if following is None else redirect("review", review_id=following)
 
 
 @require_POST
@@ -145,6 +161,16 @@ def _switch(request: HttpRequest, guard_id: str, *, enabled: bool) -> HttpRespon
     return redirect("reviews")
 
 
+def _group(found: review_list.Group) -> dict[str, Any]:
+    return {
+        "first": found.review_ids[0],
+        "agent_id": found.agent_id,
+        "guard_id": found.guard_id,
+        "size": len(found.review_ids),
+        "titles": [review_presenters.FINDINGS.get(code, effects.visible(code)) for code in found.codes],
+    }
+
+
 def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
     review = review_list.get_review(tenant=tenant_of(request.user), review_id=review_id)
     if review is None:
@@ -152,10 +178,11 @@ def _review_or_404(request: HttpRequest, review_id: UUID) -> Review:
     return review
 
 
-def _row(review: Review) -> dict[str, Any]:
+def row(review: Review) -> dict[str, Any]:
     found, sure = _findings(review), review.confidence_bps
     return {
         "review": review,
+        "is_waiting": review.state == ReviewState.OPEN,
         "url": reverse("review", args=[review.pk]),
         "confidence": text(sure),
         "tone": "danger" if sure >= SURE_BPS else "warn" if sure >= LIKELY_BPS else "idle",
@@ -176,8 +203,10 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
     )
     proposal, names = review.proposal, people.names_of([review.reviewed_by, review.proposal.author])
     intent = review_list.get_intent(review=review)
-    return _row(review) | {
-        "is_open": review.state == ReviewState.OPEN,
+    shown = row(review)
+    is_open = shown["is_waiting"]
+    return shown | {
+        "is_open": is_open,
         "state": labels.badge(review_presenters.REVIEW_STATES, review.state),
         "findings": _findings(review),
         "proposal": proposal_presenters.shown(proposal, names),
@@ -186,8 +215,22 @@ def _detail(request: HttpRequest, review: Review) -> dict[str, Any]:
         "intent_state": "" if intent is None else intent.state,
         "reviewed_by": labels.actor_words(review.reviewed_by, names),
         "may_review": may(request.user, Permission.REVIEW),
+        "may_stop": may(request.user, Permission.STOP),
+        "may_edit": may(request.user, Permission.MANAGE_REGISTRY),
+        "place": review_list.place_of(review) if is_open else None,
+        "alike": len(review_list.list_alike_ids(review=review)) if is_open else 0,
         "longest": LONGEST,
+        "answers": answers(),
     }
+
+
+def answers(form: ReviewForm | None = None) -> list[dict[str, Any]]:
+    """Return the two answers of the form, each with its key; chosen is what was entered."""
+    entered = "" if form is None else form["result"].value()
+    return [
+        {"value": value.value, "word": word, "key": key, "chosen": value == entered}
+        for value, (word, key) in review_presenters.ANSWERS.items()
+    ]
 
 
 def _findings(review: Review) -> list[dict[str, str]]:

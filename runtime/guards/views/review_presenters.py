@@ -23,6 +23,11 @@ RESULTS: Mapping[str, Badge] = {
     ReviewResult.CONFIRMED: Badge("danger", "check", "Confirmed"),
     ReviewResult.FALSE_ALARM: Badge("idle", "cross", "False alarm"),
 }
+# What a person chooses, and the key that chooses it.
+ANSWERS: Mapping[ReviewResult, tuple[str, str]] = {
+    ReviewResult.CONFIRMED: ("Confirmed: they do not match", "y"),
+    ReviewResult.FALSE_ALARM: ("False alarm", "n"),
+}
 RUN_STATES: Mapping[str, Badge] = {
     GuardRunState.PENDING: Badge("info", "clock", "Pending"),
     GuardRunState.CLEAR: Badge("ok", "check", "Clear"),

@@ -6,7 +6,7 @@ cannot be re-evaluated.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -15,12 +15,12 @@ from audit import actors, canonical
 from runtime.contracts.facts import Facts
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Decision
-from runtime.contracts.verdict import Finding, VerdictDocument
+from runtime.contracts.verdict import Finding, Segment, VerdictDocument
 from runtime.flows.models import Flow, Proposal, Verdict
 from runtime.kernel import versions
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
-from runtime.kernel.rules import safety
+from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
+from runtime.kernel.rules import kind_units, safety
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent
 from runtime.state.models import Fact, FactVersion
@@ -34,7 +34,10 @@ Swap = Callable[[PolicyBundle], PolicyBundle]
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """A proposal whose verdict would differ, with the reasons then and now."""
+    """A proposal whose verdict would differ, with the reasons then and now.
+
+    `effect` is what would happen, and `amounts` how much of it, by unit: those that the kind's limits bound.
+    """
 
     proposal_id: UUID
     dfid: UUID
@@ -44,6 +47,8 @@ class VerdictChange:
     now: Decision
     was_reasons: tuple[Finding, ...]
     now_reasons: tuple[Finding, ...]
+    effect: tuple[Segment, ...] = ()
+    amounts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,14 @@ class DryRunReport:
         counted = Counter((change.was, change.now) for change in self.changes)
         return tuple((was, now, count) for (was, now), count in counted.most_common())
 
+    def amounts_of(self, now: Decision) -> dict[str, int]:
+        """The amounts of the proposals that would now have this verdict, added up by unit."""
+        found = Counter[str]()
+        for change in self.changes:
+            if change.now is now:
+                found.update(change.amounts)
+        return dict(sorted(found.items()))
+
 
 def list_of_kind(*, tenant: str, kind: str, limit: int = MOST) -> list[Verdict]:
     """Verdicts on agents' newest proposals of a kind, newest first, from its newest flows."""
@@ -73,9 +86,11 @@ def list_of_kind(*, tenant: str, kind: str, limit: int = MOST) -> list[Verdict]:
     return _list(flow__in=list(flows[:limit]), policy_kind=kind, limit=limit)
 
 
-def list_of_agent(*, agent: Agent, limit: int = MOST) -> list[Verdict]:
-    """Verdicts on an agent's own newest proposals, newest first."""
-    return _list(agent=agent, limit=limit)
+def list_of_agent(*, agent: Agent, kinds: Collection[str] | None = None, limit: int = MOST) -> list[Verdict]:
+    """Verdicts on an agent's own newest proposals, newest first; only those of `kinds`, if given."""
+    if kinds is None:
+        return _list(agent=agent, limit=limit)
+    return _list(agent=agent, policy_kind__in=kinds, limit=limit)
 
 
 def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
@@ -84,10 +99,11 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
     untold, count = Counter[str](), 0
     for row in rows:
         count += 1
-        found = _judge(past, row, swap)
-        if isinstance(found, str):
-            untold[found] += 1
+        case = _case(past, row, swap)
+        if isinstance(case, str):
+            untold[case] += 1
             continue
+        found = _judged(case)
         stored = VerdictDocument.from_bytes(bytes(row.body))
         if found.decision is not stored.decision:
             changes.append(
@@ -100,6 +116,8 @@ def rejudge(*, rows: Iterable[Verdict], swap: Swap) -> DryRunReport:
                     now=found.decision,
                     was_reasons=stored.reasons,
                     now_reasons=found.reasons,
+                    effect=found.effect or stored.effect,
+                    amounts=_amounts(case, found),
                 )
             )
         elif _codes(found) != _codes(stored):
@@ -114,10 +132,21 @@ def proposal_of(row: Verdict) -> ProposalDocument:
 
 def judge_one(*, row: Verdict, swap: Swap) -> VerdictDocument | str:
     """The whole verdict that one stored proposal would have got; or why it cannot be re-evaluated."""
-    return _judge(_Past(), row, swap)
+    case = _case(_Past(), row, swap)
+    return case if isinstance(case, str) else _judged(case)
 
 
-def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
+def list_cases(*, rows: Iterable[Verdict], swap: Swap) -> Iterator[Case | str]:
+    """What the gate would look at of each under `swap(the rules of then)`; or why that is not stored."""
+    past = _Past()
+    return (_case(past, row, swap) for row in rows)
+
+
+def _judged(case: Case) -> VerdictDocument:
+    return pipeline.judge(case.proposal, case.facts, case.rules, case.now_ms, case.gate)
+
+
+def _case(past: "_Past", row: Verdict, swap: Swap) -> Case | str:
     asked = pipeline.Judgement.from_bytes(bytes(row.input))
     then = PolicyBundle.from_bytes(bytes(row.bundle.body))
     new = swap(then)
@@ -139,7 +168,14 @@ def _judge(past: "_Past", row: Verdict, swap: Swap) -> VerdictDocument | str:
         constraints = proposal.execution_constraints
         if not safety.fits(new.kind, params=proposal.params, constraints=constraints):
             gate = NEWEST
-    return pipeline.judge(proposal, known, new, asked.now_ms, gate)
+    return Case(proposal=proposal, facts=known, rules=new, now_ms=asked.now_ms, gate=gate)
+
+
+def _amounts(case: Case, found: VerdictDocument) -> dict[str, int]:
+    kind = case.rules.kind
+    # What the runtime has worked out is what would have happened.
+    live = {figure.param: figure.live for figure in found.figures}
+    return {} if kind is None else kind_units.list_amounts(kind, {**case.proposal.params, **live})
 
 
 def _list(*, limit: int, **wanted: object) -> list[Verdict]:

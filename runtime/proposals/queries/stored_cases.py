@@ -1,10 +1,16 @@
-"""A stored verdict with the rules it was judged under, as the case that the gate saw."""
+"""A stored verdict as the case that the gate saw, with its rules; and what its proposal would change now."""
 
+from dataclasses import replace
 from uuid import UUID
 
-from runtime.flows.models import Verdict
+from audit.verification.verify import UNREADABLE
+from runtime.contracts.verdict import Difference
+from runtime.flows.models import Proposal, Verdict
+from runtime.kernel.gate import preview
 from runtime.kernel.gate.gate_input import Case, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
+from runtime.kernel.rules import safety
+from runtime.proposals.queries import gate_facts
 
 
 def get_case(*, proposal_id: UUID) -> Case:
@@ -23,3 +29,22 @@ def get_case(*, proposal_id: UUID) -> Case:
         now_ms=judgement.now_ms,
         gate=judgement.gate_version,
     )
+
+
+def predict_now(*, proposal: Proposal, rules: PolicyBundle) -> tuple[Difference, ...]:
+    """The changes to expect of a stored proposal by the given rules and the facts of now; for display only.
+
+    None are expected where the rules lack a part, or where a fact or the case cannot be read.
+    """
+    if rules.kind is None:
+        return ()
+    try:
+        stored = get_case(proposal_id=proposal.pk)
+        world = gate_facts.get_world(
+            tenant=proposal.flow.tenant, kind=rules.kind, params=stored.proposal.params
+        )
+    except UNREADABLE:
+        return ()
+    unsafe = safety.why_unsafe(rules.kind) or safety.why_too_slow(rules.kind, world=world, conditions=())
+    facts = stored.facts.model_copy(update={"world": world, "unsafe": unsafe or None})
+    return preview.predicted(replace(stored, facts=facts, rules=rules))

@@ -1,6 +1,7 @@
 """What follows from a verdict, collected in the flow's journal: an intent, a person, or feedback."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -33,8 +34,11 @@ class VerdictResult:
     retry_after_s: int | None = None
 
 
-def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
-    """Write the intent (the outbox row) and ring after the commit; a kind without steps closes at once."""
+def accept(*, journal: Journal, judged: Judged, delay: timedelta = timedelta()) -> VerdictResult:
+    """Write the intent (the outbox row) and ring after the commit; a kind without steps closes at once.
+
+    It is due after `delay`, and its window counts from then.
+    """
     flow = journal.flow
     _tell_verdict(journal, judged)
     claims = judged.verdict.claims
@@ -60,8 +64,8 @@ def accept(*, journal: Journal, judged: Judged) -> VerdictResult:
         requests=requests,
         steps=len(judged.verdict.steps),
         target=judged.verdict.steps[0].target,
-        valid_until=judged.proposal.valid_until,
-        next_at=journal.at,
+        valid_until=judged.proposal.valid_until + delay,
+        next_at=journal.at + delay,
         created_at=journal.at,
     )
     journal.add(

@@ -1,22 +1,22 @@
 """Proposals, verdicts and intents as the timeline shows them beside its entries."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from audit import actors, canonical
-from runtime.contracts.outcome import FactChange
-from runtime.contracts.states import OutcomeStatus
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Finding, FindingOutcome, VerdictDocument
 from runtime.core.views import labels, times
 from runtime.core.views.labels import Badge
-from runtime.flows.models import Intent, Outcome, Proposal, Verdict
-from runtime.kernel import effects, finding_words, predicted
+from runtime.flows.models import Intent, Proposal, Verdict
+from runtime.kernel import effects, finding_words
+from runtime.kernel.gate import case_units
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
-from runtime.kernel.rules import kind_units
+from runtime.proposals.views import predicted_effects
+from runtime.proposals.views.predicted_effects import EffectView
 
 _NO_UNITS: Mapping[str, str] = {}
 
@@ -49,6 +49,7 @@ class ProposalView:
     confidence: str
     explain: str
     expected: list[tuple[str, str]]
+    fact_units: Mapping[str, str]
     verdict: Badge | None
     findings: list[FindingRow]
     body: str
@@ -72,7 +73,8 @@ def shown(proposal: Proposal, names: Mapping[str, str]) -> ProposalView:
         params=pairs(body.get("params"), units.params),
         confidence="" if confidence is None else f"{confidence:g}",
         explain=labels.visible_lines(proposal.explain),
-        expected=expected(proposal),
+        expected=expected(proposal, units.facts),
+        fact_units=units.facts,
         verdict=labels.badge(labels.VERDICTS, verdict.decision) if verdict else None,
         findings=findings(found, units),
         body=labels.pretty(body),
@@ -89,14 +91,14 @@ def pairs(value: Any, units: Mapping[str, str] = _NO_UNITS) -> list[tuple[str, s
     ]
 
 
-def expected(proposal: Proposal) -> list[tuple[str, str]]:
+def expected(proposal: Proposal, units: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return what the agent expects to change. Unverified: the runtime compares the kind's prediction."""
     said = canonical.decode(bytes(proposal.body)).get("expected_effects")
     if not isinstance(said, list):
-        return pairs(said)
+        return pairs(said, units)
     named = [item for item in said if isinstance(item, dict) and item.keys() == {"fact", "value"}]
     if len(named) == len(said):
-        return [pair for item in named for pair in pairs({str(item["fact"]): item["value"]})]
+        return [pair for item in named for pair in pairs({str(item["fact"]): item["value"]}, units)]
     return pairs({str(number): item for number, item in enumerate(said, 1)})
 
 
@@ -109,12 +111,15 @@ def findings(found: Iterable[Finding], units: AmountUnits) -> list[FindingRow]:
             outcome=item.outcome,
             subject=item.subject,
             words=words_of(item),
-            value=labels.amount_in(item.proposed_value or "", unit),
-            limit=labels.amount_in(item.limit or "", unit),
+            value=value,
+            limit=limit,
         )
         for item in found
         if item.outcome is not FindingOutcome.PASS
         for unit in [units.of_finding(item.check, item.subject)]
+        for value, limit in [
+            labels.value_and_limit(item.code, item.proposed_value or "", item.limit or "", unit)
+        ]
     ]
 
 
@@ -127,7 +132,7 @@ def words_of(finding: Finding) -> str:
 def _units_of(verdict: Verdict) -> AmountUnits:
     """Return the units of the rules and resources that a verdict was judged with."""
     rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
-    return kind_units.of_kind(rules.kind, Judgement.from_bytes(bytes(verdict.input)).facts.resources or ())
+    return case_units.of_case(rules.kind, Judgement.from_bytes(bytes(verdict.input)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,31 +146,6 @@ class WrittenFactView:
 
 
 @dataclass(frozen=True, slots=True)
-class EffectView:
-    """A predicted fact beside the written one; the values are empty if nothing was written."""
-
-    fact: str
-    current: str
-    proposed: str
-    before: str
-    after: str
-    badge: Badge
-
-
-STANDINGS: Mapping[predicted.Standing, Badge] = {
-    predicted.Standing.AS_PREDICTED: Badge("ok", "check", "As predicted"),
-    predicted.Standing.SAME_CHANGE: Badge(
-        "info",
-        "check",
-        "Same change, different start",
-        "It changed by the predicted amount, from a different value",
-    ),
-    predicted.Standing.DEVIATES: Badge("warn", "high", "Deviates"),
-    predicted.Standing.NOT_OBSERVED: Badge("idle", "ask", "Not observed", "No step wrote this fact"),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class IntentShown:
     """An intent, its outcome and the receipt; deviations as sentences."""
 
@@ -175,15 +155,15 @@ class IntentShown:
     failures: int
     outcome: Badge | None
     receipt: str
-    effects: list[EffectView]
+    effects: Sequence[EffectView]
     writes: list[WrittenFactView]
     deviations: list[str]
     recorded_at: datetime | None
     took: str
 
 
-def intent_shown(intent: Intent) -> IntentShown:
-    """Return the intent with its outcome, if it has one."""
+def intent_shown(intent: Intent, units: Mapping[str, str]) -> IntentShown:
+    """Return the intent with its outcome, if it has one; `units` are those of its facts, by path."""
     outcome = getattr(intent, "outcome", None)
     receipt = ""
     if outcome and outcome.receipt is not None:
@@ -197,46 +177,28 @@ def intent_shown(intent: Intent) -> IntentShown:
         failures=intent.failures,
         outcome=labels.badge(labels.OUTCOMES, outcome.status) if outcome else None,
         receipt=receipt,
-        effects=effects_of(outcome) if outcome and outcome.status == OutcomeStatus.SUCCEEDED else [],
+        effects=predicted_effects.of_intent(intent, units),
         writes=[
             WrittenFactView(
                 fact=change["fact"],
                 version=change["version"],
-                before="" if change["version"] == 1 else labels.number(_value(change["before"])),
-                after=labels.number(_value(change["after"])),
+                before="" if change["version"] == 1 else labels.amount_in(_value(change["before"]), unit),
+                after=labels.amount_in(_value(change["after"]), unit),
             )
             for change in changes
+            for unit in [units.get(change["fact"], "")]
         ],
         deviations=[
             f"{item['fact']}: not written, {item['why']}"
             if item.get("why")
-            else f"{item['fact']}: expected {_value(item['expected'])}, observed {_value(item['observed'])}"
+            else f"{item['fact']}: expected {labels.amount_in(_value(item['expected']), unit)}, "
+            f"observed {labels.amount_in(_value(item['observed']), unit)}"
             for item in deviations
+            for unit in [units.get(item["fact"], "")]
         ],
         recorded_at=outcome.recorded_at if outcome else None,
         took=times.span(timedelta(milliseconds=outcome.duration_ms)) if outcome else "",
     )
-
-
-def effects_of(outcome: Outcome) -> list[EffectView]:
-    """Return the changes predicted at acceptance beside those the steps wrote from receipts."""
-    written = [FactChange.model_validate(item) for item in canonical.decode(bytes(outcome.writes))]
-    compared = predicted.compare(expected=canonical.decode(bytes(outcome.expected)), written=written)
-    return [
-        EffectView(
-            fact=effects.visible(item.fact),
-            current=_figure(item.current),
-            proposed=_figure(item.proposed),
-            before="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.before),
-            after="" if item.standing is predicted.Standing.NOT_OBSERVED else _figure(item.after),
-            badge=STANDINGS[item.standing],
-        )
-        for item in compared
-    ]
-
-
-def _figure(value: Any) -> str:
-    return effects.visible(labels.number(labels.plain_value(value)))
 
 
 def _value(value: Any) -> str:

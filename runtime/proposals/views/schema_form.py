@@ -35,6 +35,13 @@ class Field:
     amount: str | None = None
 
     @property
+    def is_long(self) -> bool:
+        """Whether it needs a control of several lines: a line of text would lose the ends of lines."""
+        return self.control == "text" and any(
+            len(text.splitlines()) > 1 for text in (self.value, self.proposed)
+        )
+
+    @property
     def described_by(self) -> str:
         """The ids of the elements that describe the control."""
         parts = {"unit": self.unit, "hint": self.hint}

@@ -1,15 +1,18 @@
 """Names of people behind the actors `user:<pk>` of entries and rows."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 
 from audit import actors
 from audit.access.roles import Role
-from runtime.registry.queries import owners
+from runtime.registry.queries import browser_sessions, owners
+from runtime.registry.queries.browser_sessions import BrowserSession
 
 MOST_DIGITS = 18
 _ROLES = frozenset(role.value for role in Role)
@@ -25,6 +28,13 @@ def names_of(who: Iterable[str]) -> dict[str, str]:
     return {actors.user(pk): name for pk, name in found}
 
 
+def is_name_taken(name: str) -> bool:
+    """Whether a user, a role or a group is called like it, in whatever case."""
+    users = get_user_model().objects.filter(username__iexact=name)
+    is_of_role = name.lower() in _ROLES
+    return is_of_role or users.exists() or Group.objects.filter(name__iexact=name).exists()
+
+
 def actor_of_name(text: str) -> str:
     """`user:olga` as the ledger names her, `user:7`; anything else as it is."""
     name = text.removeprefix(actors.USER)
@@ -34,13 +44,25 @@ def actor_of_name(text: str) -> str:
     return text if found is None else actors.user(found)
 
 
+class AccountState(StrEnum):
+    """Whether a user can sign in."""
+
+    ACTIVE = "ACTIVE"
+    INVITED = "INVITED"
+    DEACTIVATED = "DEACTIVATED"
+
+
 @dataclass(frozen=True, slots=True)
 class PersonShown:
-    """A user who may sign in, with roles and other groups."""
+    """A user with roles, other groups, and the browsers in which they are signed in."""
 
+    pk: int
     name: str
+    state: AccountState
     roles: Sequence[str]
     groups: Sequence[str]
+    last_login: datetime | None
+    sessions: Sequence[BrowserSession]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +79,41 @@ class GroupShown:
 def list_owners() -> tuple[list[str], list[str]]:
     """Who may own an agent, by name: people who may sign in, and groups."""
     groups = Group.objects.order_by("name").values_list("name", flat=True)
-    return [name for _, name in _active()], list(groups)
+    return [name for _, name in list_active()], list(groups)
 
 
-def list_people() -> list[PersonShown]:
-    """Everybody who may sign in, by name."""
-    held = _held()
-    made = []
-    for pk, name in _active():
-        groups = sorted(held.get(pk, ()))
-        roles = [group for group in groups if group in _ROLES]
-        made.append(PersonShown(name, roles, [group for group in groups if group not in _ROLES]))
-    return made
+def list_people(*, at: datetime) -> list[PersonShown]:
+    """Every user: those who can sign in first, then by name."""
+    held, signed_in = _held(), browser_sessions.list_by_user(at=at)
+    rows = User.objects.order_by("-is_active", "username")
+    return [_shown(user, held[user.pk], signed_in[user.pk]) for user in rows]
+
+
+def get_person(*, user_pk: int, at: datetime, this_session: str = "") -> PersonShown | None:
+    """One user, or None; `this_session` is the key of the caller's own, which is marked."""
+    user = User.objects.filter(pk=user_pk).first()
+    if user is None:
+        return None
+    groups = set(user.groups.values_list("name", flat=True))
+    return _shown(user, groups, browser_sessions.list_by_user(at=at, this=this_session)[user_pk])
+
+
+def _shown(user: User, groups: Collection[str], sessions: Sequence[BrowserSession]) -> PersonShown:
+    state = AccountState.ACTIVE if user.has_usable_password() else AccountState.INVITED
+    return PersonShown(
+        pk=user.pk,
+        name=user.get_username(),
+        state=state if user.is_active else AccountState.DEACTIVATED,
+        roles=sorted(_ROLES.intersection(groups)),
+        groups=sorted(set(groups) - _ROLES),
+        last_login=user.last_login,
+        sessions=sessions,
+    )
 
 
 def list_groups(*, tenant: str) -> list[GroupShown]:
     """Every group that is no role, by name."""
-    active, held = _active(), _held()
+    active, held = list_active(), _held()
     groups = list(Group.objects.exclude(name__in=_ROLES).order_by("name").values_list("pk", "name"))
     owned = owners.list_owned_by(tenant=tenant, owners=[name for _, name in groups])
     return [
@@ -88,7 +128,8 @@ def list_groups(*, tenant: str) -> list[GroupShown]:
     ]
 
 
-def _active() -> list[tuple[int, str]]:
+def list_active() -> list[tuple[int, str]]:
+    """Primary key and name of everybody who may sign in, by name."""
     people = get_user_model().objects.filter(is_active=True).order_by("username")
     return list(people.values_list("pk", "username"))
 

@@ -7,6 +7,8 @@ from audit import canonical, cells, queries
 from audit.events import Kind
 from runtime.core import mismatches
 from runtime.registry.models import Target
+from runtime.registry.queries import target_endpoints
+from runtime.registry.queries.target_endpoints import TargetEndpoint
 
 
 def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[str, object, object]]:
@@ -20,6 +22,7 @@ def configured_columns(said: Mapping[str, Any], row: Target) -> Iterator[tuple[s
     yield "refuses", canonical.encode(said.get("refuses", ())), row.refuses if refuses is None else refuses
     yield "honours_keys", said.get("honours_keys", False), bool(row.honours_keys)
     yield "health", said.get("health") or "", row.health
+    yield "deep_link", said.get("deep_link") or "", row.deep_link
 
 
 def compare_target(row: Target, said: Mapping[str, Any] | None) -> mismatches.Mismatch | None:
@@ -35,6 +38,16 @@ def compare_target(row: Target, said: Mapping[str, Any] | None) -> mismatches.Mi
         if recorded != stored:
             return mismatches.of_values(f"target.{name}", row.name, recorded, stored)
     return None
+
+
+def list_places(*, tenant: str) -> Mapping[str, TargetEndpoint]:
+    """The targets by name, but those whose row is not what was configured last: these are not called."""
+    configured = list_configured(tenant=tenant)
+    return {
+        row.name: target_endpoints.place_of(row)
+        for row in Target.objects.of(tenant)
+        if compare_target(row, configured.get(row.name)) is None
+    }
 
 
 def compare_configured(row: Target) -> mismatches.Mismatch | None:

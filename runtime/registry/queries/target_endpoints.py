@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from django.conf import settings
 
@@ -18,6 +19,7 @@ class TargetEndpoint:
     refuses: frozenset[int] = frozenset()
     honours_keys: bool = False
     health: str = ""
+    deep_link: str = ""
 
 
 NOWHERE = TargetEndpoint(base_url="")
@@ -43,7 +45,13 @@ def place_of(row: Target) -> TargetEndpoint:
         refuses=frozenset(refuses_of(row)),
         honours_keys=row.honours_keys,
         health=row.health,
+        deep_link=row.deep_link,
     )
+
+
+def link_to(place: TargetEndpoint, *, key: str) -> str:
+    """The page of a target's own console about one call, the key percent-encoded; empty where it has none."""
+    return place.deep_link.replace("{key}", quote(key, safe=""))
 
 
 def refuses_of(row: Target) -> tuple[int, ...]:

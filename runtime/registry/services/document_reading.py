@@ -105,10 +105,9 @@ def read_document(
     *, text: str, source: Source, contract: type[Document]
 ) -> Document | tuple[DocumentProblem, ...]:
     """A document from its text, or everything that is wrong with its form; `source` learns the lines."""
-    try:
-        value = _value(text, source)
-    except _NotReadableError as error:
-        return (error.problem,)
+    value = read_value(text=text, source=source)
+    if isinstance(value, DocumentProblem):
+        return (value,)
     try:
         return contract.model_validate_json(canonical.encode(value))
     except ValidationError as error:
@@ -123,6 +122,14 @@ def read_document(
             places.add(place)
             found.append(DocumentProblem(place, _pydantic_words(one["type"], one["msg"])))
         return tuple(found)
+
+
+def read_value(*, text: str, source: Source) -> Any | DocumentProblem:
+    """The JSON value of a text, whatever it is a text of; or why it cannot be read."""
+    try:
+        return _value(text, source)
+    except _NotReadableError as error:
+        return error.problem
 
 
 def written(place: Place) -> str:

@@ -1,6 +1,9 @@
-"""A contract as YAML text that `document_reading` reads back: what an editor starts with."""
+"""A document as text that `document_reading` reads back: what an editor starts with."""
 
-from typing import Any
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 import yaml
 
@@ -11,6 +14,8 @@ WIDTH = 110
 # Stored schemas have their keys sorted; people put first what a thing is.
 _FIRST = ("type", "title", "description", "enum", "properties", "items")
 _ODD_ENDS = frozenset("\x85\u2028\u2029")
+# Plain in JSON; to the reader, which takes JSON for YAML, they end a line or may not occur.
+_NOT_PLAIN: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -35,11 +40,22 @@ _Dumper.add_representer(str, _text)
 
 def as_yaml(document: Contract) -> str:
     """The document in the order of its fields, without those that have their default."""
+    return value_as_yaml(document.model_dump(mode="json", exclude_defaults=True))
+
+
+def value_as_yaml(document: Mapping[str, Any]) -> str:
+    """The same of a document that may not be valid yet, with all that it has."""
     plain = {
         name: _as_people_write(value) if name.endswith("_schema") else value
-        for name, value in document.model_dump(mode="json", exclude_defaults=True).items()
+        for name, value in document.items()
     }
     return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+
+
+def value_as_json(document: Any) -> str:
+    """The value as JSON, indented; every character that the reader would take for something else escaped."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return _NOT_PLAIN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _as_people_write(schema: Any) -> Any:

@@ -1,11 +1,10 @@
-"""Groups that own agents: an admin makes one and puts people into it. Roles are given from a shell alone.
+"""Groups that own agents: an admin makes one and puts people into it. Roles are given elsewhere.
 
 Whoever is in a group that owns an agent does not decide on what it asks for, so that to leave is to gain a
 right: no one is removed from a group while it owns one. Another owner is what two admins agree to.
 """
 
 from collections.abc import Callable
-from datetime import datetime
 
 from django.contrib.auth.models import Group, User
 
@@ -14,8 +13,8 @@ from audit.access.roles import Role
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
-from runtime.registry.queries import owners
-from runtime.registry.services import membership_history
+from runtime.registry.queries import owners, people
+from runtime.registry.services import membership_history, users
 
 LONGEST_NAME = 80
 _LONGEST_STORED = 150  # as Django keeps it
@@ -40,8 +39,7 @@ def make(*, tenant: str, name: str, actor: str) -> Group | Problem:
 
     def work() -> Group | Problem:
         # An owner is found by its name alone: two that are read as one would be bound as one.
-        is_person = User.objects.filter(username__iexact=name).exists()
-        if is_person or name.lower() in _ROLES or Group.objects.filter(name__iexact=name).exists():
+        if people.is_name_taken(name):
             said = f"A user, role or group already has the name {name}. Choose another name."
             return Problem(code=ProblemCode.NAME_TAKEN, detail=said)
         group = Group.objects.create(name=name)
@@ -88,23 +86,18 @@ def _change(
     if user is None or group is None:
         return Problem(code=ProblemCode.NOT_FOUND, detail="There is no such user or group.")
     if group.name in _ROLES:
-        said = "Roles are assigned from a shell: manage.py add_user."
+        said = "This group is a role: change roles on the user's page."
         return Problem(code=ProblemCode.ROLE_BY_SHELL, detail=said)
     if not user.is_active:
         return _unfit("user", f"{user.get_username()} can no longer sign in.")
     at = membership_history.time_of_next(tenant=tenant, user=user)
     # What was changed past this console before is not what this admin does.
-    _append(tenant, user, actors.SYSTEM, at, membership_history.note(user=user, at=at))
+    users.record(tenant, user, actors.SYSTEM, membership_history.note(user=user, at=at), at=at)
     problem = work(group, user)
     if problem is not None:
         return problem
-    _append(tenant, user, actor, at, membership_history.note(user=user, at=at, done_here=True))
+    users.record(tenant, user, actor, membership_history.note(user=user, at=at, done_here=True), at=at)
     return group
-
-
-def _append(tenant: str, user: User, actor: str, at: datetime, changed: events.Event | None) -> None:
-    if changed is not None:
-        ledger.append_to(tenant=tenant, stream=actors.user(user.pk), actor=actor, at=at, events=[changed])
 
 
 def _unfit(field: str, said: str) -> Problem:

@@ -12,12 +12,16 @@ Document = TypeVar("Document", bound=Contract)
 
 @dataclass(frozen=True, slots=True)
 class LintMessage:
-    """One thing about a draft's text: its line, its field as people write it, and a plain sentence."""
+    """One thing about a draft's text: its line, its field as people write it, and a plain sentence.
+
+    `place` is the field as the document has it, so that a form can show the sentence there.
+    """
 
     line: int
     field: str
     message: str
     is_wrong: bool
+    place: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

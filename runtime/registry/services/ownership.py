@@ -38,10 +38,12 @@ def ask(*, agent: Agent, owner: str, actor: str, at: datetime) -> Sequence[event
 
 def may_agree(*, change: OwnerChange, actor: str) -> Problem | None:
     """What speaks against `actor` agreeing to a change; the same answer is for the page and for the write."""
-    if change.asked_by != actor:
+    at = clock.now()
+    who = dual_control.bound_to(author=change.asked_by, actor=actor, at=at)
+    if not who:
         return None
-    alone = dual_control.others(actor=actor, at=clock.now())
-    said = f"You requested this: another admin must agree.{alone.words}"
+    alone = dual_control.others(actor=actor, at=at)
+    said = f"{who} requested this: another admin must agree.{alone.words}"
     return None if alone.is_now else Problem(code=ProblemCode.SEPARATION_OF_DUTY, detail=said)
 
 

@@ -16,6 +16,7 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
         "refuses": canonical.encode(given.refuses),
         "honours_keys": given.honours_keys,
         "health": given.health or "",
+        "deep_link": given.deep_link or "",
     }
     row = target_endpoints.get_target(tenant=tenant, name=name)
     held = {field: getattr(row, field, None) for field in values}
@@ -36,5 +37,6 @@ def store(*, tenant: str, name: str, given: PackTarget, at: datetime) -> list[ev
             honours_keys=given.honours_keys,
             health=given.health,
             secret_env=given.secret_env,
+            deep_link=given.deep_link,
         )
     ]

@@ -1,4 +1,4 @@
-"""People who may sign in: they are added and deactivated from a shell, never by a form."""
+"""People who may sign in: added with a password from a shell; what invites and admins do with them too."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -13,6 +13,7 @@ from audit.access.roles import Role
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock, transactions
+from runtime.registry.queries import browser_sessions
 from runtime.registry.services import membership_history
 
 
@@ -25,20 +26,25 @@ def add(*, tenant: str, name: str, password: str, roles: Collection[Role], actor
         if User.objects.filter(username=name).exists():
             return Problem(code=ProblemCode.USER_EXISTS, detail=f"A user named {name} already exists.")
         user = User(username=name)
-        weakness = _weakness(user, password)
+        weakness = find_weakness(user, password)
         if weakness is not None:
             return weakness
         user.set_password(password)
-        user.save()
-        for role in sorted(roles):
-            user.groups.add(Group.objects.get_or_create(name=role.value)[0])
-        added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
-        at = membership_history.time_of_next(tenant=tenant, user=user)
-        membership_history.note(user=user, at=at)
-        _record(tenant, user, actor, added, at=at)
+        keep_new(tenant=tenant, user=user, roles=roles, actor=actor)
         return user
 
     return transactions.retry_on_conflict(work)
+
+
+def keep_new(*, tenant: str, user: User, roles: Collection[Role], actor: str) -> None:
+    """Save a new user with roles and an entry, in the caller's transaction."""
+    user.save()
+    for role in sorted(roles):
+        user.groups.add(Group.objects.get_or_create(name=role.value)[0])
+    added = events.UserAdded(user_id=user.pk, roles=tuple(sorted(roles)))
+    at = membership_history.time_of_next(tenant=tenant, user=user)
+    membership_history.note(user=user, at=at)
+    record(tenant, user, actor, added, at=at)
 
 
 @transactions.retried
@@ -47,37 +53,39 @@ def set_password(*, tenant: str, name: str, password: str, actor: str) -> User |
     user = _find(name)
     if isinstance(user, Problem):
         return user
-    weakness = _weakness(user, password)
+    weakness = find_weakness(user, password)
     if weakness is not None:
         return weakness
     user.set_password(password)
     user.save(update_fields=["password"])
-    _record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk), at=clock.now())
-    _end_sessions(user)
+    record(tenant, user, actor, events.UserPasswordChanged(user_id=user.pk), at=clock.now())
+    end_browser_sessions(user)
     return user
 
 
 @transactions.retried
 def deactivate(*, tenant: str, name: str, actor: str) -> User | Problem:
-    """Lock a user out; open sessions end at once. The account stays, since the ledger names it.
+    """Lock a user out; open sessions end at once. The account stays, since the ledger names it."""
+    user = _find(name)
+    if not isinstance(user, Problem):
+        lock_out(tenant=tenant, user=user, actor=actor)
+    return user
+
+
+def lock_out(*, tenant: str, user: User, actor: str) -> None:
+    """Deactivate a user whose row the caller's transaction holds.
 
     What the user held still counts for days: who is left does not become the only one by it.
     """
-    user = _find(name)
-    if isinstance(user, Problem):
-        return user
     if user.is_active:
         at = membership_history.time_of_next(tenant=tenant, user=user)
         # A role that a shell has given since the last sweep was held too.
-        unnoted = membership_history.note(user=user, at=at)
-        if unnoted is not None:
-            _record(tenant, user, actors.SYSTEM, unnoted, at=at)
+        record(tenant, user, actors.SYSTEM, membership_history.note(user=user, at=at), at=at)
         user.is_active = False
         user.save(update_fields=["is_active"])
         membership_history.note(user=user, at=at)
-        _record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
-    _end_sessions(user)
-    return user
+        record(tenant, user, actor, events.UserDeactivated(user_id=user.pk), at=at)
+    end_browser_sessions(user)
 
 
 def _find(name: str) -> User | Problem:
@@ -85,7 +93,17 @@ def _find(name: str) -> User | Problem:
     return user or Problem(code=ProblemCode.NOT_FOUND, detail=f"There is no user named {name}.")
 
 
-def _weakness(user: User, password: str) -> Problem | None:
+def find_unfit_name(user: User) -> Problem | None:
+    """What is wrong with the name of a user who has no password yet, or None."""
+    try:
+        user.clean_fields(exclude=["password"])
+    except ValidationError as error:
+        return _unfit(" ".join(error.messages))
+    return None
+
+
+def find_weakness(user: User, password: str) -> Problem | None:
+    """What is wrong with a user's name or with a password for them, or None."""
     try:
         user.clean_fields(exclude=["password"])
         validate_password(password, user)
@@ -98,12 +116,17 @@ def _unfit(detail: str) -> Problem:
     return Problem(code=ProblemCode.INVALID_REQUEST, detail=detail)
 
 
-def _record(tenant: str, user: User, actor: str, event: events.Event, *, at: datetime) -> None:
+def record(tenant: str, user: User, actor: str, event: events.Event | None, *, at: datetime) -> None:
+    """Append an entry to the stream of a user, in the caller's transaction; nothing where there is none."""
+    if event is None:
+        return
     ledger.append_to(tenant=tenant, stream=actors.user(user.pk), actor=actor, at=at, events=[event])
 
 
-def _end_sessions(user: User) -> None:
-    # A session row does not name its user: there are as many as people signed in, so all are opened.
-    for session in Session.objects.filter(expire_date__gt=clock.now()):
-        if session.get_decoded().get("_auth_user_id") == str(user.pk):
-            session.delete()
+def end_browser_sessions(user: User, *, besides: str = "") -> int:
+    """Delete the sessions of a user, but for the one whose key is `besides`; how many there were.
+
+    Sockets that a session opened are closed at their next hint or ping (`audit.access.session_check`).
+    """
+    mine = [key for key in browser_sessions.keys_of(user_pk=user.pk, at=clock.now()) if key != besides]
+    return Session.objects.filter(session_key__in=mine).delete()[0]

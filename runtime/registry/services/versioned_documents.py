@@ -73,6 +73,7 @@ class VersionedDocument(ABC, Generic[Row, Document]):
                 field=document_reading.written(problem.place),
                 message=problem.message,
                 is_wrong=is_wrong,
+                place=problem.place,
             )
 
         contract = draft.contract

@@ -9,14 +9,15 @@ from django.views.decorators.http import require_safe
 
 from audit import canonical
 from audit.access import roles
-from audit.access.permissions import actor_of, may, roles_of, signed_in, tenant_of
+from audit.access.permissions import actor_of, held_by, may, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import states
 from runtime.contracts.reasons import Reason
 from runtime.core import clock, paging
 from runtime.core.views import labels, query_params
-from runtime.flows.queries import flow_search, saga_progress
+from runtime.flows.queries import flow_search, flow_summaries, saga_progress
+from runtime.flows.views import flow_words
 from runtime.kernel import manifest_lint, separation
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import agent_list, manifest_versions, owners, people, recorded_versions
@@ -35,10 +36,14 @@ def index(request: HttpRequest) -> HttpResponse:
     page = agent_list.list_agents(
         tenant=tenant, after=query_params.text(request.GET.get("after", "")), status=status
     )
+    last = flow_summaries.last_flows(agent_pks=[agent.pk for agent in page.rows])
+    words = flow_words.of_flows(tenant=tenant, dfids=set(last.values()))
     context = {
         "rows": [
             {
                 "agent": agent,
+                "last_flow": last.get(agent.pk),
+                "words": words.get(last[agent.pk]) if agent.pk in last else None,
                 "status": _status(agent),
                 "tokens": budget_pages.tokens(agent, now=clock.now()),
                 "is_overdue": _is_overdue(agent),
@@ -68,7 +73,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def detail(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Show one agent with its manifest as tables and as stored, key ids only, and its newest flows."""
     agent = agent_lookup.get_or_404(request, agent_id)
-    held = roles_of(request.user)
+    held = held_by(request.user)
     keys = agent_list.list_keys(agent=agent)
     # Flows keep the agent locked, unless a person locked it.
     why = (agent.status, agent.status_reason)

@@ -23,8 +23,8 @@ from runtime.proposals.views import schema_form
 from runtime.registry.models import PolicyKind
 from runtime.registry.queries import kind_versions
 from runtime.registry.services import document_writing, kinds
-from runtime.registry.services.lint_results import LintResult
-from runtime.registry.views import kind_pages, version_pages
+from runtime.registry.views import kind_form, kind_pages, version_editor, version_pages
+from runtime.registry.views.version_editor import Edited
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -32,7 +32,7 @@ from runtime.registry.views import kind_pages, version_pages
 def new_kind(request: HttpRequest) -> HttpResponse:
     """Show the editor with the outline of a new kind; on POST, check or save it."""
     if request.method != "POST":
-        return _editor(request, kind="", text=render_to_string("runtime/new_kind.txt"), checked=None)
+        return _begin(request, kind="", text=render_to_string("runtime/new_kind.txt"))
     return _check_or_save(request, kind="")
 
 
@@ -63,7 +63,7 @@ def new_version(request: HttpRequest, kind: str) -> HttpResponse:
         if is_json
         else document_writing.as_yaml(document)
     )
-    return _editor(request, kind=kind, text=text, checked=None)
+    return _begin(request, kind=kind, text=text)
 
 
 @require_POST
@@ -92,26 +92,31 @@ def _check_or_save(request: HttpRequest, *, kind: str) -> HttpResponse:
         messages.success(request, words)
         return redirect(_page_of(row.kind, row.version))
 
-    return version_pages.check_or_save(
+    return version_editor.answer(
         request,
+        build=partial(kind_form.build, tenant),
+        as_text=document_writing.value_as_yaml,
         check=lambda text: kinds.check(tenant=tenant, text=text, kind=kind),
         save=lambda text: kinds.draft(tenant=tenant, text=text, actor=actor_of(request.user), kind=kind),
-        show=partial(_editor, request, kind=kind),
+        show=partial(_editor, request, kind),
         done=done,
     )
 
 
-def _editor(
-    request: HttpRequest, *, kind: str, text: str, checked: LintResult[KindDocument] | None, status: int = 200
-) -> HttpResponse:
-    tenant = tenant_of(request.user)
+def _begin(request: HttpRequest, *, kind: str, text: str) -> HttpResponse:
+    """Show the form, or with `?as=document` or `?as=json` the text."""
+    is_text = request.GET.get("as") in {version_editor.AS_TEXT, "json"}
+    build = partial(kind_form.build, tenant_of(request.user))
+    return _editor(request, kind, version_editor.opened(text, build, is_text=is_text))
+
+
+def _editor(request: HttpRequest, kind: str, edited: Edited[KindDocument]) -> HttpResponse:
+    tenant, checked = tenant_of(request.user), edited.checked
     contract = None if checked is None else checked.contract
     context: dict[str, Any] = {
         "kind": kind,
         "other_format": "?as=json" if kind and checked is None else "",
-        "text": text,
-        "lines": min(48, max(20, text.count("\n") + 2)),
-        "checked": checked,
+        **edited.page(document_writing.value_as_yaml),
         "active": kind_versions.get_active(tenant=tenant, kind=contract.kind if contract else kind),
     }
     if checked is not None and contract is not None:
@@ -121,7 +126,7 @@ def _editor(
             "preview": _preview(tenant, contract) if checked.is_sound else None,
             "trial": kind_pages.trial(tenant, contract) if checked.is_sound else None,
         }
-    return render(request, "runtime/kind_editor.html", context, status=status)
+    return render(request, "runtime/kind_editor.html", context, status=edited.status)
 
 
 def _preview(tenant: str, contract: KindDocument) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Pages of a manifest's versions: the editor, one version with its changes, activation and discard."""
 
-import json
 from functools import partial
 from typing import Any
 
@@ -23,9 +22,16 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.proposals.queries import policy_dry_run
 from runtime.registry.models import Agent, Manifest
 from runtime.registry.queries import manifest_versions, people, recorded_versions
-from runtime.registry.services import manifests
-from runtime.registry.services.lint_results import LintResult
-from runtime.registry.views import agent_lookup, manifest_tables, version_diff, version_pages
+from runtime.registry.services import document_writing, manifests
+from runtime.registry.views import (
+    agent_lookup,
+    manifest_form,
+    manifest_tables,
+    version_diff,
+    version_editor,
+    version_pages,
+)
+from runtime.registry.views.version_editor import Edited
 
 _EMPTY: dict[str, Any] = {"policy_kinds": [], "limits": {}, "escalations_per_hour": 3}
 
@@ -38,17 +44,21 @@ def new(request: HttpRequest, agent_id: str) -> HttpResponse:
     if agent.status == AgentStatus.RETIRED:
         raise Http404
     _require(agent, agent.active_manifest)
-    show = partial(_editor, request, agent)
+    show, build = partial(_editor, request, agent), partial(manifest_form.build, agent)
     if request.method != "POST":
-        return show(text=_next_text(agent, request.GET.get("from", "")), checked=None)
+        text = _next_text(agent, request.GET.get("from", ""))
+        is_text = request.GET.get("as") == version_editor.AS_TEXT
+        return show(version_editor.opened(text, build, is_text=is_text))
 
     def done(row: Manifest) -> HttpResponse:
         words = f"{row.version} is saved as a draft. It grants nothing until an admin activates it."
         messages.success(request, words)
         return redirect("manifest", agent_id, row.version)
 
-    return version_pages.check_or_save(
+    return version_editor.answer(
         request,
+        build=build,
+        as_text=document_writing.value_as_json,
         check=lambda text: manifests.check(agent=agent, text=text),
         save=lambda text: manifests.draft(
             tenant=agent.tenant, agent_id=agent_id, text=text, actor=actor_of(request.user)
@@ -142,23 +152,14 @@ def _next_text(agent: Agent, wanted: str) -> str:
         )
     )
     document = {"version": manifest_lint.next_version(manifest_versions.list_names(agent=agent)), **body}
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return document_writing.value_as_json(document)
 
 
-def _editor(
-    request: HttpRequest,
-    agent: Agent,
-    *,
-    text: str,
-    checked: LintResult[ManifestDocument] | None,
-    status: int = 200,
-) -> HttpResponse:
-    active = agent.active_manifest
+def _editor(request: HttpRequest, agent: Agent, edited: Edited[ManifestDocument]) -> HttpResponse:
+    active, checked = agent.active_manifest, edited.checked
     context: dict[str, Any] = {
         "agent": agent,
-        "text": text,
-        "lines": min(40, max(16, text.count("\n") + 2)),
-        "checked": checked,
+        **edited.page(document_writing.value_as_json),
         "active": active,
         "tables": None if active is None else _tables(agent, canonical.decode(bytes(active.body))),
     }
@@ -171,7 +172,7 @@ def _editor(
             units=_units(agent, base, checked.contract),
         )
         context["trial"] = _trial(agent, checked.contract)
-    return render(request, "runtime/manifest_editor.html", context, status=status)
+    return render(request, "runtime/manifest_editor.html", context, status=edited.status)
 
 
 def _trial(agent: Agent, draft: ManifestDocument) -> dict[str, Any]:

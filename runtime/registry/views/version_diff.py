@@ -1,10 +1,14 @@
 """Changes of a new version, loosened ones first, and its dry run on stored proposals."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
+from runtime.contracts.states import Decision
 from runtime.contracts.verdict import Finding
+from runtime.core import ports
 from runtime.core.views import labels
+from runtime.kernel import units
 from runtime.kernel.effects import visible
 from runtime.kernel.version_diff import Change, VersionDifference
 from runtime.proposals.queries.policy_dry_run import DryRunReport
@@ -22,6 +26,11 @@ ORDER = (
     Change.TIGHTENED,
 )
 MOST_SHOWN = 50
+_MEANINGS: Mapping[Decision, str] = {
+    Decision.ACCEPT: "would have run without a person",
+    Decision.ESCALATE: "would have waited for a person",
+    Decision.REJECT: "would have been refused",
+}
 
 
 Units = Mapping[str, str]
@@ -65,13 +74,30 @@ def summary(differences: Sequence[VersionDifference]) -> str:
 
 
 def trial(report: DryRunReport) -> dict[str, Any]:
-    """Return a dry run for the page: summary, counts per change, and the newest changed verdicts."""
+    """Return a dry run for the page: what it means for people, and the newest changed verdicts.
+
+    `open` are escalations that wait for a person now, and which the version would have settled.
+    """
     changed = len(report.changes)
+    waiting = ports.list_open_escalations(
+        proposals=[change.proposal_id for change in report.changes if change.was is Decision.ESCALATE]
+    )
     noun = "verdict" if changed == 1 else "verdicts"
     return {
         "sentence": f"Would have changed {changed} {noun} of the last {report.looked_at}."
         if report.looked_at
         else "No proposals are stored yet, so there is nothing to evaluate.",
+        "meanings": list(_meanings(report)),
+        "open": [
+            {
+                "id": waiting[change.proposal_id],
+                "effect": change.effect,
+                "agent_id": change.agent_id,
+                "now": labels.badge(labels.VERDICTS, change.now),
+            }
+            for change in report.changes
+            if change.proposal_id in waiting
+        ],
         "moves": [
             {
                 "was": labels.badge(labels.VERDICTS, was),
@@ -85,6 +111,7 @@ def trial(report: DryRunReport) -> dict[str, Any]:
                 "dfid": change.dfid,
                 "agent_id": change.agent_id,
                 "at": change.at,
+                "effect": change.effect,
                 "was": labels.badge(labels.VERDICTS, change.was),
                 "now": labels.badge(labels.VERDICTS, change.now),
                 "was_reasons": _reasons(change.was_reasons),
@@ -96,6 +123,17 @@ def trial(report: DryRunReport) -> dict[str, Any]:
         "other_reasons": report.other_reasons,
         "untold": [{"why": why, "count": count} for why, count in report.untold],
     }
+
+
+def _meanings(report: DryRunReport) -> Iterator[str]:
+    """Say what would have become of the changed proposals, with their amounts: one sentence per verdict."""
+    for now, what in _MEANINGS.items():
+        count = sum(change.now is now for change in report.changes)
+        if count:
+            written = [units.write(Decimal(amount), unit) for unit, amount in report.amounts_of(now).items()]
+            who, together = ("1 proposal", "") if count == 1 else (f"{count} proposals", "together ")
+            amounts = f", {together}{' and '.join(written)}," if written else ""
+            yield f"{who}{amounts} {what}."
 
 
 def _reasons(findings: Iterable[Finding]) -> list[dict[str, str]]:

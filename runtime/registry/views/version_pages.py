@@ -1,4 +1,4 @@
-"""What the pages of manifests and policy kinds share: their editor, and the forms that decide."""
+"""What the pages of manifests and policy kinds share: the forms that decide."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -14,26 +14,6 @@ from runtime.contracts.problem import Problem
 from runtime.core.views import error_page
 from runtime.registry.models import Manifest, PolicyKind
 from runtime.registry.services import dual_control
-from runtime.registry.services.lint_results import LintResult
-from runtime.registry.services.versioned_documents import Document, Row
-
-
-def check_or_save(
-    request: HttpRequest,
-    *,
-    check: Callable[[str], LintResult[Document]],
-    save: Callable[[str], Row | Problem],
-    show: Callable[..., HttpResponse],
-    done: Callable[[Row], HttpResponse],
-) -> HttpResponse:
-    """Check the draft in the editor, or save it; `show` renders the editor with what the check found."""
-    text = request.POST.get("document", "")
-    if request.POST.get("action") != "save":
-        return show(text=text, checked=check(text))
-    answer = save(text)
-    if isinstance(answer, Problem):
-        return show(text=text, checked=check(text), status=answer.status)
-    return done(answer)
 
 
 def activate(

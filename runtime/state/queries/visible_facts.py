@@ -72,6 +72,20 @@ def list_versions(*, tenant: str, values: Mapping[str, Any], at_ms: int) -> dict
     return found
 
 
+def list_named(*, tenant: str, versions: Mapping[str, int]) -> dict[str, FactVersion]:
+    """The named version of each fact, by path; one that is not there is left out."""
+    wanted = Q()
+    for path, version in versions.items():
+        wanted |= Q(path=path, version=version)
+    rows = FactVersion.objects.of(tenant).filter(wanted) if versions else ()
+    return {row.path: row for row in rows}
+
+
+def list_current(*, tenant: str, paths: Collection[str]) -> dict[str, Fact]:
+    """The current version of each fact, by path."""
+    return {row.path: row for row in Fact.objects.of(tenant).filter(path__in=paths)}
+
+
 def list_existing(*, tenant: str, selectors: Collection[str]) -> frozenset[str]:
     """Of paths, and of namespaces (with a dot at the end), those that a fact exists for."""
     rows = Fact.objects.of(tenant)

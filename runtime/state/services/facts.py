@@ -3,10 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
-
-from django.db import transaction
 
 from audit import canonical, events, ledger
 from audit.live import hints
@@ -98,6 +95,5 @@ def _store(
     FactVersion.objects.create(tenant=tenant, path=path, **row)
     if current is not None and current.writer != writer:
         # Who waits for this fact listens to whoever wrote it last.
-        ring = partial(hints.hint, tenant=tenant, stream=current.writer, seq=0)
-        transaction.on_commit(ring, robust=True)
+        hints.hint_after_commit(tenant=tenant, streams=[current.writer], seq=0)
     return events.FactWritten(path=path, version=before + 1, digest=canonical.digest(body), writer=writer)

@@ -10,6 +10,13 @@ def get_stop(*, tenant: str) -> Stop | None:
     return Stop.objects.of(tenant).filter(lifted_at__isnull=True).first()
 
 
+def list_waiting_agents(*, tenant: str, most: int) -> list[str]:
+    """The agents whose accepted intents wait to be called, by name; at most `most`."""
+    waiting = Intent.objects.of(tenant).filter(state=IntentState.PENDING)
+    names = waiting.values_list("flow__agent__agent_id", flat=True).order_by("flow__agent__agent_id")
+    return list(names.distinct()[:most])
+
+
 def count_waiting(*, tenant: str, agent: Agent | None = None) -> int:
     """Accepted intents that wait to be called, of one agent where it is named."""
     waiting = Intent.objects.of(tenant).filter(state=IntentState.PENDING)

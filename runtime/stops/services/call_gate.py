@@ -54,6 +54,23 @@ def asking(*, tenant: str) -> Iterator[None]:
 
 
 @contextmanager
+def querying(*, tenant: str, agent_pk: int) -> Iterator[None]:
+    """Let the first bytes of a person's question about an agent's call out. It has no effect, and no row.
+
+    Raises:
+        ClosedError: before anything is sent, where a stop holds it back, or the database has no turn for it.
+    """
+
+    def look() -> None:
+        why = due_intents.get_standing(agent_pk=agent_pk).stopped_by
+        if why is not None:
+            raise ClosedError(why)
+
+    with _open(tenant, look):
+        yield
+
+
+@contextmanager
 def passing(*, tenant: str, agent_pk: int, intent_id: UUID, number: int, only_stops: bool) -> Iterator[None]:
     """Let the first bytes of an attempt's call out, and note in its row that it has begun.
 

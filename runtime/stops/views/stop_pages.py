@@ -16,6 +16,7 @@ from runtime.core.views import error_page, forms, query_params
 from runtime.flows.queries import due_intents
 from runtime.registry.models import Agent
 from runtime.registry.views import agent_lookup
+from runtime.stops.queries import stop_list
 from runtime.stops.services import stops
 
 NAMED = 20
@@ -47,8 +48,14 @@ def state(request: HttpRequest) -> HttpResponse:
 @require(Permission.RESUME)
 def resume_all(request: HttpRequest) -> HttpResponse:
     """Resume everything of the tenant."""
-    stops.resume_all(tenant=tenant_of(request.user), actor=actor_of(request.user), reason=_why(request))
-    return _done(request, "Everything is resumed.")
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=_back(request))
+    tenant = tenant_of(request.user)
+    # Counted before: once resumed, they are called.
+    waiting = stop_list.count_waiting(tenant=tenant)
+    stops.resume_all(tenant=tenant, actor=actor_of(request.user), reason=form.cleaned_data["reason"])
+    return _done(request, f"Everything is resumed. Intents that waited: {waiting}.")
 
 
 @require_POST
@@ -76,11 +83,14 @@ def stop_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 def resume_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     """Resume one agent."""
     agent_lookup.get_or_404(request, agent_id)
+    form = forms.ReasonForm(request.POST)
+    if not form.is_valid():
+        return error_page.invalid(request, form, back=_back(request))
     answer = stops.resume_agent(
         tenant=tenant_of(request.user),
         agent_id=agent_id,
         actor=actor_of(request.user),
-        reason=_why(request),
+        reason=form.cleaned_data["reason"],
     )
     return _answer(request, answer, f"{agent_id} is resumed.")
 
@@ -91,11 +101,6 @@ def _name_calls(request: HttpRequest, begun: list[UUID]) -> None:
         ids = ", ".join(str(intent_id) for intent_id in begun)
         words = "No further calls start. These had already started, and their outcomes are still recorded"
         messages.warning(request, f"{words}: intent {ids}.")
-
-
-def _why(request: HttpRequest) -> str:
-    """Return the reason for resuming: the forms ask for it, but it is not required."""
-    return query_params.text(request.POST.get("reason", ""), longest=forms.LONGEST_REASON)
 
 
 def _answer(request: HttpRequest, answer: Agent | Problem, done: str) -> HttpResponse:

@@ -94,14 +94,36 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.ESCALATION_RELEASED: Presenter(
             "user", Lane.ESCALATION, "Escalation released", says("Returned to the queue.")
         ),
-        Kind.ESCALATION_REFUSED: Presenter(
-            "cross", Lane.DECISION, "Decision rejected", says("{action} was rejected: {code}.")
+        Kind.ESCALATION_TAKEN_OVER: Presenter(
+            "user", Lane.ESCALATION, "Claim taken over", says("Taken from a colleague; the notes say why.")
         ),
+        Kind.ESCALATION_HANDED_OVER: Presenter(
+            "user", Lane.ESCALATION, "Claim handed over", says("Given to a colleague, with a note.")
+        ),
+        Kind.ESCALATION_REFUSED: Presenter("cross", Lane.DECISION, "Decision rejected", sentences.refused),
         Kind.ESCALATION_DECIDED: Presenter(
             "check",
             Lane.DECISION,
             "Decision made",
             sentences.decided,
+        ),
+        Kind.ESCALATION_FIRST_DECIDED: Presenter(
+            "user",
+            Lane.DECISION,
+            "First of two decisions",
+            says(
+                "Signed on evidence revision {revision} with key {key_id}. A second person must decide; "
+                "the choice is shown at the end."
+            ),
+        ),
+        Kind.ESCALATION_FIRST_ENDED: Presenter(
+            "user", Lane.DECISION, "First of two decisions ended", sentences.first_ended
+        ),
+        Kind.ESCALATION_REOPENED: Presenter(
+            "undo",
+            Lane.DECISION,
+            "Decision taken back",
+            says("Nothing had run. The escalation is open again."),
         ),
         Kind.ESCALATION_EXPIRED: Presenter(
             "clock", Lane.DECISION, "Escalation expired", says("No decision before the deadline: aborted.")
@@ -147,11 +169,32 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Waiting intents released",
             says("The circuit of {target} closed: {count} waiting intents are due."),
         ),
+        Kind.INTENT_DELAYED: Presenter(
+            "wait",
+            Lane.EXECUTION,
+            "Undo window",
+            says("Nothing runs before {not_before}; it can be taken back."),
+        ),
+        Kind.INTENT_RELEASED: Presenter(
+            "check", Lane.EXECUTION, "Undo window ended", says("The decision is final; the agent is told.")
+        ),
+        Kind.INTENT_RETURNED: Presenter(
+            "undo", Lane.EXECUTION, "Intent returned", says("The intent is with a person again: {state}.")
+        ),
         Kind.INTENT_SUPERSEDED: Presenter("edit", Lane.EXECUTION, "Intent superseded", sentences.superseded),
         Kind.ATTEMPT_STARTED: Presenter("play", Lane.EXECUTION, "Attempt started", sentences.started),
         Kind.ATTEMPT_FINISHED: Presenter("check", Lane.EXECUTION, "Attempt finished", sentences.finished),
         Kind.ATTEMPT_REPORTED_LATE: Presenter("clock", Lane.EXECUTION, "Late response", sentences.late),
         Kind.ATTEMPT_SETTLED: Presenter("check", Lane.EXECUTION, "Call settled", sentences.settled),
+        Kind.STATUS_QUERY_STARTED: Presenter(
+            "ask",
+            Lane.DECISION,
+            "Status query",
+            says("Asked {target} what became of the call of attempt {number}."),
+        ),
+        Kind.STATUS_QUERY_FINISHED: Presenter(
+            "ask", Lane.DECISION, "Status query answered", sentences.status_found
+        ),
         Kind.EFFECT_STATED: Presenter("check", Lane.DECISION, "Effect stated", sentences.stated),
         Kind.SAGA_ADVANCED: Presenter("check", Lane.EXECUTION, "Step finished", sentences.advanced),
         Kind.SAGA_DIRTIED: Presenter(
@@ -282,14 +325,25 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "cross", Lane.SYSTEM, "Request refused", says("{path} was refused: {code}.")
         ),
         Kind.GROUP_ADDED: Presenter("user", Lane.SYSTEM, "Group created", says("{name}, without members.")),
+        Kind.LIMIT_CHANGED: Presenter("lock", Lane.SYSTEM, "Limit changed", sentences.limit_changed),
         Kind.USER_ADDED: Presenter("user", Lane.SYSTEM, "User added", sentences.roles),
         Kind.USER_DEACTIVATED: Presenter(
             "user", Lane.SYSTEM, "User deactivated", says("User {user_id} can no longer sign in.")
         ),
+        Kind.USER_INVITED: Presenter("user", Lane.SYSTEM, "User invited", sentences.invited),
+        Kind.USER_REACTIVATED: Presenter(
+            "user", Lane.SYSTEM, "User reactivated", says("User {user_id} may sign in again.")
+        ),
+        Kind.USER_SESSIONS_ENDED: Presenter(
+            "exit", Lane.SYSTEM, "Sessions ended", says("User {user_id} was signed out: {sessions} sessions.")
+        ),
         Kind.USER_PASSWORD_CHANGED: Presenter(
-            "lock", Lane.SYSTEM, "Password changed", says("The password of user {user_id} was changed.")
+            "lock", Lane.SYSTEM, "Password changed", sentences.password_changed
         ),
         Kind.USER_SIGNED_IN: Presenter("user", Lane.SYSTEM, "Signed in", says("User {user_id} signed in.")),
+        Kind.USER_PAUSED: Presenter(
+            "wait", Lane.SYSTEM, "Paused", says("Looked at how the last {overrides} overrides ended.")
+        ),
         Kind.USER_SIGNED_OUT: Presenter(
             "exit", Lane.SYSTEM, "Signed out", says("User {user_id} signed out.")
         ),
@@ -311,6 +365,39 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.REVIEW_FLAGGED: Presenter("high", Lane.VALIDATION, "Flagged for review", sentences.flagged),
         Kind.REVIEW_CLOSED: Presenter(
             "user", Lane.DECISION, "Review closed", says("{guard_id}: {result}, {note}.")
+        ),
+        Kind.NOTIFICATION_ROUTE_ADDED: Presenter(
+            "send",
+            Lane.SYSTEM,
+            "Notification route added",
+            says("{name} sends notices to {scheme}://{host}."),
+        ),
+        Kind.NOTIFICATION_ROUTE_CHANGED: Presenter(
+            "edit",
+            Lane.SYSTEM,
+            "Notification route changed",
+            says("{name} now sends notices to {scheme}://{host}."),
+        ),
+        Kind.NOTIFICATION_ROUTE_SWITCHED: Presenter(
+            "send", Lane.SYSTEM, "Notification route switched", sentences.route_switched
+        ),
+        Kind.NOTIFICATION_ROUTE_DELETED: Presenter(
+            "send", Lane.SYSTEM, "Notification route deleted", says("{name} no longer sends notices.")
+        ),
+        Kind.NOTIFICATION_ROUTE_TESTED: Presenter(
+            "send", Lane.SYSTEM, "Notification route tested", says("A test notice was queued for {name}.")
+        ),
+        Kind.NOTE_WRITTEN: Presenter(
+            "edit", Lane.ESCALATION, "Note written", says("A note; it is not part of the evidence.")
+        ),
+        Kind.SHIFT_HANDED_OVER: Presenter(
+            "user", Lane.SYSTEM, "Shift handed over", says("A note for whoever works next.")
+        ),
+        Kind.DEMO_SCENARIO_STARTED: Presenter(
+            "play", Lane.SYSTEM, "Demo scenario started", says("{scenario}, for {lasts_s} s at most.")
+        ),
+        Kind.DEMO_SCENARIO_ENDED: Presenter(
+            "cross", Lane.SYSTEM, "Demo scenario ended", says("{scenario} was ended before its time.")
         ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", says("Only its commitment is kept: {reason}.")

@@ -123,6 +123,16 @@ def roles(payload: Mapping[str, Any]) -> str:
     return f"User {payload['user_id']}: {', '.join(payload['roles']) or 'no role'}."
 
 
+def invited(payload: Mapping[str, Any]) -> str:
+    what = "A new password can be set" if payload.get("reset") else "A first password can be set"
+    return f"{what} for user {payload['user_id']} under a link until {payload['expires_at']}."
+
+
+def password_changed(payload: Mapping[str, Any]) -> str:
+    how = " under an invite link" if payload.get("by_invite") else ""
+    return f"The password of user {payload['user_id']} was changed{how}."
+
+
 def claimed(payload: Mapping[str, Any]) -> str:
     return "Claim renewed by the same person." if payload.get("renewed") else "Claimed by a person."
 
@@ -143,7 +153,7 @@ def signins(payload: Mapping[str, Any]) -> str:
 
 def whatif(payload: Mapping[str, Any]) -> str:
     codes = f": {', '.join(payload['codes'])}" if payload["codes"] else ""
-    return f"Dry run of {payload['action']}: {payload['verdict']}{codes}."
+    return f"Dry run of {payload['action'] or 'a decision'}: {payload['verdict']}{codes}."
 
 
 def groups(payload: Mapping[str, Any]) -> str:
@@ -217,6 +227,35 @@ def decided(payload: Mapping[str, Any]) -> str:
     return f"{payload['action']} on evidence revision {payload['revision']}, {signed}.{said}"
 
 
+def refused(payload: Mapping[str, Any]) -> str:
+    return f"{payload['action'] or 'A decision'} was rejected: {payload['code']}."
+
+
+FIRST_ENDS = {
+    "CONFIRMED": "The second person chose the same.",
+    "DIFFERED": "The second person chose differently, and is now the first of two.",
+    "WITHDRAWN": "Its author withdrew it.",
+    "EVIDENCE_CHANGED": "It had signed evidence that is no longer current.",
+    "RIGHTS_CHANGED": "Its author may no longer decide this.",
+    "ABORTED": "A person aborted: this needs no second one.",
+    "DEADLINE_PASSED": "No second person decided before the deadline.",
+}
+
+
+def first_ended(payload: Mapping[str, Any]) -> str:
+    return FIRST_ENDS.get(payload["why"], "The flow ended.")
+
+
+def limit_changed(payload: Mapping[str, Any]) -> str:
+    on = payload["policy_kind"] or "all kinds"
+    solo = " Set by the only admin." if payload.get("solo") else ""
+    what = "impact" if payload["of_impact"] else f"amounts in {payload['unit'] or 'no unit'}"
+    most = payload["impact"] if payload["of_impact"] else payload["amount"]
+    if most is None:
+        return f"{payload['holder']}: no limit of {what} for {on} any longer.{solo}"
+    return f"{payload['holder']}: at most {most} for {on}, {what}.{solo}"
+
+
 def late(payload: Mapping[str, Any]) -> str:
     words = f"Attempt {payload['number']} got a late response: {payload['result']}."
     if not payload.get("contradicts"):
@@ -242,6 +281,16 @@ def settled(payload: Mapping[str, Any]) -> str:
     return f"{calls} {which} {became}, according to {by}."
 
 
+def status_found(payload: Mapping[str, Any]) -> str:
+    status = f"HTTP {payload['status_code']}" if payload.get("status_code") else payload.get("error_category")
+    words = {
+        "FOUND": "The target has the call",
+        "NOT_FOUND": "The target does not know the key",
+        "NOT_SENT": f"No status query was sent ({payload.get('why')})",
+    }.get(payload["found"], "The target did not say what became of the call")
+    return f"{words}{f' ({status})' if status else ''}. Nothing was settled by it."
+
+
 def question_closed(payload: Mapping[str, Any]) -> str:
     why = {"WAIT_ENDED": "no answer in time, the deadline resumes", "DECIDED": "a person decided"}
     return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
@@ -263,6 +312,10 @@ def checked(payload: Mapping[str, Any]) -> str:
 
 def switched(payload: Mapping[str, Any]) -> str:
     return f"{payload['guard_id']} switched {'on' if payload['enabled'] else 'off'}: {payload['reason']}."
+
+
+def route_switched(payload: Mapping[str, Any]) -> str:
+    return f"{payload['name']} switched {'on' if payload['enabled'] else 'off'}."
 
 
 def flagged(payload: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from audit.access import roles
 from audit.access.roles import Permission, Role
 
 DEFAULT_TENANT = "default"
+_HELD = "_roles_of_this_request"
 
 View = Callable[..., HttpResponseBase]
 
@@ -49,9 +50,15 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> str:
     return actors.user(user.pk)
 
 
+def held_by(user: AbstractBaseUser | AnonymousUser) -> frozenset[Role]:
+    """The roles that the guard of this request has read; of another user, those that the database has now."""
+    held: frozenset[Role] | None = getattr(user, _HELD, None)
+    return roles_of(user) if held is None else held
+
+
 def may(user: AbstractBaseUser | AnonymousUser, permission: Permission) -> bool:
-    """Whether the user may do it, by the roles that the database has now."""
-    return roles.allows(roles_of(user), permission)
+    """Whether the user may do it, by `held_by`."""
+    return roles.allows(held_by(user), permission)
 
 
 def require(permission: Permission) -> Callable[[View], GuardedView]:
@@ -77,8 +84,11 @@ def _guard(admitted: frozenset[Role]) -> Callable[[View], GuardedView]:
         def guarded(request: HttpRequest, /, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _to_sign_in(request)
-            if not admitted & roles_of(request.user):
+            held = roles_of(request.user)
+            if not admitted & held:
                 raise PermissionDenied
+            # A page asks for them several times, and the user of a request is read anew for each.
+            setattr(request.user, _HELD, held)
             return view(request, *args, **kwargs)
 
         result = cast(GuardedView, guarded)

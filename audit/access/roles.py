@@ -19,6 +19,7 @@ class Permission(StrEnum):
 
     DECIDE = "DECIDE"
     REVIEW = "REVIEW"
+    WRITE_NOTES = "WRITE_NOTES"
     STOP = "STOP"
     RESUME = "RESUME"
     TEST_TARGETS = "TEST_TARGETS"
@@ -28,7 +29,10 @@ class Permission(StrEnum):
     MANAGE_MEMORY = "MANAGE_MEMORY"
     MANAGE_GUARDS = "MANAGE_GUARDS"
     MANAGE_GROUPS = "MANAGE_GROUPS"
+    MANAGE_NOTIFICATIONS = "MANAGE_NOTIFICATIONS"
+    MANAGE_PEOPLE = "MANAGE_PEOPLE"
     END_RECOVERY = "END_RECOVERY"
+    RUN_SCENARIOS = "RUN_SCENARIOS"
 
 
 _AT_WORK = frozenset({Role.OPERATOR, Role.SENIOR, Role.ADMIN})
@@ -40,6 +44,8 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
     {
         Permission.DECIDE: _DESK,
         Permission.REVIEW: _DESK,
+        # Not auditors: whoever audits the console leaves no trace of their own in it.
+        Permission.WRITE_NOTES: _AT_WORK,
         # More people may stop than may resume.
         Permission.STOP: _AT_WORK,
         Permission.RESUME: _ABOVE,
@@ -50,7 +56,10 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.MANAGE_MEMORY: _ADMINS,
         Permission.MANAGE_GUARDS: _ADMINS,
         Permission.MANAGE_GROUPS: _ADMINS,
+        Permission.MANAGE_NOTIFICATIONS: _ADMINS,
+        Permission.MANAGE_PEOPLE: _ADMINS,
         Permission.END_RECOVERY: _ADMINS,
+        Permission.RUN_SCENARIOS: _ADMINS,
     }
 )
 
@@ -58,6 +67,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
     {
         Permission.DECIDE: "Claim and decide escalations, and state what became of a call in doubt.",
         Permission.REVIEW: "Close the reviews that soft guards open.",
+        Permission.WRITE_NOTES: "Write notes, and hand over a shift.",
         Permission.STOP: "Stop one agent, or everything.",
         Permission.RESUME: "Resume what was stopped.",
         Permission.TEST_TARGETS: "Test whether a target can be reached.",
@@ -68,7 +78,11 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.MANAGE_MEMORY: "Release or discard what is in quarantine.",
         Permission.MANAGE_GUARDS: "Switch soft guards on and off.",
         Permission.MANAGE_GROUPS: "Create groups and change who is in them.",
+        Permission.MANAGE_NOTIFICATIONS: "Add, change, switch, test and delete notification routes.",
+        Permission.MANAGE_PEOPLE: "Invite users, change the roles of others, deactivate them and end their "
+        "sessions.",
         Permission.END_RECOVERY: "End the recovery of a restored backup.",
+        Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }
 )
 

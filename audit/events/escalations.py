@@ -36,6 +36,8 @@ class EscalationReleased(Event):
 
 
 class EscalationRefused(Event):
+    """`action` is empty where two people decide: the second must not learn what the first tried."""
+
     kind = Kind.ESCALATION_REFUSED
     escalation_id: Id
     action: Text
@@ -43,7 +45,7 @@ class EscalationRefused(Event):
 
 
 class EscalationDecided(Event):
-    """`effect` is what the person says became of a call in doubt."""
+    """`effect` is what the person says became of a call in doubt; `sequence` counts after a take-back."""
 
     kind = Kind.ESCALATION_DECIDED
     escalation_id: Id
@@ -55,6 +57,39 @@ class EscalationDecided(Event):
     key_id: str
     proposal_id: Id | None = None
     effect: Text | None = None
+    sequence: int = 1
+
+
+class EscalationFirstDecided(Event):
+    """The first of two people has decided. What was chosen stays behind the digest until the end."""
+
+    kind = Kind.ESCALATION_FIRST_DECIDED
+    escalation_id: Id
+    sequence: int
+    revision: int
+    evidence_hash: str
+    statement_digest: str
+    signature: str
+    key_id: str
+
+
+class EscalationFirstEnded(Event):
+    """The first decision, by its `sequence`, no longer awaits a second: CONFIRMED by it, or SUPERSEDED."""
+
+    kind = Kind.ESCALATION_FIRST_ENDED
+    escalation_id: Id
+    sequence: int
+    state: Text
+    why: Text
+
+
+class EscalationReopened(Event):
+    """A decision was taken back before anything ran; `sequence` is that of the decision."""
+
+    kind = Kind.ESCALATION_REOPENED
+    escalation_id: Id
+    sequence: int
+    deadline_at: At | None = None
 
 
 class EffectStated(Event):

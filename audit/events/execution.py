@@ -62,6 +62,34 @@ class IntentWoken(Event):
     count: int
 
 
+class IntentDelayed(Event):
+    """A person's decision runs after its undo window; `undo_digest` is that of what a take-back restores."""
+
+    kind = Kind.INTENT_DELAYED
+    intent_id: Id
+    not_before: At
+    undo_digest: str
+
+
+class IntentReleased(Event):
+    """The undo window has ended: the decision is final, and the agent is told."""
+
+    kind = Kind.INTENT_RELEASED
+    intent_id: Id
+
+
+class IntentReturned(Event):
+    """RESUME was taken back: the intent is with a person again, in `state`, as it was before."""
+
+    kind = Kind.INTENT_RETURNED
+    intent_id: Id
+    state: Text
+    valid_until: At
+    lifted_digest: str
+    purpose: Text
+    answered: int
+
+
 class IntentSuperseded(Event):
     """A person put another intent in its place, and stated whether it is known to have had no effect."""
 
@@ -122,6 +150,36 @@ class AttemptSettled(Event):
     effect: Text
     by: Text
     contradicts: Text | None = None
+
+
+class StatusQueryStarted(Event):
+    """A person asks the target, by the key of a call in doubt, what became of it: the `query`th time."""
+
+    kind = Kind.STATUS_QUERY_STARTED
+    intent_id: Id
+    number: int
+    target_key: str
+    target: str
+    query: int
+
+
+class StatusQueryFinished(Event):
+    """What came back; it settles nothing. `answer_commitment` is that of the answer as it came.
+
+    `found` is FOUND, NOT_FOUND, UNKNOWN, or NOT_SENT, where `why` says what held the question back.
+    """
+
+    kind = Kind.STATUS_QUERY_FINISHED
+    intent_id: Id
+    number: int
+    target_key: str
+    query: int
+    found: Text
+    took_ms: int
+    status_code: int | None = None
+    error_category: Text | None = None
+    answer_commitment: str | None = None
+    why: Text | None = None
 
 
 class SagaAdvanced(Event):

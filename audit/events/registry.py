@@ -1,6 +1,6 @@
 """Agents, manifests, kinds, keys, facts, people and the installation itself."""
 
-from audit.events.base import Event, Kind, Names, Numbers, Text
+from audit.events.base import At, Event, Kind, Names, Numbers, Text
 
 
 class AgentRegistered(Event):
@@ -172,6 +172,7 @@ class TargetConfigured(Event):
     honours_keys: bool = False
     health: str | None = None
     secret_env: str | None = None
+    deep_link: str | None = None
 
 
 class FactWritten(Event):
@@ -277,15 +278,59 @@ class RequestRefused(Event):
     detail_digest: str | None = None  # SHA-256 of the sentence that was answered
 
 
+class LimitChanged(Event):
+    """How much a person or a role may decide; without amount and impact, the limit was removed.
+
+    `holder` is `user:7` or `role:operator`; empty `policy_kind` means all kinds. `solo`: by the only admin.
+    """
+
+    kind = Kind.LIMIT_CHANGED
+    holder: Text
+    policy_kind: Text
+    unit: Text
+    amount: int | None
+    impact: Text | None
+    of_impact: bool
+    solo: bool = False
+
+
 class UserAdded(Event):
     kind = Kind.USER_ADDED
     user_id: int
     roles: Names
 
 
+class UserInvited(Event):
+    """A link was made under which the user sets a password; the link itself is nowhere recorded.
+
+    `reset`: the user had a password before, which ended with it.
+    """
+
+    kind = Kind.USER_INVITED
+    user_id: int
+    expires_at: At
+    reset: bool = False
+
+
 class UserDeactivated(Event):
     kind = Kind.USER_DEACTIVATED
     user_id: int
+
+
+class UserReactivated(Event):
+    """A deactivated user may sign in again, with the roles and other groups that they have."""
+
+    kind = Kind.USER_REACTIVATED
+    user_id: int
+    groups: Names
+
+
+class UserSessionsEnded(Event):
+    """The user was signed out of `sessions` browsers."""
+
+    kind = Kind.USER_SESSIONS_ENDED
+    user_id: int
+    sessions: int
 
 
 class GroupAdded(Event):

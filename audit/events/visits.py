@@ -45,11 +45,19 @@ class UserSignedOut(Event):
     user_id: int
 
 
+class UserPaused(Event):
+    """After so many overrides in a row, the person looked at how they ended before going on."""
+
+    kind = Kind.USER_PAUSED
+    overrides: int
+
+
 class UserPasswordChanged(Event):
-    """By the user on the page, or from the command line (`system`)."""
+    """By the user on the page or under an invite link, or from the command line (`system`)."""
 
     kind = Kind.USER_PASSWORD_CHANGED
     user_id: int
+    by_invite: bool = False
 
 
 class UserConfirmationFailed(Event):

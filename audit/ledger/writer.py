@@ -8,13 +8,12 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from django.db import transaction
 
 from audit import actors, chain, row_locks
 from audit.events import Event, PayloadErased
-from audit.live import hints
+from audit.live import hints, topics
 from audit.models import LedgerEntry, Payload, StreamHead
 
 _SALT_BYTES = 16
@@ -83,7 +82,8 @@ def append(
         )
         last_hash = entry_hash
     LedgerEntry.objects.bulk_create(entries)
-    transaction.on_commit(partial(hints.hint, tenant=tenant, stream=stream, seq=seq), robust=True)
+    about = topics.of_kinds(event.kind for event in events)
+    hints.hint_after_commit(tenant=tenant, streams=(stream, *about), seq=seq)
     return Head(seq=seq, hash=last_hash, at=at)
 
 

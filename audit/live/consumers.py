@@ -1,6 +1,7 @@
 """The live socket at /ws/live/: hints for signed-in people with a role, from the console's own pages only.
 
-Out: `{"stream": "...", "seq": n}` and `pong`. In: `ping`. Everything else that comes in is ignored.
+Out: `{"stream": "...", "seq": n}` and `pong`. In: `ping`, which checks the session too, and `beat`, which
+only asks whether the server is there. Everything else that comes in is ignored.
 A page looks for news once when its socket opens: hints are told from then on, not from before.
 """
 
@@ -79,8 +80,11 @@ async def _admit(headers: dict[str, str], receive: Receive, send: Send) -> None:
     room.members.add(member)
     try:
         while (message := await receive())["type"] != "websocket.disconnect":
-            if message.get("text") == "ping":
-                room.take_ping(member)
+            match message.get("text"):
+                case "ping":
+                    room.take_ping(member)
+                case "beat":
+                    member.answer_beat()
     finally:
         room.leave(member)
 

@@ -8,9 +8,12 @@ and sweepers; everything else here runs on a server's event loop.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+
+from django.db import transaction
 
 from audit.live import hint_relay
 from audit.live.socket_hub import SocketHub
@@ -37,6 +40,12 @@ class LoopListeners:
 
 _boards: dict[asyncio.AbstractEventLoop, LoopListeners] = {}
 _boards_lock = threading.Lock()
+
+
+def hint_after_commit(*, tenant: str, streams: Iterable[str], seq: int) -> None:
+    """Tell every listener of these streams once the caller's transaction is committed, and only then."""
+    for stream in streams:
+        transaction.on_commit(partial(hint, tenant=tenant, stream=stream, seq=seq), robust=True)
 
 
 def hint(*, tenant: str, stream: str, seq: int) -> None:

@@ -1,0 +1,72 @@
+"""Topics: what a page can follow instead of every stream. A hint for one comes beside that of the stream.
+
+Most entries are agents at work, many a second, and change no list that waits for people. A page that
+followed every stream would ask for its lists again with each of them.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from audit.events import Kind
+
+
+class Topic(StrEnum):
+    """The name under which its hints come; no stream has such a name."""
+
+    ESCALATIONS = "escalations"
+    REVIEWS = "reviews"
+
+
+# Kinds that change no escalation by themselves, and nothing that the queue shows of one. What is not named
+# here counts as a change: a kind that is forgotten costs a request, not news.
+_OF_WORK: Final = frozenset(
+    {
+        Kind.FLOW_OPENED,
+        Kind.FLOW_MOVED,
+        Kind.CHILD_OPENED,
+        Kind.CONTEXT_COMPILED,
+        Kind.STEP_REPORTED,
+        Kind.USAGE_REPORTED,
+        Kind.PROPOSAL_SUBMITTED,
+        Kind.VERDICT_GIVEN,
+        Kind.INTENT_CREATED,
+        Kind.ATTEMPT_STARTED,
+        Kind.ATTEMPT_FINISHED,
+        Kind.SAGA_ADVANCED,
+        Kind.ROUTE_TAKEN,
+        Kind.OUTCOME_RECORDED,
+        Kind.RESOURCE_RESERVED,
+        Kind.RESOURCE_PINNED,
+        Kind.RESOURCE_COMMITTED,
+        Kind.RESOURCE_RELEASED,
+        Kind.FACT_WRITTEN,
+        Kind.FACT_NOT_WRITTEN,
+        Kind.MEMORY_WRITTEN,
+        Kind.MEMORY_RELEASED,
+        Kind.MEMORY_DISCARDED,
+        Kind.ARTIFACT_REGISTERED,
+        Kind.BUDGET_SPENT,
+        Kind.BUDGET_REFILLED,
+        Kind.SESSION_OPENED,
+        Kind.REQUEST_REFUSED,
+        Kind.WHATIF_ANSWERED,
+        Kind.USER_SIGNED_IN,
+        Kind.USER_SIGNED_OUT,
+        Kind.USER_CONFIRMATION_FAILED,
+        Kind.SIGNIN_FAILED,
+        Kind.GUARD_FAILED,
+        Kind.REVIEW_FLAGGED,
+        Kind.REVIEW_CLOSED,
+    }
+)
+_OF_REVIEWS: Final = frozenset(
+    {Kind.REVIEW_FLAGGED, Kind.REVIEW_CLOSED, Kind.GUARD_CONFIGURED, Kind.GUARD_SWITCHED}
+)
+
+
+def of_kinds(kinds: Iterable[Kind]) -> frozenset[Topic]:
+    """The topics that entries of these kinds concern."""
+    written = frozenset(kinds)
+    about = {Topic.ESCALATIONS: not written <= _OF_WORK, Topic.REVIEWS: bool(written & _OF_REVIEWS)}
+    return frozenset(topic for topic, is_concerned in about.items() if is_concerned)

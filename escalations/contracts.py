@@ -41,6 +41,42 @@ class Action(Choice):
         return ACTIONS[self]
 
 
+class DecisionState(Choice):
+    """Where a person's signed decision stands. IN_EFFECT ended the escalation; TAKEN_BACK no longer does.
+
+    The others are of escalations that two people decide: AWAITING_SECOND is the first decision, which ends
+    as CONFIRMED by the second, or as SUPERSEDED.
+    """
+
+    IN_EFFECT = "IN_EFFECT"
+    TAKEN_BACK = "TAKEN_BACK"
+    AWAITING_SECOND = "AWAITING_SECOND"
+    CONFIRMED = "CONFIRMED"
+    SUPERSEDED = "SUPERSEDED"
+
+
+class FirstEnd(Choice):
+    """Why the first of two decisions no longer awaits a second."""
+
+    CONFIRMED = "CONFIRMED"
+    DIFFERED = "DIFFERED"
+    WITHDRAWN = "WITHDRAWN"
+    EVIDENCE_CHANGED = "EVIDENCE_CHANGED"
+    RIGHTS_CHANGED = "RIGHTS_CHANGED"
+    ABORTED = "ABORTED"
+    DEADLINE_PASSED = "DEADLINE_PASSED"
+    FLOW_ENDED = "FLOW_ENDED"
+
+
+class NotePurpose(Choice):
+    """What a note is for: to be read beside something, or the words of a claim or a shift that moves on."""
+
+    NOTE = "NOTE"
+    TAKEOVER = "TAKEOVER"
+    HANDOVER = "HANDOVER"
+    SHIFT = "SHIFT"
+
+
 class Closing(Choice):
     """Why a question is closed."""
 
@@ -48,6 +84,25 @@ class Closing(Choice):
     WAIT_ENDED = "WAIT_ENDED"
     DECIDED = "DECIDED"
     WITHDRAWN = "WITHDRAWN"
+
+
+class Occasion(Choice):
+    """When a notice is sent: two that an escalation causes, two that time causes, and a test by an admin."""
+
+    OPENED = "OPENED"
+    HALF_TIME = "HALF_TIME"
+    HANDED_UP = "HANDED_UP"
+    CLOSED = "CLOSED"
+    TEST = "TEST"
+
+
+class NoticeState(Choice):
+    """A notice is pending until it was taken, was given up, or is no longer wanted."""
+
+    PENDING = "PENDING"
+    SENT = "SENT"
+    FAILED = "FAILED"
+    DROPPED = "DROPPED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +120,11 @@ class ActionSpec:
     # On the submit button, and the message after it was taken.
     button: str
     done: str
-    # The word of an escalation that ended so.
+    # The key that chooses it on the decision page; it never submits.
+    key: str
+    # The word of an escalation that ended so, and what its decider did: "sam aborted this".
     ended: str
+    did: str
     ended_tone: str
     # Replaces `hint` once there is an intent.
     hint_afterwards: str = ""
@@ -83,6 +141,8 @@ class ActionSpec:
     states_effect: bool = False
     # It records what the person found at the target.
     takes_receipt: bool = False
+    # Two different people must choose it where the impact or the policy kind asks for two.
+    needs_two: bool = False
     # It is allowed before an admin has ended the recovery of a restored database.
     in_recovery: bool = False
 
@@ -105,6 +165,8 @@ ACTIONS: Mapping[Action, ActionSpec] = {
     Action.OVERRIDE: ActionSpec(
         families=(Family.DECISION,),
         submits_proposal=True,
+        needs_two=True,
+        key="o",
         word="Override",
         hint="Run exactly what the agent proposed",
         icon="check",
@@ -112,11 +174,14 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Override: run it as proposed",
         done="Overridden. It runs as proposed by the agent.",
         ended="Overridden",
+        did="overrode this",
         ended_tone="ok",
     ),
     Action.RESUME: ActionSpec(
         families=(Family.OPERATIONAL,),
         runs_forward=True,
+        needs_two=True,
+        key="r",
         word="Resume",
         hint="Retry with the same idempotency key",
         icon="play",
@@ -124,11 +189,14 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Resume with the same key",
         done="Resumed, with the same key.",
         ended="Resumed",
+        did="resumed this",
         ended_tone="ok",
     ),
     Action.MARK_DONE: ActionSpec(
         families=(Family.OPERATIONAL,),
         takes_receipt=True,
+        needs_two=True,
+        key="d",
         word="Mark done",
         hint="It took effect: enter the receipt you found",
         icon="check",
@@ -136,6 +204,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Mark as done",
         done="Marked as done, with the receipt you gave.",
         ended="Marked done",
+        did="marked this as done",
         ended_tone="ok",
     ),
     Action.MODIFY: ActionSpec(
@@ -144,6 +213,8 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         changes_params=True,
         runs_forward=True,
         states_effect=True,
+        needs_two=True,
+        key="m",
         word="Modify",
         hint="Run it with changed parameters",
         icon="edit",
@@ -151,11 +222,13 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Modify: run it as changed",
         done="Modified. It runs with your changes.",
         ended="Modified",
+        did="modified this",
         ended_tone="accent",
     ),
     Action.REQUEST_INFO: ActionSpec(
         families=(Family.DECISION,),
         asks=True,
+        key="q",
         word="Ask the agent",
         hint="Ask a question first. The deadline pauses until the agent answers",
         icon="ask",
@@ -163,6 +236,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Ask the agent",
         done="Question sent. The deadline is paused until the agent answers.",
         ended="Asked the agent",
+        did="asked the agent about this",
         ended_tone="info",
     ),
     Action.ABORT: ActionSpec(
@@ -170,6 +244,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         stops=True,
         states_effect=True,
         in_recovery=True,
+        key="a",
         word="Abort",
         hint="Nothing runs. Always allowed; needs no reason",
         # Steps may already have run, and completed steps may be undone.
@@ -179,10 +254,12 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Abort: run nothing",
         done="Aborted. Nothing will run.",
         ended="Aborted",
+        did="aborted this",
         ended_tone="danger",
     ),
     Action.ACKNOWLEDGE: ActionSpec(
         families=(Family.AGENT,),
+        key="w",
         word="Acknowledge",
         hint="The silence is expected. Restart the timer",
         icon="check",
@@ -190,11 +267,13 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Acknowledge the silence",
         done="Acknowledged. The silence timer restarts now.",
         ended="Acknowledged",
+        did="acknowledged this",
         ended_tone="ok",
     ),
     Action.STOP_AGENT: ActionSpec(
         families=(Family.AGENT,),
         stops=True,
+        key="s",
         word="Stop the agent",
         hint="Hold all of its calls until someone resumes it",
         icon="stop",
@@ -202,6 +281,7 @@ ACTIONS: Mapping[Action, ActionSpec] = {
         button="Stop the agent",
         done="Stopped. The agent's calls are held until someone resumes it.",
         ended="Agent stopped",
+        did="stopped this agent",
         ended_tone="danger",
     ),
 }

@@ -11,10 +11,20 @@ from pydantic import BaseModel, Field, TypeAdapter
 from escalations.contracts import Family
 from runtime.contracts.facts import AgentFacts
 from runtime.contracts.manifest import Hours
-from runtime.contracts.policy_kind import Contract, is_empty, is_none
+from runtime.contracts.policy_kind import Contract, is_empty, is_none, is_one
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome, Segment
+
+# Of the ids that the queue groups and filters by.
+NAME_CHARS = 200
+
+
+def _name(finding: Finding) -> str:
+    """The id of the limit, rule or constraint that a finding is about, else the name of its check."""
+    # A rule is named by the code, and a constraint by the beginning of the message.
+    ids = {"rules": finding.code, "constraints": finding.message.partition(":")[0]}
+    return finding.subject or ids.get(finding.check, "") or finding.check
 
 
 class EvidencePart(BaseModel):
@@ -72,6 +82,17 @@ class EvidenceDocument(Contract):
         """The findings that a person may override, as they were shown."""
         return ()
 
+    @property
+    def rule(self) -> str:
+        """The id of the rule, limit or check that referred it; empty where none did."""
+        crossed = (item for item in (*self.failing, *self.referred) if item.code == self.reason)
+        return next((_name(item) for item in crossed), "")[:NAME_CHARS]
+
+    @property
+    def incident(self) -> str:
+        """What holds it up beside others of its kind; empty where nothing does."""
+        return ""
+
 
 class ProposalEvidence(EvidencePart):
     """The proposal: who made it, with what."""
@@ -114,7 +135,10 @@ class CallEvidence(EvidencePart):
 
 
 class KindEvidence(EvidencePart):
-    """The policy kind; `undo` names the steps that can be undone."""
+    """The policy kind; `undo` names the steps that can be undone.
+
+    `approvals` is how many different people it asks for.
+    """
 
     kind: str
     version: str
@@ -124,6 +148,7 @@ class KindEvidence(EvidencePart):
     undo: tuple[str, ...]
     calls: tuple[CallEvidence, ...]
     params_schema: dict[str, Any]
+    approvals: int = Field(default=1, exclude_if=is_one)
 
 
 class AnswerEvidence(EvidencePart):
@@ -244,6 +269,11 @@ class DecisionEvidence(JudgedEvidence):
     family: Literal[Family.DECISION]
     operational: None
 
+    @property
+    def incident(self) -> str:
+        """The first finding that nobody can override, such as a closed market."""
+        return next((_name(item) for item in self.failing), "")[:NAME_CHARS]
+
 
 class OperationalEvidence(JudgedEvidence):
     """Evidence about an intent after acceptance: also what was tried."""
@@ -254,6 +284,16 @@ class OperationalEvidence(JudgedEvidence):
     @property
     def intent_id(self) -> str | None:
         return self.operational.intent_id
+
+    @property
+    def incident(self) -> str:
+        """The target and how its last call failed; empty where none was made."""
+        tried = self.operational
+        if not tried.attempts:
+            return ""
+        last = tried.attempts[-1]
+        failure = last.status_code or last.error_category or last.state
+        return f"{tried.target} {failure}"[:NAME_CHARS]
 
 
 class SilentAgentEvidence(EvidencePart):

@@ -4,6 +4,7 @@ Identity never comes from here: the view takes it from the session.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -13,15 +14,20 @@ from django.http import QueryDict
 
 from audit import canonical
 from escalations.contracts import Action
+from escalations.services.bulk_deciding import BulkItem
 from escalations.services.decision_request import DecisionRequest, StatementRequest
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
+from runtime.core.views import query_params
 from runtime.core.views.forms import ActionForm
 from runtime.kernel import ijson
 
 LONGEST_TEXT = 4000
 TYPED = "param:"
+DAY_S = 86_400
+# The parts of the page that a browser reports as opened, or as seen.
+PANES = ("effect", "limits", "facts", "history", "claims", "bundle", "explain", "checks")
 TRUE_WORDS = frozenset({"on", "true", "1"})
 
 
@@ -55,6 +61,25 @@ class ConditionsField(forms.CharField):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
+class ClientReportField(forms.CharField):
+    """What the browser says of the reading: seconds in sight, and the parts that were opened.
+
+    Nobody decides by it, so what cannot be read is nothing.
+    """
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            said = ijson.parse((super().to_python(value) or "").encode("utf-8", "surrogatepass")).value
+        except ProblemError:
+            return None
+        if not isinstance(said, dict):
+            return None
+        seconds, panes = said.get("visible_s"), said.get("panes")
+        is_time = isinstance(seconds, int) and not isinstance(seconds, bool) and 0 <= seconds <= DAY_S
+        named = {item for item in panes if item in PANES} if isinstance(panes, list) else set()
+        return {"visible_s": seconds if is_time else None, "panes": sorted(named)}
+
+
 class EffectField(forms.ChoiceField):
     """The stated effect of a call in doubt; None where the form states none."""
 
@@ -68,7 +93,10 @@ class EffectField(forms.ChoiceField):
 
 
 class DecisionForm(ActionForm):
-    """One decision. `params_schema` is that of the current evidence: it types the fields `param:*`."""
+    """One decision. `params_schema` is that of the current evidence: it types the fields `param:*`.
+
+    `proposed` are the parameters that were shown: a field that was left as it was keeps its value exactly.
+    """
 
     codes: ClassVar = {
         "action": ProblemCode.ACTION_UNKNOWN,
@@ -98,10 +126,14 @@ class DecisionForm(ActionForm):
     justification = forms.CharField(required=False)
     conditions = ConditionsField(required=False, strip=False)
     typed_again = forms.CharField(required=False, strip=False)
+    client_reported = ClientReportField(required=False)
+    checked = forms.CharField(required=False)
 
-    def __init__(self, post: QueryDict, *, params_schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, post: QueryDict, *, params_schema: Mapping[str, Any], proposed: Mapping[str, Any]
+    ) -> None:
         super().__init__(post)
-        self.params_schema = params_schema
+        self.params_schema, self.proposed = params_schema, proposed
 
     def clean(self) -> dict[str, Any]:
         """Check the whole: no NUL in any field, and the length of the text that the action is given with."""
@@ -118,8 +150,9 @@ class DecisionForm(ActionForm):
             values["justification"] = question.replace("\r\n", "\n")
             _check_length(values["justification"], "The question")
         else:
-            # It is signed and kept: exactly as written, or not at all.
+            # They are signed and kept: exactly as written, or not at all.
             _check_length(values["justification"], "The reason")
+            _check_length(values["checked"], "The answer")
         return values
 
     def read(self) -> DecisionRequest | Problem:
@@ -138,6 +171,8 @@ class DecisionForm(ActionForm):
             receipt=values["receipt"],
             typed_again=values["typed_again"][:LONGEST_TEXT],
             effect=values["effect"],
+            client_reported=values["client_reported"],
+            checked=values["checked"],
         )
 
     def _typed_params(self) -> dict[str, Any] | None:
@@ -146,7 +181,12 @@ class DecisionForm(ActionForm):
         if not typed:
             return None
         properties = self.params_schema.get("properties", {})
-        found = {name: _typed(str(text).strip(), properties.get(name)) for name, text in typed.items()}
+        found = {
+            name: before
+            if isinstance(before := self.proposed.get(name), str) and _lines(str(text)) == _lines(before)
+            else _typed(_lines(str(text)), properties.get(name))
+            for name, text in typed.items()
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -175,6 +215,65 @@ class StatementForm(ActionForm):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BulkRequest:
+    """What a confirmed form on several escalations contains."""
+
+    action: Action
+    justification: str
+    items: tuple[BulkItem, ...]
+
+
+class BulkForm(ActionForm):
+    """One action on several escalations; the fields `hash:ID`, `version:ID` and `impact:ID` bind each."""
+
+    codes: ClassVar = {"action": ProblemCode.ACTION_UNKNOWN, "justification": ProblemCode.TEXT_UNREADABLE}
+
+    action = forms.ChoiceField(
+        choices=Action.pairs(),
+        error_messages=dict.fromkeys(
+            ("required", "invalid_choice"), "Choose one of the actions offered on the page."
+        ),
+    )
+    justification = forms.CharField(required=False, strip=False)
+
+    def __init__(self, post: QueryDict) -> None:
+        super().__init__(post)
+        self.post = post
+
+    def clean_justification(self) -> str:
+        """The reason is signed and kept with each: exactly as written, or not at all."""
+        reason: str = self.cleaned_data["justification"]
+        _check_length(reason, "The reason")
+        return reason
+
+    def read(self) -> BulkRequest | Problem:
+        """The confirmed items as they were shown, or what to correct."""
+        if not self.is_valid():
+            return self.problem()
+        items = []
+        for text in self.post.getlist("escalation"):
+            escalation_id, version = query_params.uuid(text), self.post.get(f"version:{text}", "")
+            if escalation_id is None or not query_params.is_whole(version):
+                return Problem(
+                    code=ProblemCode.SELECTION_WRONG,
+                    detail="An item of the form cannot be read. Go back to the queue and select again.",
+                )
+            items.append(
+                BulkItem(
+                    escalation_id=escalation_id,
+                    evidence_hash=self.post.get(f"hash:{text}", ""),
+                    version=int(version),
+                    impact=self.post.get(f"impact:{text}", ""),
+                )
+            )
+        return BulkRequest(
+            action=Action(self.cleaned_data["action"]),
+            justification=self.cleaned_data["justification"],
+            items=tuple(items),
+        )
+
+
 def put_in(post: QueryDict) -> QueryDict:
     """Return the form with the calculated value that a person chose: in its field, or in the JSON text.
 
@@ -197,6 +296,11 @@ def put_in(post: QueryDict) -> QueryDict:
     else:
         filled[f"{TYPED}{name}"] = value
     return filled
+
+
+def _lines(text: str) -> str:
+    """A text as every browser sends it back, whatever ends its lines, without blanks around it."""
+    return "\n".join(text.splitlines()).strip()
 
 
 def _typed(text: str, schema: Any) -> Any:

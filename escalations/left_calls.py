@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from audit import actors, canonical, cells, chain
+from audit import actors, canonical, queries
 from audit.events import Kind
-from audit.models import LedgerEntry, Payload
-from escalations.contracts import Action
+from audit.models import LedgerEntry
+from escalations.contracts import Action, DecisionState
 from escalations.models import Decision, EffectStatement, Escalation
 from runtime.contracts.states import Effect
 from runtime.flows.models import Attempt
@@ -62,8 +62,10 @@ def list_calls(*, tenant: str) -> Sequence[Left]:
     calls = calls_in_doubt.list_left(tenant=tenant, most=PAGE)
     about: dict[UUID, Escalation] = {}
     rows = Escalation.objects.of(tenant).filter(intent__in={call.intent_id for call in calls})
-    for row in rows.select_related("flow__agent", "decision__approver").order_by(
-        "opened_at", "escalation_id"
+    for row in (
+        rows.select_related("flow__agent")
+        .prefetch_related("decisions__approver")
+        .order_by("opened_at", "escalation_id")
     ):
         if row.intent_id is not None:
             about[row.intent_id] = row
@@ -72,7 +74,7 @@ def list_calls(*, tenant: str) -> Sequence[Left]:
     for call in calls:
         escalation = about.get(call.intent_id)
         if escalation is not None:
-            decision = getattr(escalation, "decision", None)
+            decision = escalation.decision
             left_by = "" if decision is None else decision.approver.get_username()
             contradiction = against.get(call.pk)
             found.append(Left(call=call, escalation=escalation, left_by=left_by, contradiction=contradiction))
@@ -87,7 +89,9 @@ def _contradictions(tenant: str, calls: Sequence[Attempt]) -> dict[int, Contradi
     statements = EffectStatement.objects.filter(intent__in=intents, effect=Effect.NOT_HAPPENED)
     later = list(statements.select_related("approver").order_by("-sequence"))
     stating = [action for action in Action if action.spec.states_effect]
-    decided = Decision.objects.filter(escalation__intent__in=intents, action__in=stating)
+    decided = Decision.objects.filter(
+        escalation__intent__in=intents, action__in=stating, state=DecisionState.IN_EFFECT
+    )
     decisions = list(decided.select_related("approver", "escalation").order_by("decided_at"))
     found = {}
     for call in calls:
@@ -152,20 +156,10 @@ def _reports(
     rows = late.order_by("id")
     entries = [(row, row.payload) for row in rows if row.payload.get("receipt_commitment")]
     commitments = {payload["receipt_commitment"] for _, payload in entries}
-    kept = Payload.objects.filter(tenant=tenant, commitment__in=commitments)
-    bodies = {row.commitment: _body_of(row) for row in kept}
+    bodies = queries.list_bodies(tenant=tenant, commitments=commitments)
     found: dict[tuple[str, str], tuple[LedgerEntry, bytes | None]] = {}
     for row, payload in entries:
         key = keys.get((payload["intent_id"], payload["number"]))
         if key is not None:
             found[payload["intent_id"], key] = (row, bodies.get(payload["receipt_commitment"]))
     return found
-
-
-def _body_of(row: Payload) -> bytes | None:
-    if row.erased_at is not None and row.body is None:
-        return b""
-    salt, body = cells.bytes_of(row.salt), cells.bytes_of(row.body)
-    if salt is None or body is None:
-        return None
-    return body if chain.commitment(salt, body) == row.commitment else None

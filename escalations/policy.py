@@ -4,7 +4,9 @@ Separation of duty, friction that grows with impact, and the family's own
 actions. Roles are the names of groups.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 from audit import actors
 from audit.access.roles import HOLDERS, Permission
@@ -12,7 +14,8 @@ from escalations import contracts
 from escalations.contracts import Action, Family, State
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus, Effect, Impact
-from runtime.kernel import separation
+from runtime.kernel import authority_limits, separation, units
+from runtime.kernel.authority_limits import AuthorityLimit
 
 DECIDING_ROLES = HOLDERS[Permission.DECIDE]
 STEP_UP_S = 300
@@ -26,7 +29,7 @@ class Person:
     """Who decides. `confirmed_at_ms` is when the password was last given, in Unix milliseconds.
 
     `groups` are the current ones and those left lately. `is_solo`: nobody else has held a role that
-    decides in those days.
+    decides in those days. `limits` are those of authority that were set for the person or the roles.
     """
 
     user_id: int
@@ -35,6 +38,7 @@ class Person:
     groups: frozenset[str]
     confirmed_at_ms: int | None
     is_solo: bool
+    limits: tuple[AuthorityLimit, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,9 @@ class EscalationContext:
     `is_known_done` that it is the one at hand; `is_contradicted` that a call which it replaces has taken
     effect against what a person stated; `crosses_limit` that what was accepted is above a limit tightened
     since, so that RESUME overrides it.
+    `approvals` is how many people the kind asks for; `first_by` made the first of two decisions, the primary
+    key of a user, and `in_one_hand` are users (`user:7`) who cannot be the second to that first.
+    `amounts` are the largest amounts of the case by unit.
     """
 
     family: Family
@@ -74,6 +81,11 @@ class EscalationContext:
     steps_done: bool = False
     crosses_limit: bool = False
     owners_left: tuple[OwnerLeft, ...] = ()
+    policy_kind: str = ""
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    approvals: int = 1
+    first_by: int | None = None
+    in_one_hand: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -113,12 +125,16 @@ def may(
         _not_offered(action, situation, now_ms)
         or role_missing(person)
         or _not_possible(action, situation, now_ms)
+        or beyond_authority(action, person, situation)
+        or _not_one_of_two(action, person, situation)
     )
     if denied is not None:
         return denied
     found = ties(person, situation, now_ms=now_ms)
+    # Who is alone is bound by no tie, unless two people are needed: one of them would be no second one.
+    is_free = person.is_solo and not needs_two(action, situation)
     # Who owns a silent agent may stop it; that its silence is expected is for someone else to confirm.
-    if found and not (person.is_solo or is_stopping(action, effect)):
+    if found and not (is_free or is_stopping(action, effect)):
         return Denied(ProblemCode.SEPARATION_OF_DUTY, f"{found[0].why}: someone else must decide.")
     confirmed_at_ms = person.confirmed_at_ms
     is_fresh = confirmed_at_ms is not None and now_ms - confirmed_at_ms <= STEP_UP_S * 1000
@@ -146,7 +162,64 @@ def is_weighty(action: Action, impact: Impact, effect: Effect | None = None) -> 
     """Whether the password must be fresh, and the reason a long one. Stopping is always the cheapest."""
     # A question runs nothing either.
     is_harmless = is_stopping(action, effect) or action.spec.asks
-    return impact is Impact.HIGH_IMPACT and not is_harmless
+    return impact is not Impact.LOW_IMPACT and not is_harmless
+
+
+def needs_two(action: Action, situation: EscalationContext) -> bool:
+    """Whether two different people must choose the same."""
+    return action.spec.needs_two and takes_two(situation.impact, situation.approvals)
+
+
+def takes_two(impact: Impact, approvals: int) -> bool:
+    """Whether what runs something takes two people: at CRITICAL impact, or where the kind says so."""
+    return impact is Impact.CRITICAL or approvals > 1
+
+
+def counts_as_first(person: Person, situation: EscalationContext) -> bool:
+    """Whether the first of two decisions is this person's, or may be made from the same hand."""
+    return person.user_id == situation.first_by or actors.user(person.user_id) in situation.in_one_hand
+
+
+def is_for_two(situation: EscalationContext) -> bool:
+    """Whether any action on this escalation needs two people."""
+    return any(needs_two(action, situation) for action in contracts.offered(situation.family))
+
+
+def beyond_authority(
+    action: Action,
+    person: Person,
+    situation: EscalationContext,
+    *,
+    changed: Mapping[str, int] | None = None,
+) -> Denied | None:
+    """What is above the person's limits. Stopping and asking never are.
+
+    `changed` are the amounts of the person's own parameters: of these MODIFY is judged once they are known,
+    and of the shown ones for a unit that they do not have.
+    """
+    if action.spec.stops or action.spec.asks:
+        return None
+    limits = authority_limits.in_force(
+        person.limits,
+        holder=actors.user(person.user_id),
+        roles=person.roles & DECIDING_ROLES,
+        policy_kind=situation.policy_kind,
+    )
+    if action.spec.changes_params and changed is None:
+        limits = tuple(limit for limit in limits if limit.impact is not None)
+    amounts = {**situation.amounts, **(changed or {})}
+    limit = authority_limits.first_exceeded(limits, amounts=amounts, impact=situation.impact)
+    if limit is None:
+        return None
+    most = units.write(Decimal(limit.most), limit.unit).strip()
+    on = f" for {situation.policy_kind}" if situation.policy_kind else ""
+    if limit.impact is not None:
+        why = f"Above your limit: you may decide up to {limit.impact}{on}."
+    elif limit.unit not in amounts:
+        why = f"The amount{on} cannot be read in the unit of your limit of {most}."
+    else:
+        why = f"Above your limit of {most}{on}."
+    return Denied(ProblemCode.AUTHORITY_EXCEEDED, why)
 
 
 def reason_missing(
@@ -157,7 +230,7 @@ def reason_missing(
         return None
     if action.spec.asks:
         return None if justification.strip() else "Write the question."
-    least = LEAST_REASON_CHARS if impact is Impact.HIGH_IMPACT else 1
+    least = 1 if impact is Impact.LOW_IMPACT else LEAST_REASON_CHARS
     if len(justification.strip()) < least:
         return "Write a reason." if least == 1 else f"Write a reason of at least {least} characters."
     return None
@@ -209,6 +282,28 @@ def role_missing(person: Person) -> Denied | None:
     if person.roles & DECIDING_ROLES:
         return None
     return Denied(ProblemCode.ROLE_MISSING, "Deciding needs the role operator or senior.")
+
+
+def _not_one_of_two(action: Action, person: Person, situation: EscalationContext) -> Denied | None:
+    """Who cannot be the first or the second of two people."""
+    if not needs_two(action, situation):
+        return None
+    if situation.first_by == person.user_id:
+        why = (
+            "You made the first of two decisions. Someone else must make the second; you can withdraw yours, "
+            "or abort."
+        )
+        return Denied(ProblemCode.SECOND_PERSON_NEEDED, why)
+    if counts_as_first(person, situation):
+        why = (
+            "Your account and that of the first person are linked by an invite made less than "
+            f"{separation.DAYS} days ago. Someone else must make the second decision; you can abort."
+        )
+        return Denied(ProblemCode.SECOND_PERSON_NEEDED, why)
+    if situation.first_by is None and person.is_solo:
+        why = "Two different people must decide this, and nobody else holds a deciding role. Abort."
+        return Denied(ProblemCode.TWO_PEOPLE_NEEDED, why)
+    return None
 
 
 def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> Denied | None:

@@ -1,20 +1,20 @@
 """Build what the queue and the decision page show from rows and stored evidence; makes no queries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from escalations import contracts
-from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, JudgedEvidence, SilenceEvidence
+from escalations import contracts, past_outcomes, patterns
+from escalations.evidence_contracts import AnyEvidence, EvidenceDocument, SilenceEvidence
 from escalations.models import Escalation
 from runtime.contracts import states
 from runtime.core.views import labels, query_params
 from runtime.core.views.labels import Badge
-from runtime.kernel import effects
+from runtime.kernel import effects, lookalikes
 
 RESOLUTIONS: Mapping[str, Badge] = {
     **{action: Badge(spec.ended_tone, spec.icon, spec.ended) for action, spec in contracts.ACTIONS.items()},
@@ -29,7 +29,17 @@ CLOSINGS: Mapping[str, Badge] = {
     contracts.Closing.DECIDED: Badge("idle", "check", "Decided without an answer"),
     contracts.Closing.WITHDRAWN: Badge("idle", "exit", "Flow ended first"),
 }
-LEAST_ALIKE = 3
+# What became of what a person let run, in the order of the page.
+ENDINGS: Mapping[past_outcomes.Ending, Badge] = {
+    past_outcomes.Ending.EXECUTED: Badge("ok", "check", "Executed"),
+    past_outcomes.Ending.FAILED: Badge("danger", "cross", "Failed"),
+    past_outcomes.Ending.REVERSED: Badge("warn", "prev", "Reversed", "Completed steps were undone"),
+    past_outcomes.Ending.UNCONFIRMED: Badge(
+        "warn", "ask", "Ended unconfirmed", "It was called, and its result is not known"
+    ),
+    past_outcomes.Ending.NEVER_RAN: Badge("idle", "exit", "Never ran", "No call was made"),
+    past_outcomes.Ending.NOT_ENDED: Badge("info", "clock", "Not ended yet"),
+}
 # What a person can state about the effect of a call in doubt, and what follows; `{target}` is its target.
 EFFECTS: Mapping[str, tuple[str, str]] = {
     states.Effect.UNKNOWN: (
@@ -73,7 +83,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class BoundView:
-    """The value that exceeded its limit, and the limit; `width` and `mark` are percentages of the meter."""
+    """The value that exceeded its limit, and the limit with the share above it, in words.
+
+    `width` and `mark` are percentages of the meter.
+    """
 
     value: str
     limit: str
@@ -93,7 +106,7 @@ class QueueRow:
     url: str
     impact: str
     badge: Badge
-    effect: Sequence[Piece]
+    effect: tuple[Piece, ...]
     agent_id: str
     policy_kind: str
     reason: str
@@ -110,8 +123,18 @@ class QueueRow:
     holder: str
     mine: bool
     untrusted: bool = False
-    group: str = ""
     alike: bool = False
+    # "1 of 2" while the first of two decisions awaits the second.
+    part: str = ""
+    differs: tuple["Differing", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """A parameter in which a row differs from the others of its group; the value comes from the agent."""
+
+    name: str
+    value: str
 
 
 def rows(
@@ -120,57 +143,35 @@ def rows(
     evidence: Mapping[Any, AnyEvidence],
     now: datetime,
     user_pk: int,
+    query: str = "",
 ) -> list[QueueRow]:
-    """Lines for the queue, in the order given; runs of near-identical ones share one heading.
+    """Lines for the queue, in the order given.
 
-    `evidence` holds the evidence that matches the ledger: `queries.get_evidence`.
+    `evidence` holds the evidence that matches the ledger: `queries.get_evidence`. `query` is that of the
+    queue, which the links of the lines carry along.
     """
-    made = [row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk) for item in escalations]
-    grouped: list[QueueRow] = []
-    for _, run in groupby(zip(escalations, made, strict=True), key=lambda pair: _likeness(*pair)):
-        members = list(run)
-        first, shown = members[0]
-        # Silences differ only in their time.
-        if len(members) < LEAST_ALIKE or first.family == contracts.Family.AGENT or shown.untrusted:
-            grouped += [line for _, line in members]
-            continue
-        # The parameters in which the members of a run differ.
-        shown_to = [evidence[item.pk] for item, _ in members]
-        params = [one.proposal.params for one in shown_to if isinstance(one, JudgedEvidence)]
-        names = sorted({name for given in params for name in given})
-        differing = [name for name in names if len({repr(given.get(name)) for given in params}) > 1]
-        words = f"differing in {', '.join(differing)}" if differing else "with the same parameters"
-        head, *rest = [replace(line, alike=True) for _, line in members]
-        grouped += [replace(head, group=f"{len(members)} similar, {words}"), *rest]
-    return grouped
+    return [
+        row(item=item, evidence=evidence.get(item.pk), now=now, user_pk=user_pk, query=query)
+        for item in escalations
+    ]
 
 
-def _likeness(item: Escalation, line: QueueRow) -> tuple[object, ...]:
-    return (
-        item.family,
-        line.agent_id,
-        line.policy_kind,
-        line.reason,
-        line.impact,
-        item.state,
-        line.untrusted,
-    )
-
-
-def row(*, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_pk: int) -> QueueRow:
+def row(
+    *, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_pk: int, query: str = ""
+) -> QueueRow:
     """Build one line; its description comes from the stored evidence, if that can be trusted."""
     # Without it, from the columns of the row.
     about = item if evidence is None else evidence
     impact, reason = str(about.impact), about.reason
     is_open = item.state == contracts.State.OPEN
-    decision = None if is_open else getattr(item, "decision", None)
-    is_claimed = item.claimed_by is not None and item.claimed_until is not None and item.claimed_until > now
+    decision = None if is_open else item.decision
+    is_claimed = item.is_claimed(now)
     return QueueRow(
         id=str(item.pk),
-        url=reverse("escalation", args=[item.pk]),
+        url=reverse("escalation", args=[item.pk]) + (f"?{urlencode({'from': query})}" if query else ""),
         impact=impact,
         badge=labels.badge(labels.IMPACTS, impact),
-        effect=[] if evidence is None else segments(evidence),
+        effect=() if evidence is None else tuple(segments(evidence)),
         agent_id=about.agent_id,
         policy_kind=about.policy_kind,
         reason=reason,
@@ -187,6 +188,7 @@ def row(*, item: Escalation, evidence: AnyEvidence | None, now: datetime, user_p
         holder=item.claimed_by.get_username() if is_claimed and item.claimed_by else "",
         mine=is_claimed and item.claimed_by_id == user_pk,
         untrusted=evidence is None,
+        part="1 of 2" if is_open and item.first_decision is not None else "",
     )
 
 
@@ -203,11 +205,12 @@ def segments(evidence: EvidenceDocument) -> list[Piece]:
 def crossed(evidence: EvidenceDocument) -> BoundView | None:
     """Return the value that exceeded its limit, of the finding that escalated; or the length of a silence."""
     if isinstance(evidence, SilenceEvidence):
-        return bound(str(evidence.silence.awake_s), str(evidence.silence.silent_after_s), "s")
+        awake, allowed = evidence.silence.awake_s, evidence.silence.silent_after_s
+        return bound(evidence.reason, str(awake), str(allowed), "s")
     for item in (*evidence.failing, *evidence.referred):
         if item.code == evidence.reason:
             unit = evidence.amounts.of_finding(item.check, item.subject)
-            return bound(item.proposed_value or "", item.limit or "", unit)
+            return bound(item.code, item.proposed_value or "", item.limit or "", unit)
     return None
 
 
@@ -219,6 +222,24 @@ class EffectOption:
     word: str
     hint: str
     chosen: bool
+
+
+NOT_ANSWERED = Badge("warn", "wait", "No answer recorded yet")
+QUERY_RESULTS: Mapping[states.QueryResult, Badge] = {
+    states.QueryResult.FOUND: Badge("ok", "check", "Found"),
+    states.QueryResult.NOT_FOUND: Badge("info", "cross", "Not found"),
+    states.QueryResult.UNKNOWN: Badge("warn", "ask", "Still unknown"),
+    states.QueryResult.NOT_SENT: Badge("idle", "stop", "Not sent"),
+}
+QUERY_MEANINGS: Mapping[str, str] = {
+    states.QueryResult.FOUND: "By the target's rules the call took effect: 2xx with a JSON object is "
+    "its receipt.",
+    states.QueryResult.NOT_FOUND: "By the target's rules the call did not take effect: 404 means "
+    "that it has no call with this key.",
+    states.QueryResult.UNKNOWN: "This says nothing about the call: only 2xx with a JSON object, or "
+    "404, does.",
+    states.QueryResult.NOT_SENT: "A stop was pressed before the first byte: nothing was sent.",
+}
 
 
 def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = False) -> list[EffectOption]:
@@ -236,14 +257,49 @@ def effect_options(*, target: str, chosen: str, undoes: bool, later: bool = Fals
     ]
 
 
-def bound(value: str, limit: str, unit: str) -> BoundView | None:
-    """Build two compared values of one unit (or ""); with a meter only if both are whole numbers."""
+LIKENESSES: Mapping[lookalikes.Why, str] = {
+    lookalikes.Why.LOOKS_THE_SAME: "looks the same in other characters",
+    lookalikes.Why.FEW_EDITS: "differs in one or two characters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectView:
+    """A name that is not what it seems; `like` are the known names, each with its uses and why."""
+
+    param: str
+    name: str
+    is_mixed: bool
+    like: Sequence[tuple[str, int, str]]
+
+
+def suspect(found: patterns.Suspect) -> SuspectView:
+    """Build a suspicious name as the page shows it, with invisible characters escaped."""
+    return SuspectView(
+        param=effects.visible(found.param),
+        name=effects.visible(found.name),
+        is_mixed=found.is_mixed,
+        like=[(effects.visible(item.name), item.uses, LIKENESSES[item.why]) for item in found.like],
+    )
+
+
+def per_hour(tenths: int | None) -> str:
+    """Write how many there are in a usual hour, to a tenth; empty if that is not known."""
+    if tenths is None:
+        return ""
+    return f"{tenths // 10:,}.{tenths % 10}" if tenths else "less than 0.1"
+
+
+def bound(code: str, value: str, limit: str, unit: str) -> BoundView | None:
+    """Build the two compared values of a finding, of one unit (or "").
+
+    With a meter only if both are whole numbers.
+    """
     if not value:
         return None
     width, mark = 0, 0
     if query_params.is_whole(value) and query_params.is_whole(limit) and int(value) > 0:
         top = max(int(value), int(limit))
         width, mark = int(value) * 100 // top, min(99, int(limit) * 100 // top)
-    return BoundView(
-        value=labels.amount_in(value, unit), limit=labels.amount_in(limit, unit), width=width, mark=mark
-    )
+    shown, most = labels.value_and_limit(code, value, limit, unit)
+    return BoundView(value=shown, limit=most, width=width, mark=mark)

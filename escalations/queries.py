@@ -2,23 +2,25 @@
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from audit import canonical, queries
 from audit.events import Kind
 from audit.verification.verify import UNREADABLE
-from escalations import contracts, evidence_contracts
+from escalations import contracts, decision_search, evidence_contracts, queue_order
 from escalations.evidence_contracts import AnyEvidence
-from escalations.models import Escalation, Evidence, Question
+from escalations.models import Decision, Escalation, Evidence, Question, SavedView
 from escalations.models.question import IS_ANSWERED
+from escalations.queue_filter import NOBODY, QueueFilter
 from runtime.contracts import states
-from runtime.core import mismatches, paging
+from runtime.core import clock, id_search, mismatches, paging
 from runtime.flows.models import Intent
 from runtime.state.models import Fact
 
@@ -26,41 +28,31 @@ log = logging.getLogger(__name__)
 PAGE = 100
 OPERATIONAL_SHOWN = 200
 MAX_KEPT = 200
+MAX_WALKED = 1000
+MOST_CHOICES = 100
 _REVISIONS = frozenset({Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED})
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFilter:
-    """What the queue shows; empty fields ask nothing. `text` looks in effect, agent, reason and kind."""
-
-    impact: str = ""
-    family: str = ""
-    agent: str = ""
-    kind: str = ""
-    reason: str = ""
-    text: str = ""
-    mine: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """The place of a decision in the queue's order."""
-
-    deadline_at: datetime
-    impact_rank: int
-    escalation_id: UUID
+# Keeps what a person may decide of the rows it is given: only whoever knows the person can make one.
+Keeps = Callable[[Sequence[Escalation]], Sequence[Escalation]]
+# The place of a row in the queue: its values in the columns of `queue_order.DECISIONS`.
+Cursor = Sequence[datetime | int | UUID]
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Open escalations, and when the oldest was opened."""
+    """Open escalations, when the oldest and the newest of high impact were opened, and the next deadline.
+
+    `high` counts the critical ones too.
+    """
 
     total: int
     high: int
     low: int
     operational: int
-    silent: int
     oldest_at: datetime | None
+    newest_high_at: datetime | None
+    next_deadline_at: datetime | None
 
 
 def count_open(*, tenant: str) -> Counts:
@@ -70,58 +62,182 @@ def count_open(*, tenant: str) -> Counts:
         total=Count("escalation_id"),
         low=Count("escalation_id", filter=Q(impact=states.Impact.LOW_IMPACT)),
         operational=Count("escalation_id", filter=Q(family=contracts.Family.OPERATIONAL)),
-        silent=Count("escalation_id", filter=Q(family=contracts.Family.AGENT)),
         oldest_at=Min("opened_at"),
+        newest_high_at=Max("opened_at", filter=~Q(impact=states.Impact.LOW_IMPACT)),
+        next_deadline_at=Min("deadline_at"),
     )
     return Counts(high=found["total"] - found["low"], **found)
 
 
-def list_operational(*, tenant: str, wanted: QueueFilter) -> Sequence[Escalation]:
+def list_operational(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> Sequence[Escalation]:
     """Open escalations that have no deadline, silent agents among them; heaviest and oldest first."""
     rows = _open(tenant=tenant, wanted=wanted).exclude(family=contracts.Family.DECISION)
-    return list(rows.order_by("-impact_rank", "escalation_id")[:OPERATIONAL_SHOWN])
+    ordered = rows.order_by(*queue_order.OPERATIONAL[wanted.sort])[:OPERATIONAL_SHOWN]
+    return list(ordered) if keeps is None else keeps(list(ordered))
 
 
 def list_decisions(
-    *, tenant: str, wanted: QueueFilter, after: Cursor | None, size: int = PAGE
+    *, tenant: str, wanted: QueueFilter, after: Cursor | None, size: int = PAGE, keeps: Keeps | None = None
 ) -> paging.Page[Escalation]:
-    """Open escalations with a deadline: the nearest first, then the heavier."""
+    """Open escalations with a deadline, in the order asked for.
+
+    With `keeps`, of the next `MAX_WALKED` only.
+    """
+    order = queue_order.DECISIONS[wanted.sort]
     rows = _open(tenant=tenant, wanted=wanted).filter(family=contracts.Family.DECISION)
     if after:
-        rows = rows.filter(
-            Q(deadline_at__gt=after.deadline_at)
-            | Q(deadline_at=after.deadline_at, impact_rank__lt=after.impact_rank)
-            | Q(
-                deadline_at=after.deadline_at,
-                impact_rank=after.impact_rank,
-                escalation_id__gt=after.escalation_id,
-            )
-        )
-    ordered = rows.order_by("deadline_at", "-impact_rank", "escalation_id")
+        rows = rows.filter(_behind(order, after))
+    ordered = rows.order_by(*order)
+    if keeps is not None:
+        return paging.cut(keeps(list(ordered[:MAX_WALKED]))[: size + 1], size)
     return paging.cut(list(ordered[: size + 1]), size)
+
+
+def list_ids(*, tenant: str, wanted: QueueFilter, keeps: Keeps | None = None) -> list[UUID]:
+    """The ids of the queue in its order and groups, for the way from item to item; at most `MAX_WALKED`."""
+    rows = _open(tenant=tenant, wanted=wanted)
+    operational = rows.exclude(family=contracts.Family.DECISION).order_by(
+        *queue_order.OPERATIONAL[wanted.sort]
+    )[:OPERATIONAL_SHOWN]
+    decisions = rows.filter(family=contracts.Family.DECISION).order_by(*queue_order.DECISIONS[wanted.sort])
+    parts: list[Sequence[Any]]
+    if keeps is None:
+        columns = queue_order.COLUMNS
+        parts = [
+            list(operational.values_list(*columns, named=True)),
+            list(decisions[:MAX_WALKED].values_list(*columns, named=True)),
+        ]
+    else:
+        parts = [keeps(list(operational)), keeps(list(decisions[:MAX_WALKED]))]
+    # A group is as long as its page.
+    pages = [parts[0], *(parts[1][start : start + PAGE] for start in range(0, len(parts[1]), PAGE))]
+    found = [row.pk for page in pages for group in queue_order.gather(page) for row in group.rows]
+    return found[:MAX_WALKED]
+
+
+def count_matching(*, tenant: str, wanted: Sequence[QueueFilter]) -> list[int]:
+    """How many open escalations each filter finds, in one query; what asks about a person is not asked."""
+    if not wanted:
+        return []
+    now = clock.now()
+    counts = {
+        f"filter_{number}": Count("escalation_id", filter=_condition(item, now))
+        for number, item in enumerate(wanted)
+    }
+    found = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).aggregate(**counts)
+    return [found[name] for name in counts]
+
+
+def list_saved_views(*, user_pk: int) -> Sequence[SavedView]:
+    """The views that a person has saved, in their order."""
+    return list(SavedView.objects.filter(user_id=user_pk).order_by("position"))
+
+
+@dataclass(frozen=True, slots=True)
+class Occurring:
+    """What the open queue holds: values with their counts, the most frequent first.
+
+    `holders` are user keys as text with name and count, and `unclaimed` is how many nobody has claimed.
+    """
+
+    agents: Sequence[tuple[str, int]]
+    kinds: Sequence[tuple[str, int]]
+    reasons: Sequence[tuple[str, int]]
+    rules: Sequence[tuple[str, int]]
+    holders: Sequence[tuple[str, str, int]]
+    unclaimed: int
+
+
+def list_occurring(*, tenant: str, known: Mapping[UUID, AnyEvidence]) -> Occurring:
+    """What a filter can choose from, of the first `MAX_WALKED`: from the evidence, as the rows show it.
+
+    `known` is evidence that the caller has read already, of the rows of its page.
+    """
+    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).select_related("claimed_by")
+    listed = list(rows.order_by("opened_at")[:MAX_WALKED])
+    others = get_evidence(tenant=tenant, escalations=[row for row in listed if row.pk not in known])
+    read = {**known, **others}
+    shown = [read[row.pk] for row in listed if row.pk in read]
+    now = clock.now()
+    holders = Counter(
+        (str(row.claimed_by_id), row.claimed_by.get_username())
+        for row in listed
+        if row.claimed_by is not None and row.is_claimed(now)
+    )
+    return Occurring(
+        agents=_frequent(one.agent_id for one in shown),
+        kinds=_frequent(one.policy_kind for one in shown),
+        reasons=_frequent(one.reason for one in shown),
+        rules=_frequent(one.rule for one in shown),
+        holders=[(pk, name, number) for (pk, name), number in holders.most_common(MOST_CHOICES)],
+        unclaimed=len(listed) - holders.total(),
+    )
+
+
+def _frequent(values: Iterable[str]) -> Sequence[tuple[str, int]]:
+    return [(value, number) for value, number in Counter(values).most_common(MOST_CHOICES) if value]
 
 
 def list_by_id(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
     """Those of the ids that are no longer open, with their decision: the page greys them in place."""
     rows = Escalation.objects.of(tenant).exclude(state=contracts.State.OPEN)
     return list(
-        rows.select_related("claimed_by", "decision__approver").filter(escalation_id__in=ids[:MAX_KEPT])
+        rows.select_related("claimed_by")
+        .prefetch_related("decisions__approver")
+        .filter(escalation_id__in=ids[:MAX_KEPT])
     )
+
+
+def list_chosen(*, tenant: str, ids: Sequence[UUID]) -> Sequence[Escalation]:
+    """The escalations of these ids, open or not, in the order given; with all that policy asks about."""
+    rows = (
+        Escalation.objects.of(tenant)
+        .select_related("claimed_by", "intent", "flow__agent__active_manifest")
+        .prefetch_related("decisions__approver")
+        .in_bulk(ids)
+    )
+    return [rows[one] for one in ids if one in rows]
 
 
 def list_closed(*, tenant: str, wanted: QueueFilter, size: int = PAGE) -> Sequence[Escalation]:
     """The newest that were closed."""
-    rows = _matching(Escalation.objects.of(tenant), replace(wanted, mine=None))
-    rows = rows.exclude(state=contracts.State.OPEN).select_related("claimed_by", "decision__approver")
+    # Nobody holds what is closed.
+    asked = replace(wanted, mine=None, holder="")
+    rows = Escalation.objects.of(tenant).filter(_condition(asked, clock.now()))
+    rows = rows.exclude(state=contracts.State.OPEN).select_related("claimed_by")
+    rows = rows.prefetch_related("decisions__approver")
     return list(rows.order_by("-escalation_id")[:size])
+
+
+def list_by_part_of_id(*, tenant: str, part: str, size: int) -> Sequence[Escalation]:
+    """The newest that have the part in their id, open or not."""
+    rows = Escalation.objects.of(tenant)
+    return list(rows.filter(id_search.having(rows, part)).order_by("-escalation_id")[:size])
 
 
 def get(*, tenant: str, escalation_id: UUID) -> Escalation | None:
     """One escalation with everything its page names, or None."""
-    rows = Escalation.objects.of(tenant).select_related(
-        "flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by", "decision__approver"
+    rows = (
+        Escalation.objects.of(tenant)
+        .select_related("flow__agent__active_manifest", "proposal__verdict", "intent", "claimed_by")
+        .prefetch_related("decisions__approver")
     )
     return rows.filter(escalation_id=escalation_id).first()
+
+
+def list_open_of(*, proposals: Collection[UUID]) -> dict[UUID, UUID]:
+    """The open decisions about these proposals, by the id of the proposal; not those about their calls."""
+    rows = Escalation.objects.filter(
+        proposal__in=list(proposals), state=contracts.State.OPEN, family=contracts.Family.DECISION
+    )
+    return dict(rows.values_list("proposal_id", "escalation_id"))
+
+
+def list_decided(*, tenant: str, user_pk: int, size: int) -> Sequence[Decision]:
+    """The newest decisions of a person that everybody may see, with their escalations."""
+    shown = decision_search.shown_of(Escalation.objects.of(tenant))
+    rows = shown.filter(approver=user_pk).select_related("escalation")
+    return list(rows.order_by("-decided_at", "-pk")[:size])
 
 
 def list_questions(*, escalation: Escalation) -> Sequence[Question]:
@@ -167,24 +283,6 @@ def get_evidence(*, tenant: str, escalations: Sequence[Escalation]) -> dict[UUID
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """How this agent's escalations ended: counts by resolution, and the newest few."""
-
-    by_resolution: dict[str, int]
-    newest: Sequence[Escalation]
-
-
-def get_history(*, tenant: str, agent_id: str, besides: UUID) -> History:
-    """The agent's last two hundred closed escalations."""
-    rows = Escalation.objects.of(tenant).filter(agent_id=agent_id).exclude(state=contracts.State.OPEN)
-    newest = list(rows.exclude(escalation_id=besides).order_by("-opened_at")[:200])
-    counted: dict[str, int] = {}
-    for row in newest:
-        counted[row.resolution or row.state] = counted.get(row.resolution or row.state, 0) + 1
-    return History(by_resolution=counted, newest=newest[:6])
-
-
 def get_intent(*, escalation: Escalation, proposal_id: str | None) -> Intent | None:
     """What ran after the decision: the intent of the person's own proposal, else the one that was stuck."""
     if proposal_id is None:
@@ -206,31 +304,54 @@ def live_facts(*, tenant: str, paths: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _behind(order: Sequence[str], place: Cursor) -> Q:
+    """What comes after a place in an order whose last column is unique."""
+    found, same = Q(), dict[str, Any]()
+    for name, value in zip(order, place, strict=True):
+        column = name.removeprefix("-")
+        found |= Q(**same, **{f"{column}__{'lt' if name.startswith('-') else 'gt'}": value})
+        same[column] = value
+    return found
+
+
 def _open(*, tenant: str, wanted: QueueFilter) -> QuerySet[Escalation]:
-    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).select_related("claimed_by")
-    return _matching(rows, wanted)
+    rows = Escalation.objects.of(tenant).filter(state=contracts.State.OPEN).prefetch_related("decisions")
+    rows = rows.filter(_condition(wanted, clock.now())).select_related("claimed_by")
+    return rows.select_related("flow__agent__active_manifest", "intent") if wanted.is_personal else rows
 
 
-def _matching(rows: QuerySet[Escalation], wanted: QueueFilter) -> QuerySet[Escalation]:
-    if wanted.impact == states.Impact.HIGH_IMPACT:
-        rows = rows.exclude(impact=states.Impact.LOW_IMPACT)
-    elif wanted.impact:
-        rows = rows.filter(impact=wanted.impact)
+def _claimed(now: datetime) -> Q:
+    return Q(claimed_by__isnull=False, claimed_until__gt=now)
+
+
+def _condition(wanted: QueueFilter, now: datetime) -> Q:
+    """What a filter asks of a row; what depends on the person who looks is left to `Keeps`."""
     exact = {
         "family": wanted.family,
         "agent_id": wanted.agent,
         "policy_kind": wanted.kind,
         "reason": wanted.reason,
+        "rule": wanted.rule,
     }
-    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    found = Q(**{name: value for name, value in exact.items() if value})
+    if wanted.impact == states.Impact.HIGH_IMPACT:
+        found &= ~Q(impact=states.Impact.LOW_IMPACT)
+    elif wanted.impact:
+        found &= Q(impact=wanted.impact)
+    if wanted.holder == NOBODY:
+        found &= ~_claimed(now) | Q(claimed_by__isnull=True)
+    elif wanted.holder:
+        found &= _claimed(now) & Q(claimed_by_id=int(wanted.holder))
     if wanted.mine is not None:
-        rows = rows.filter(claimed_by_id=wanted.mine)
+        found &= _claimed(now) & Q(claimed_by_id=wanted.mine)
+    if wanted.age:
+        found &= Q(opened_at__lte=now - timedelta(minutes=wanted.age))
     if wanted.text:
-        rows = rows.filter(
+        found &= (
             Q(effect__icontains=wanted.text)
             | Q(agent_id__icontains=wanted.text)
             | Q(reason__icontains=wanted.text)
             | Q(policy_kind__icontains=wanted.text)
             | Q(escalation_id__icontains=wanted.text)
         )
-    return rows
+    return found

@@ -1,6 +1,7 @@
 """Until when an escalation could be decided, as its entries say.
 
 A question to the agent moves the deadline by its whole wait, and what was not needed of it moves it back.
+Where a decision is taken back, the entry says the deadline from then on.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -13,6 +14,7 @@ from audit.events import Kind
 KINDS = frozenset(
     {
         Kind.ESCALATION_OPENED,
+        Kind.ESCALATION_REOPENED,
         Kind.INFORMATION_REQUESTED,
         Kind.INFORMATION_ANSWERED,
         Kind.INFORMATION_CLOSED,
@@ -40,6 +42,9 @@ def follow(
         return
     deadline = deadlines.get(payload["escalation_id"]) if kind in KINDS else None
     if deadline is None or deadline.at is None:
+        return
+    if kind == Kind.ESCALATION_REOPENED:
+        deadline.at = datetime.fromisoformat(payload["deadline_at"])
         return
     if kind == Kind.INFORMATION_REQUESTED:
         until = datetime.fromisoformat(payload["until"])

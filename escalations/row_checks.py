@@ -13,11 +13,10 @@ from audit.models import Payload
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 from escalations import evidence_contracts, recorded_deadlines
-from escalations.contracts import Closing, State
+from escalations.contracts import Closing, DecisionState, State
 from escalations.models import Decision, EffectStatement, Escalation, Evidence, Question
 from escalations.recorded_deadlines import Deadline
 from runtime.contracts import timestamps
-from runtime.contracts.states import Impact
 
 _ENDS = {
     Kind.ESCALATION_DECIDED: State.RESOLVED,
@@ -28,14 +27,26 @@ _REVISIONS = (Kind.ESCALATION_OPENED, Kind.ESCALATION_REVISED)
 _ASKED = (Kind.INFORMATION_REQUESTED, Kind.INFORMATION_ANSWERED)
 _CLOSED = (Kind.INFORMATION_ANSWERED, Kind.INFORMATION_CLOSED)
 # Columns of an escalation that its evidence in force has, too.
-_ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id")
+_ABOUT = ("impact", "impact_rank", "agent_id", "policy_kind", "proposal_id", "intent_id", "rule", "incident")
 
 
 class EscalationRowCheck(row_checks.FlowRows):
     """Escalations, their evidence, their questions, and the signed decisions on them."""
 
     # Every flow is opened: one without an escalation in its entries must have none in the tables.
-    kinds = frozenset({Kind.FLOW_OPENED, *_REVISIONS, *_ENDS, *_ASKED, *_CLOSED, Kind.EFFECT_STATED})
+    kinds = frozenset(
+        {
+            Kind.FLOW_OPENED,
+            *_REVISIONS,
+            *_ENDS,
+            Kind.ESCALATION_REOPENED,
+            Kind.ESCALATION_FIRST_DECIDED,
+            Kind.ESCALATION_FIRST_ENDED,
+            *_ASKED,
+            *_CLOSED,
+            Kind.EFFECT_STATED,
+        }
+    )
     not_proved = (
         NotProved("escalations_escalation", ("claimed_by", "claimed_until", "version"), "short-lived"),
         NotProved(
@@ -43,6 +54,7 @@ class EscalationRowCheck(row_checks.FlowRows):
             ("effect", "proposed_value", "limit"),
             "the queue shows them from the evidence, which is compared",
         ),
+        NotProved("escalations_savedview", (), "names that people give to filters of the queue"),
     )
 
     def __init__(self) -> None:
@@ -85,7 +97,7 @@ def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) ->
     deadlines: dict[str, Deadline] = {}
     for entry in _of_kind(flows, *recorded_deadlines.KINDS):
         recorded_deadlines.follow(deadlines, entry.kind, entry.at, entry.payload)
-    ends = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_ENDS)}
+    ends = _ends(flows)
     newest = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, *_REVISIONS)}
     opened = {entry.payload["escalation_id"]: entry for entry in _of_kind(flows, Kind.ESCALATION_OPENED)}
     for name, entry in opened.items():
@@ -116,6 +128,17 @@ def _compare_escalations(found: Found, flows: Mapping[UUID, Sequence[Entry]]) ->
     return rows
 
 
+def _ends(flows: Mapping[UUID, Sequence[Entry]]) -> dict[str, Entry]:
+    """The entry that ended each escalation; none where its decision was taken back."""
+    ends: dict[str, Entry] = {}
+    for entry in _of_kind(flows, *_ENDS, Kind.ESCALATION_REOPENED):
+        if entry.kind == Kind.ESCALATION_REOPENED:
+            ends.pop(entry.payload["escalation_id"], None)
+        else:
+            ends[entry.payload["escalation_id"]] = entry
+    return ends
+
+
 def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
     about = (f"escalation__{name}" for name in _ABOUT)
     columns = ("escalation_id", "revision", "body", "hash", "why", "created_at", *about)
@@ -137,11 +160,13 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
             shown = evidence_contracts.read_evidence(bytes(row["body"]))
             in_force = {
                 "impact": shown.impact.value,
-                "impact_rank": list(Impact).index(shown.impact),
+                "impact_rank": shown.impact.rank,
                 "agent_id": shown.agent_id,
                 "policy_kind": shown.policy_kind,
                 "proposal_id": shown.proposal_id,
                 "intent_id": shown.intent_id,
+                "rule": shown.rule,
+                "incident": shown.incident,
             }
             for name, value in in_force.items():
                 cell = row[f"escalation__{name}"]
@@ -154,34 +179,56 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
 def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
     decisions = Decision.objects.filter(escalation__flow__in=flows).values(
         "escalation_id",
+        "sequence",
+        "state",
         "action",
         "revision",
         "evidence_hash",
         "justification",
         "approver_id",
         "solo",
+        "shown_ms",
         "statement",
         "signature",
         "key_id",
         "decided_at",
     )
-    rows = {str(row["escalation_id"]): row for row in decisions}
-    entries = _of_kind(flows, Kind.ESCALATION_DECIDED)
-    for entry, row in found.rows_of(entries, rows, itemgetter("escalation_id"), "the decision"):
+    rows = {(str(row["escalation_id"]), row["sequence"]): row for row in decisions}
+    entries = _of_kind(flows, Kind.ESCALATION_DECIDED, Kind.ESCALATION_FIRST_DECIDED)
+    taken_back = {_decision_key(entry.payload) for entry in _of_kind(flows, Kind.ESCALATION_REOPENED)}
+    ends = _of_kind(flows, Kind.ESCALATION_FIRST_ENDED)
+    ended = {_decision_key(entry.payload): entry.payload["state"] for entry in ends}
+    for entry, row in found.rows_of(entries, rows, _decision_key, "the decision"):
         payload = entry.payload
+        key = _decision_key(payload)
+        state = DecisionState.TAKEN_BACK if key in taken_back else DecisionState.IN_EFFECT
+        if entry.kind == Kind.ESCALATION_FIRST_DECIDED:
+            state = DecisionState(ended.get(key, DecisionState.AWAITING_SECOND))
+        found.same(entry, "decision.state", state, row["state"])
         found.bytes(entry, "decision.statement", payload["statement_digest"], row["statement"])
         _compare_signature(found, entry, row)
         for name in ("action", "revision", "evidence_hash", "key_id"):
-            found.same(entry, f"decision.{name}", payload[name], row[name])
+            # The entry of a first decision does not say what was chosen.
+            if name in payload:
+                found.same(entry, f"decision.{name}", payload[name], row[name])
         found.same(entry, "decision.approver", entry.actor, actors.user(row["approver_id"]))
         if cells.digest_of(row["statement"]) == payload["statement_digest"]:
             stated = canonical.decode(bytes(row["statement"]))
+            if "action" not in payload:
+                found.same(entry, "decision.action", stated["action"], row["action"])
             found.same(entry, "decision.justification", stated["justification"], row["justification"])
             found.same(entry, "decision.solo", stated["solo"], row["solo"])
+            shown_ms = stated.get("reading", {}).get("shown_ms")
+            found.same(entry, "decision.shown_ms", shown_ms, row["shown_ms"])
             found.same(entry, "decision.decided_at", stated["decided_at"], timestamps.iso(row["decided_at"]))
-    for name in rows:
+    for name, _ in rows:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"the decision on {name}")
+
+
+def _decision_key(payload: Mapping[str, Any]) -> tuple[str, int]:
+    """Entries from before decisions could be taken back do not count them."""
+    return payload["escalation_id"], payload.get("sequence", 1)
 
 
 def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:

@@ -1,5 +1,7 @@
 """An escalation, the revisions of its evidence, its decision, and what people stated later of its calls."""
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -32,6 +34,9 @@ class Escalation(models.Model):
     impact_rank = models.PositiveSmallIntegerField(default=0)
     agent_id = models.CharField(max_length=128)
     policy_kind = models.CharField(max_length=128, blank=True, default="")
+    # From the current evidence, for the queue to group and filter by: see `EvidenceDocument`.
+    rule = models.CharField(max_length=200, blank=True, default="")
+    incident = models.CharField(max_length=200, blank=True, default="")
     effect = models.CharField(max_length=1000)
     proposed_value = models.CharField(max_length=64, blank=True, default="")
     limit = models.CharField(max_length=64, blank=True, default="")
@@ -86,8 +91,28 @@ class Escalation(models.Model):
             models.Index(fields=("tenant", "agent_id", "-opened_at"), name="escalation_by_agent"),
         )
 
+    def is_claimed(self, at: datetime) -> bool:
+        """Whether somebody holds it at `at`."""
+        return self.claimed_by_id is not None and self.claimed_until is not None and self.claimed_until > at
+
     def __str__(self) -> str:
         return str(self.escalation_id)
+
+    @property
+    def decision(self) -> "Decision | None":
+        """The decision that ended it; None while it is open, or where it ended without one.
+
+        Reads `decisions`, so lists prefetch it.
+        """
+        return self._decision_in(contracts.DecisionState.IN_EFFECT)
+
+    @property
+    def first_decision(self) -> "Decision | None":
+        """The first of two decisions while it awaits the second; what it chose is for nobody's eyes yet."""
+        return self._decision_in(contracts.DecisionState.AWAITING_SECOND)
+
+    def _decision_in(self, state: contracts.DecisionState) -> "Decision | None":
+        return next((row for row in self.decisions.all() if row.state == state), None)
 
 
 class Evidence(models.Model):
@@ -111,10 +136,17 @@ class Evidence(models.Model):
 
 
 class Decision(models.Model):
-    """A person's decision, bound to the evidence that was shown. One row per escalation, for ever."""
+    """A person's decision, bound to the evidence that was shown. Of a row only `state` changes.
 
-    escalation = models.OneToOneField(
-        Escalation, primary_key=True, on_delete=models.PROTECT, related_name="decision"
+    One is in effect per escalation; `sequence` counts those that were taken back, and the first of two.
+    """
+
+    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="decisions")
+    sequence = models.PositiveSmallIntegerField(default=1)
+    state = models.CharField(
+        max_length=16,
+        choices=contracts.DecisionState.pairs(),
+        default=contracts.DecisionState.IN_EFFECT,
     )
     action = models.CharField(max_length=16, choices=contracts.Action.pairs())
     revision = models.PositiveIntegerField()
@@ -122,10 +154,35 @@ class Decision(models.Model):
     justification = models.TextField(blank=True, default="")
     approver = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     solo = models.BooleanField(default=False)
+    # From the page that was sent to the form that came back; None where the form came from no page.
+    shown_ms = models.PositiveBigIntegerField(null=True, blank=True)
     statement = models.BinaryField()
     signature = models.BinaryField()
     key_id = models.CharField(max_length=64)
     decided_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("escalation", "sequence")
+        constraints = (
+            models.UniqueConstraint(fields=("escalation", "sequence"), name="decision_sequence_once"),
+            models.UniqueConstraint(
+                fields=("escalation",),
+                condition=Q(state=contracts.DecisionState.IN_EFFECT),
+                name="decision_one_in_effect",
+            ),
+            models.UniqueConstraint(
+                fields=("escalation",),
+                condition=Q(state=contracts.DecisionState.AWAITING_SECOND),
+                name="decision_one_awaits_a_second",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=contracts.DecisionState.values()), name="decision_state_known"
+            ),
+        )
+        indexes = (
+            models.Index(fields=("-decided_at",), name="decision_newest"),
+            models.Index(fields=("approver", "-decided_at"), name="decision_by_approver"),
+        )
 
     def __str__(self) -> str:
         return f"{self.action} on {self.escalation_id}"

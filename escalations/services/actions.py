@@ -1,28 +1,31 @@
 """The actions. OVERRIDE and MODIFY are new proposals by a stronger author, before the same gate."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
+from django.conf import settings
+
 from audit import actors
-from escalations import policy
+from escalations import amounts, authority, policy
 from escalations.contracts import Action
-from escalations.services import evidence_revision, questions
+from escalations.services import evidence_revision, policy_context, questions
 from escalations.services.statements import ActionResult, AuthorizedDecision
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Lift, SnapshotFacts
+from runtime.contracts.policy_kind import KindDocument
 from runtime.contracts.problem import Problem, Violation
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.reasons import Reason
-from runtime.contracts.states import Decision, FeedbackType, FlowState
+from runtime.contracts.states import Decision, Direction, FeedbackType, FlowState, Impact
 from runtime.contracts.verdict import FindingOutcome
 from runtime.core.ids import new_id
 from runtime.epochs.services import epochs
-from runtime.execution.services import recovery
-from runtime.flows.models import Flow
+from runtime.execution.services import recovery, undo_windows
+from runtime.flows.models import Flow, Intent
 from runtime.flows.services.flow_transaction import Journal
-from runtime.kernel import finding_words
+from runtime.kernel import finding_words, undo_window
 from runtime.kernel.rules import condition_linter, kind_units
 from runtime.maintenance.services import watchdog
 from runtime.proposals.queries import gate_facts
@@ -55,17 +58,12 @@ def take(*, order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journa
         case Action.RESUME:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to resume.")
-            recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=order.judged.referred)
-            return ActionResult(valid_until=intent.valid_until)
+            return _resume(order, intent, agent, journal)
         case Action.MARK_DONE:
             if intent is None:
                 return _refuse(order, ProblemCode.ACTION_UNKNOWN, "There is no intent to mark as done.")
             if not order.request.receipt:
-                return _refuse(
-                    order,
-                    ProblemCode.RECEIPT_MISSING,
-                    "MARK_DONE needs the receipt you found, as a JSON object.",
-                )
+                return _without_receipt(order)
             recovery.mark_done(
                 journal=journal,
                 intent=intent,
@@ -147,13 +145,54 @@ def of_ended_epoch(flow: Flow) -> Problem | None:
     )
 
 
-def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
+def _resume(order: AuthorizedDecision, intent: Intent, agent: Agent, journal: Journal) -> ActionResult:
+    """Retry the call, after the undo window. What undoes a step waits for nobody."""
+    delay, before = timedelta(), undo_windows.describe(intent)
+    kind = gate_facts.get_rules(agent=agent, kind_name=order.escalation.policy_kind).kind
+    if intent.direction == Direction.FORWARD and kind is not None:
+        window = intent.proposal.valid_until - intent.proposal.received_at
+        delay = _undo_window(kind, impact=policy_context.impact_of(order.escalation), window=window)
+    recovery.resume(journal=journal, intent=intent, at=journal.at, lifted=order.judged.referred, delay=delay)
+    return ActionResult(
+        valid_until=intent.valid_until,
+        intent_id=str(intent.pk),
+        not_before=journal.at + delay if delay else None,
+        before=before,
+    )
+
+
+def _undo_window(kind: KindDocument, *, impact: Impact, window: timedelta) -> timedelta:
+    seconds = undo_window.length_s(
+        kind, impact=impact, window_s=int(window.total_seconds()), most_s=settings.DIR_UNDO_MAX_S
+    )
+    return timedelta(seconds=seconds)
+
+
+def check(*, order: AuthorizedDecision, flow: Flow, agent: Agent, at: datetime) -> Problem | None:
+    """What speaks against an action for which two people are needed, as `take` would find; writes nothing."""
+    match order.request.action:
+        case Action.OVERRIDE | Action.MODIFY:
+            judged = _judge(order, flow, agent, at)
+            return judged if isinstance(judged, Problem) else None
+        case Action.MARK_DONE if not order.request.receipt:
+            return _without_receipt(order)
+        case _:
+            return None
+
+
+def _without_receipt(order: AuthorizedDecision) -> Problem:
+    detail = "MARK_DONE needs the receipt you found, as a JSON object."
+    return _refuse(order, ProblemCode.RECEIPT_MISSING, detail)
+
+
+def _judge(order: AuthorizedDecision, flow: Flow, agent: Agent, at: datetime) -> judging.Judged | Problem:
+    """The person's proposal as the gate accepts it, or why it cannot be taken."""
     found = faults(order, agent) or of_ended_epoch(flow)
     if found is not None:
         return found
-    judged = judge_change(order, flow=flow, agent=agent, at=journal.at)
+    judged = judge_change(order, flow=flow, agent=agent, at=at)
     if judged.verdict.decision is not Decision.ACCEPT:
-        amounts = kind_units.of_kind(judged.rules.kind, ())
+        known = kind_units.of_kind(judged.rules.kind, ())
         return Problem(
             code=ProblemCode.GATE_REFUSED,
             detail="The gate rejects this. Change it, or abort.",
@@ -161,20 +200,46 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
             violations=tuple(
                 Violation(
                     pointer=f"/{finding.check}",
-                    message=f"{finding.code}: {finding_words.message_of(finding, amounts)}",
+                    message=f"{finding.code}: {finding_words.message_of(finding, known)}",
                 )
                 for finding in judged.verdict.reasons
             ),
         )
     # What the person was asked to give (password, amount, reason) fits the impact that was shown.
     impact = judged.verdict.impact
-    if policy.is_weighty(order.request.action, impact) and impact.value != order.escalation.impact:
+    if impact.rank > policy_context.impact_of(order.escalation).rank:
         return Problem(
             code=ProblemCode.IMPACT_RAISED,
             detail=f"The impact would be {impact}, but you were shown "
             f"{order.escalation.impact}. Change less, or abort.",
             dfid=str(flow.dfid),
         )
+    return _beyond_authority(order, agent, judged) or judged
+
+
+def _beyond_authority(order: AuthorizedDecision, agent: Agent, judged: judging.Judged) -> Problem | None:
+    """What is above the person's limits: the amounts of changed parameters are known only now."""
+    if not (order.request.action.spec.changes_params and order.person.limits):
+        return None
+    row, action = order.escalation, order.request.action
+    situation = policy_context.of(escalation=row, agent=agent, shown=order.shown, at=order.at)
+    changed = amounts.read(
+        params=judged.document.params,
+        figures=judged.verdict.figures,
+        findings=judged.verdict.findings,
+        known=kind_units.of_kind(judged.rules.kind, ()),
+    )
+    denied = policy.beyond_authority(action, order.person, situation, changed=changed)
+    if denied is None:
+        return None
+    why = authority.with_names(denied, action, situation, tenant=row.tenant, at=order.at, changed=changed)
+    return _refuse(order, denied.code, why)
+
+
+def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journal) -> ActionResult | Problem:
+    judged = _judge(order, flow, agent, journal.at)
+    if isinstance(judged, Problem):
+        return judged
     journal.add(*judging.store(judged))
     intent = order.escalation.intent
     if intent is not None:
@@ -184,12 +249,18 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
             by_intent_id=judged.document.intent_id,
             effect=order.effect,
         )
-    follow = apply_verdict.accept(journal=journal, judged=judged)
+    # In place of an intent that has ended, it runs at once: a take-back could not bring that one back.
+    delay = timedelta()
+    if intent is None and judged.rules.kind is not None and judged.verdict.steps:
+        window = timedelta(milliseconds=judged.document.window_ms)
+        delay = _undo_window(judged.rules.kind, impact=judged.verdict.impact, window=window)
+    follow = apply_verdict.accept(journal=journal, judged=judged, delay=delay)
     return ActionResult(
         proposal_id=str(judged.proposal.proposal_id),
         params=judged.document.params if order.request.action.spec.changes_params else None,
-        valid_until=judged.proposal.valid_until,
+        valid_until=judged.proposal.valid_until + delay,
         intent_id=follow.intent_id,
+        not_before=journal.at + delay if delay else None,
         superseded_intent_id=None if intent is None else str(intent.pk),
     )
 

@@ -52,7 +52,7 @@ def open_escalation(*, flow: Flow, agent: Agent, silence: Silence) -> OpenedEsca
         family=Family.AGENT,
         reason=Reason.AGENT_SILENT.value,
         impact=impact,
-        impact_rank=evidence.IMPACT_RANK[impact],
+        impact_rank=impact.rank,
         agent_id=agent.agent_id,
         policy_kind="",
         effect="".join(part.text for part in shown.effect)[: evidence.EFFECT_CHARS],

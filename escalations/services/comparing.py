@@ -28,7 +28,14 @@ _KINDS = (
     intent_records.KINDS
     | recorded_deadlines.KINDS
     | _REVISIONS
-    | {Kind.ESCALATION_DECIDED, Kind.PROPOSAL_SUBMITTED, Kind.VERDICT_GIVEN}
+    | {
+        Kind.ESCALATION_DECIDED,
+        Kind.ESCALATION_FIRST_DECIDED,
+        Kind.ESCALATION_FIRST_ENDED,
+        Kind.ESCALATION_REOPENED,
+        Kind.PROPOSAL_SUBMITTED,
+        Kind.VERDICT_GIVEN,
+    }
 )
 
 
@@ -36,7 +43,9 @@ _KINDS = (
 class RecordedEscalation:
     """What entries record of an escalation: evidence by revision, decision, proposal, verdict, intents.
 
-    `deadline` is None where the entry that opened it has not been read, or gave it none.
+    `deadline` is None where the entry that opened it has not been read, or gave it none. `firsts` are the
+    first decisions of two people by their sequence, `first_ends` why they ended, and `awaiting` is the one
+    that awaits a second.
     """
 
     evidence: dict[int, str]
@@ -45,6 +54,9 @@ class RecordedEscalation:
     verdict: Mapping[str, Any] = field(default_factory=dict)
     intents: dict[str, IntentRecord] = field(default_factory=dict)
     deadline: datetime | None = None
+    firsts: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    awaiting: int | None = None
+    first_ends: dict[int, str] = field(default_factory=dict)
 
 
 def of(escalation: Escalation) -> RecordedEscalation:
@@ -54,6 +66,9 @@ def of(escalation: Escalation) -> RecordedEscalation:
     intents: dict[str, IntentRecord] = {}
     proposal = ""
     verdict: dict[str, Any] = {}
+    firsts: dict[int, Mapping[str, Any]] = {}
+    first_ends: dict[int, str] = {}
+    awaiting: int | None = None
     stream = str(escalation.flow_id)
     deadlines: dict[str, Deadline] = {}
     for kind, at, payload in queries.list_dated(tenant=escalation.tenant, stream=stream, kinds=_KINDS):
@@ -70,6 +85,14 @@ def of(escalation: Escalation) -> RecordedEscalation:
             continue
         elif kind is Kind.ESCALATION_DECIDED:
             decided = decided or payload
+        elif kind is Kind.ESCALATION_FIRST_DECIDED:
+            awaiting = payload["sequence"]
+            firsts[payload["sequence"]] = payload
+        elif kind is Kind.ESCALATION_FIRST_ENDED:
+            awaiting = None
+            first_ends[payload["sequence"]] = payload["why"]
+        elif kind is Kind.ESCALATION_REOPENED:
+            decided = {}
         elif kind in _REVISIONS:
             evidence.setdefault(payload["revision"], payload["evidence_hash"])
     deadline = deadlines.get(str(escalation.pk))
@@ -80,6 +103,9 @@ def of(escalation: Escalation) -> RecordedEscalation:
         verdict=verdict,
         intents=intents,
         deadline=None if deadline is None else deadline.at,
+        firsts=firsts,
+        awaiting=awaiting,
+        first_ends=first_ends,
     )
 
 
@@ -163,6 +189,7 @@ def check_basis(escalation: Escalation) -> CheckedBasis:
             escalation.intent, known.intents.get(str(escalation.intent_id))
         )
         found += [] if moved is None else [moved]
+    found += _compare_awaiting(escalation, known)
     return CheckedBasis(
         known=known, mismatches=found, evidence=None if found else shown, body=b"" if found else body
     )
@@ -191,9 +218,32 @@ def compare_verdict(known: RecordedEscalation, proposal: Proposal) -> Mismatch |
         return Mismatch(row="verdict.body", row_id=str(proposal.pk), recorded=digest, found="")
 
 
+def _compare_awaiting(escalation: Escalation, known: RecordedEscalation) -> list[Mismatch]:
+    """What does not match of a first decision that awaits a second.
+
+    By the digests of its statement alone: whoever is shown this may be the second, and must not read the
+    choice from it.
+    """
+    row, recorded = escalation.first_decision, known.firsts.get(known.awaiting or 0, {})
+    if row is None and not recorded:
+        return []
+    digest = recorded.get("statement_digest", "")
+    if row is None or row.sequence != known.awaiting:
+        found = "" if row is None else cells.digest_of(row.statement)
+        return [Mismatch(row="decision.state", row_id=str(escalation.pk), recorded=digest, found=found)]
+    return [
+        Mismatch(row=item.row, row_id=item.row_id, recorded=digest, found=cells.digest_of(row.statement))
+        for item in compare_signed(recorded, row)
+    ]
+
+
 def compare_decision(known: RecordedEscalation, decision: Decision) -> list[Mismatch]:
-    """What does not match of a decision: its entry, its columns, or its signature."""
-    payload = known.decided
+    """What does not match of the decision in effect: its entry, its columns, or its signature."""
+    return compare_signed(known.decided, decision)
+
+
+def compare_signed(payload: Mapping[str, Any], decision: Decision) -> list[Mismatch]:
+    """The same of any decision, with the payload of the entry about it."""
     wrong = mismatches.compare(
         "decision.statement", str(decision.pk), payload.get("statement_digest", ""), decision.statement
     )

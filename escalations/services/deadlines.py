@@ -4,10 +4,11 @@ import logging
 from uuid import UUID
 
 from audit import actors, events
-from escalations.contracts import State
+from escalations.contracts import FirstEnd, Occasion, State
 from escalations.models import Escalation
-from escalations.services import drift_scan, escalation_locks, questions
+from escalations.services import drift_scan, escalation_locks, first_decisions, questions
 from escalations.services.escalation_locks import LockedEscalation
+from escalations.services.notices import outbox
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import FeedbackType, FlowState
 from runtime.core import clock, transactions
@@ -18,7 +19,9 @@ BATCH = 200
 
 
 def sweep() -> int:
-    """Abort what was not decided in time, then check for drifted evidence; returns how many were aborted.
+    """Abort what was not decided in time, queue reminders of the rest, and check for drifted evidence.
+
+    Returns how many were aborted.
 
     Questions that were waited for long enough are closed before it.
     Ids are chosen without a lock; each escalation is then its own transaction, so that one poisoned row
@@ -32,6 +35,7 @@ def sweep() -> int:
             aborted += _expire_one(escalation_id, tenant)
         except Exception:
             log.exception("escalation %s could not be ended", escalation_id)
+    outbox.queue_due()
     drift_scan.revise_open()
     return aborted
 
@@ -43,6 +47,8 @@ def abort_expired(locked: LockedEscalation, journal: Journal) -> None:
     row.state, row.resolved_at, row.resolution = State.EXPIRED, journal.at, State.EXPIRED.value
     row.version += 1
     row.save(update_fields=["state", "resolved_at", "resolution", "version"])
+    outbox.queue(row, occasion=Occasion.CLOSED, at=journal.at)
+    journal.add(*first_decisions.end(escalation=row, why=FirstEnd.DEADLINE_PASSED))
     journal.add(events.EscalationExpired(escalation_id=str(row.pk)))
     journal.notify_agent(
         FeedbackType.ESCALATION_RESOLVED,

@@ -5,38 +5,45 @@ same gate, write, append, commit, ring. A refusal is a value, and is recorded to
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from audit import actors, events
-from escalations import policy
-from escalations.contracts import Action, Closing, Family, State
+from escalations import authority, pace, policy
+from escalations.contracts import Action, Closing, Family, Occasion, State
 from escalations.evidence_contracts import AnyEvidence
-from escalations.models import Decision, Escalation
+from escalations.models import Escalation
+from escalations.pace import CheckQuestion
 from escalations.policy import Denied, Person
 from escalations.services import (
-    actions,
     comparing,
     deadlines,
+    decision_pace,
     escalation_locks,
     evidence_revision,
     policy_context,
     questions,
+    two_people,
 )
 from escalations.services.comparing import CheckedBasis
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.escalation_locks import LockedEscalation
+from escalations.services.notices import outbox
 from escalations.services.statements import AuthorizedDecision, Seen, sign_and_store
+from escalations.services.two_people import FirstOfTwo
 from runtime.contracts import timestamps
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import Effect
 from runtime.core import transactions
 from runtime.epochs.services import epochs
+from runtime.execution.services import undo_windows
 from runtime.flows.services.flow_transaction import Journal
 from runtime.maintenance.services import watchdog
 
 HASH_CHARS = 64
+REASON_SHOWN = 200  # characters of an earlier decision's reason, in the refusal of a later one
 HASH_UNREADABLE = "evidence_hash must be the 64-character lowercase hex hash shown on the page."
 TAMPERED = (
     "The stored data of this case does not match the ledger, so no decision can be based on it. Abort, "
@@ -54,10 +61,15 @@ RECEIPT_CAME = (
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """The action was taken: the decision is recorded, or the question was sent."""
+    """The action was taken: the decision is recorded, or the question was sent.
+
+    `not_before` is the end of the undo window, None where there is none.
+    """
 
     action: Action
     dfid: UUID
+    not_before: datetime | None = None
+    first_of_two: FirstOfTwo | None = None
 
 
 @transactions.retried
@@ -78,10 +90,9 @@ def decide(
         locked, journal, person, user, request, basis
     )
     if isinstance(outcome, Problem):
+        shown = two_people.action_shown(request.action, escalation=locked.escalation, shown=basis.evidence)
         journal.add(
-            events.EscalationRefused(
-                escalation_id=str(locked.escalation.pk), action=request.action, code=outcome.code
-            )
+            events.EscalationRefused(escalation_id=str(locked.escalation.pk), action=shown, code=outcome.code)
         )
     journal.write()
     return outcome
@@ -142,7 +153,8 @@ def _outcome(
     effect = policy.effect_of(request.action, situation, stated=request.effect)
     answer = policy.may(request.action, person, situation, now_ms=timestamps.to_ms(locked.at), effect=effect)
     if isinstance(answer, Denied):
-        why = answer.why if row.state == State.OPEN else _ended(row)
+        named = authority.with_names(answer, request.action, situation, tenant=row.tenant, at=locked.at)
+        why = named if row.state == State.OPEN else _ended(row, user=user, at=locked.at)
         return _refuse(locked, answer.code, why)
     only_stops = policy.is_stopping(request.action, effect)
     seen = _seen_before_stop(locked, request, basis) if only_stops else _seen_in_force(locked, request)
@@ -151,6 +163,9 @@ def _outcome(
     problem = _incomplete(locked, request, shown, situation, effect)
     if problem is not None:
         return problem
+    question = _question(locked, request, person)
+    if isinstance(question, Problem):
+        return question
     order = AuthorizedDecision(
         escalation=row,
         seen=seen,
@@ -160,18 +175,37 @@ def _outcome(
         shown=shown,
         solo=answer.solo,
         at=journal.at,
+        question=question,
         effect=effect,
     )
-    taken = actions.take(order=order, flow=locked.flow, agent=locked.agent, journal=journal)
+    taken = two_people.take(
+        order=order, situation=situation, flow=locked.flow, agent=locked.agent, journal=journal
+    )
     if isinstance(taken, Problem):
         return taken
     if taken.resolves:
         journal.add(*questions.stop(escalation=row, at=journal.at, why=Closing.DECIDED))
         row.state, row.resolved_at, row.resolution = State.RESOLVED, journal.at, request.action.value
         row.version += 1
-        row.save(update_fields=["state", "resolved_at", "resolution", "version"])
+        row.claimed_by, row.claimed_until = None, None
+        row.save(
+            update_fields=["state", "resolved_at", "resolution", "version", "claimed_by", "claimed_until"]
+        )
+        outbox.queue(row, occasion=Occasion.CLOSED, at=journal.at)
         sign_and_store(order=order, taken=taken, journal=journal)
-    return DecisionResult(action=request.action, dfid=locked.flow.dfid)
+    if taken.not_before is not None and taken.intent_id is not None:
+        undo_windows.begin(
+            journal=journal,
+            intent_id=UUID(taken.intent_id),
+            not_before=taken.not_before,
+            before=taken.before,
+        )
+    return DecisionResult(
+        action=request.action,
+        dfid=locked.flow.dfid,
+        not_before=taken.not_before,
+        first_of_two=taken if isinstance(taken, FirstOfTwo) else None,
+    )
 
 
 def _seen_in_force(locked: LockedEscalation, request: DecisionRequest) -> Seen | Problem:
@@ -248,15 +282,59 @@ def _incomplete(
     return None
 
 
-def _ended(row: Escalation) -> str:
-    """How an escalation came to its end: by whom, with what, and when."""
-    at = "" if row.resolved_at is None else f" at {row.resolved_at:%H:%M:%S} UTC"
-    decision = Decision.objects.filter(escalation=row).select_related("approver").first()
-    if decision is None:
-        return f"This escalation is {row.state.lower()}{at}."
-    return (
-        f"{decision.approver.get_username()} decided {decision.action}{at}, before you. Nothing was changed."
+def _question(
+    locked: LockedEscalation, request: DecisionRequest, person: Person
+) -> CheckQuestion | Problem | None:
+    """What a form of the page has to answer about how it was decided; a pause comes before it."""
+    if request.shown_at_ms is None or request.action.spec.stops or request.action.spec.asks:
+        return None
+    row = locked.escalation
+    if decision_pace.is_pause_due(tenant=row.tenant, user_id=person.user_id):
+        return _refuse(
+            locked,
+            ProblemCode.PAUSE_DUE,
+            f"You have overridden {pace.PAUSE_AFTER} in a row. Look at how they ended, then continue.",
+        )
+    question = decision_pace.question_for(
+        escalation=row,
+        agent=locked.agent,
+        user_id=person.user_id,
+        request=request,
+        shown_ms=timestamps.to_ms(locked.at) - request.shown_at_ms,
     )
+    if question is None:
+        return None
+    missing = pace.answer_missing(request.checked, request.justification)
+    if missing is None:
+        return question
+    return _refuse(locked, ProblemCode.CHECK_UNANSWERED, f"{question.words} {missing}")
+
+
+def _ended(row: Escalation, *, user: Any, at: datetime) -> str:
+    """How an escalation came to its end: who did what, how long before, and why."""
+    moment = "" if row.resolved_at is None else f" at {row.resolved_at:%H:%M:%S} UTC"
+    decision = row.decision
+    if row.state == State.EXPIRED:
+        return f"Nobody decided before the deadline{moment}, so the flow was aborted. Nothing was changed."
+    if decision is None:
+        return f"This escalation is {row.state.lower()}{moment}. Nothing was changed."
+    earlier = _how_long(at - decision.decided_at)
+    did = Action(decision.action).spec.did
+    if decision.approver_id == user.pk:
+        opening = f"You {did} {earlier} ago"
+    else:
+        opening = f"{decision.approver.get_username()} {did} {earlier} before you"
+    reason = decision.justification
+    shown = f"{reason[:REASON_SHOWN]}..." if len(reason) > REASON_SHOWN else reason
+    why = f': "{shown}"' if shown else ""
+    return f"{opening},{moment}{why}. Nothing was changed."
+
+
+def _how_long(delta: timedelta) -> str:
+    seconds = max(0, int(delta.total_seconds()))
+    if seconds < 2 * 60:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 2 * 3600 else f"{seconds // 3600} h"
 
 
 def _refuse(locked: LockedEscalation, code: ProblemCode, detail: str) -> Problem:

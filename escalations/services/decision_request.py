@@ -14,6 +14,9 @@ class DecisionRequest:
     """What the form contains. `params` is a JSON object for MODIFY, `receipt` for MARK_DONE.
 
     `effect` states what became of an earlier call in doubt; None: the form does not state it.
+    `shown_at_ms` is when the server sent the page with this revision to this person (Unix milliseconds), None
+    where the form does not come from a page; `client_reported` is what the browser says of the reading, and
+    `checked` the answer to the question of `pace`.
     """
 
     action: Action
@@ -26,6 +29,9 @@ class DecisionRequest:
     receipt: Mapping[str, Any] | None = None
     typed_again: str = ""
     effect: Effect | None = None
+    shown_at_ms: int | None = None
+    client_reported: Mapping[str, Any] | None = None
+    checked: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

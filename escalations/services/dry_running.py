@@ -5,7 +5,13 @@ from uuid import UUID
 from audit import actors, events, ledger
 from escalations.evidence_contracts import JudgedEvidence, OperationalEvidence
 from escalations.policy import Person
-from escalations.services import actions, comparing, escalation_locks, evidence_revision
+from escalations.services import (
+    actions,
+    comparing,
+    escalation_locks,
+    evidence_revision,
+    two_people,
+)
 from escalations.services.deciding import TAMPERED
 from escalations.services.decision_request import DecisionRequest
 from escalations.services.statements import AuthorizedDecision, Seen
@@ -55,7 +61,7 @@ def dry_run(
     verdict = actions.judge_change(order, flow=locked.flow, agent=locked.agent, at=locked.at).verdict
     answered = events.WhatifAnswered(
         escalation_id=str(escalation_id),
-        action=request.action,
+        action=two_people.action_shown(request.action, escalation=locked.escalation, shown=judged),
         verdict=verdict.decision,
         codes=tuple(finding.code for finding in verdict.reasons),
     )

@@ -23,19 +23,19 @@ from escalations.models import Escalation, Question
 from escalations.models.question import IS_ANSWERED
 from runtime.contracts import timestamps
 from runtime.contracts.policy_kind import KindDocument
-from runtime.contracts.states import Decision, Impact, Purpose
+from runtime.contracts.states import Decision, Purpose
 from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import FindingOutcome, VerdictDocument
 from runtime.flows.models import Attempt, Intent, Proposal, Verdict
 from runtime.flows.queries import saga_progress
 from runtime.kernel import units
+from runtime.kernel.gate import case_units
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
-from runtime.kernel.rules import evaluate, kind_units, safety
+from runtime.kernel.rules import evaluate, safety
 from runtime.state.queries import visible_facts
 
-IMPACT_RANK: dict[Impact, int] = {Impact.LOW_IMPACT: 0, Impact.HIGH_IMPACT: 1}
 EFFECT_CHARS = 1000
 FIGURE_CHARS = 64
 
@@ -56,7 +56,7 @@ def build(
     if rules.kind is None or rules.manifest is None:
         raise LookupError("nothing is escalated without a policy kind and a manifest")
     kind, asked, agent = rules.kind, judgement.proposal, judgement.facts.agent
-    amounts = kind_units.of_kind(kind, judgement.facts.resources or ())
+    amounts = case_units.of_case(kind, judgement)
     document: type[JudgedEvidence] = DecisionEvidence if intent is None else OperationalEvidence
     return document(
         escalation_id=str(escalation_id),
@@ -106,6 +106,7 @@ def build(
                 for step in kind.steps
             ),
             params_schema=kind.params_schema,
+            approvals=kind.approvals,
         ),
         policy_bundle_hash=judgement.rules_digest,
         input_digest=canonical.digest(judgement.to_bytes()),

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from audit import canonical, events
-from escalations.contracts import Family
+from escalations.contracts import Family, FirstEnd
 from escalations.evidence_contracts import EvidenceDocument, JudgedEvidence
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence
+from escalations.services import evidence, first_decisions
 from runtime.contracts.states import AgentStatus
 from runtime.core import clock
 from runtime.flows.models import Flow, Proposal
@@ -161,7 +161,9 @@ def _store(
         "version": escalation.version + 1,
         "evidence_hash": canonical.digest(body),
         "impact": impact,
-        "impact_rank": evidence.IMPACT_RANK[impact],
+        "impact_rank": impact.rank,
+        "rule": following.rule,
+        "incident": following.incident,
     }
     # The queue shows the current figures; of what has run, and without rules, they stay as they were.
     if escalation.intent_id is None and fresh.rules.kind is not None and fresh.rules.manifest is not None:
@@ -178,11 +180,12 @@ def _store(
         created_at=journal.at,
     )
     journal.add(
+        *first_decisions.end(escalation=escalation, why=FirstEnd.EVIDENCE_CHANGED),
         events.EscalationRevised(
             escalation_id=str(escalation.pk),
             revision=escalation.revision,
             evidence_hash=escalation.evidence_hash,
             why=why[:300],
-        )
+        ),
     )
     return Revised(why=why, revision=escalation.revision, evidence_hash=escalation.evidence_hash)

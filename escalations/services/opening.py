@@ -7,9 +7,10 @@ from uuid import UUID
 from django.conf import settings
 
 from audit import canonical, events
-from escalations.contracts import Closing, Family, State
+from escalations.contracts import Closing, Family, FirstEnd, Occasion, State
 from escalations.models import Escalation, Evidence
-from escalations.services import evidence, questions
+from escalations.services import evidence, first_decisions, questions
+from escalations.services.notices import outbox
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core import mismatches
 from runtime.core.ids import new_id
@@ -50,7 +51,7 @@ def open_escalation(
     if withdrawn is not None:
         judgement, rules, answer = evidence.under(withdrawn, judgement=judgement, rules=rules, verdict=answer)
     escalation_id = new_id()
-    body = evidence.build(
+    shown = evidence.build(
         escalation_id=escalation_id,
         revision=1,
         reason=reason,
@@ -60,7 +61,7 @@ def open_escalation(
         verdict=answer,
         intent=intent,
         at=at,
-    ).to_bytes()
+    )
     # Time resolves nothing of an operational escalation; the others end by the kind's SLA.
     deadline_at = None
     if kind_of is not Family.OPERATIONAL:
@@ -75,23 +76,29 @@ def open_escalation(
         family=kind_of,
         reason=reason,
         impact=answer.impact,
-        impact_rank=evidence.IMPACT_RANK[answer.impact],
+        impact_rank=answer.impact.rank,
         agent_id=judgement.facts.agent.agent_id,
         policy_kind=judgement.proposal.policy_kind,
+        rule=shown.rule,
+        incident=shown.incident,
         **evidence.figures(answer, reason),
         opened_at=at,
         deadline_at=deadline_at,
     )
-    return store(row, body=body)
+    return store(row, body=shown.to_bytes())
 
 
 def store(row: Escalation, *, body: bytes) -> OpenedEscalation:
-    """Store a new escalation with `body` as revision 1 of its evidence; the caller writes the entry."""
+    """Store a new escalation with `body` as revision 1 of its evidence and queue who is told of it.
+
+    The caller writes the entry.
+    """
     row.evidence_hash = canonical.digest(body)
     row.save(force_insert=True)
     Evidence.objects.create(
         escalation=row, revision=1, body=body, hash=row.evidence_hash, why="opened", created_at=row.opened_at
     )
+    outbox.queue(row, occasion=Occasion.OPENED, at=row.opened_at)
     entry = events.EscalationOpened(
         escalation_id=str(row.pk),
         family=row.family,
@@ -133,9 +140,11 @@ def close_escalations(*, flow: Flow, at: datetime) -> list[events.Event]:
     rows = list(Escalation.objects.select_for_update().filter(flow=flow, state=State.OPEN))
     added: list[events.Event] = []
     for row in rows:
+        added += first_decisions.end(escalation=row, why=FirstEnd.FLOW_ENDED)
         added += questions.stop(escalation=row, at=at, why=Closing.WITHDRAWN)
         row.state, row.resolved_at, row.resolution = State.WITHDRAWN, at, "WITHDRAWN"
         row.version += 1
         row.save(update_fields=["state", "resolved_at", "resolution", "version"])
+        outbox.queue(row, occasion=Occasion.CLOSED, at=at)
         added.append(events.EscalationWithdrawn(escalation_id=str(row.pk)))
     return added

@@ -1,7 +1,7 @@
 """The decision page: the stored evidence, then the decision form. A GET never decides."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,54 +10,66 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.access.permissions import signed_in, tenant_of
+from audit.access.permissions import may, signed_in, tenant_of
+from audit.access.roles import Permission
 from audit.verification import verify
-from escalations import contracts, policy, presenters, queries
+from escalations import (
+    contracts,
+    past_outcomes,
+    patterns,
+    policy,
+    presenters,
+    queries,
+)
 from escalations.contracts import Action
-from escalations.evidence_contracts import AnyEvidence, JudgedEvidence, SilenceEvidence
+from escalations.evidence_contracts import JudgedEvidence, SilenceEvidence
 from escalations.models import Escalation
-from escalations.services import actions, comparing, deciding, policy_context
-from escalations.views import drafts, evidence_page, silence_evidence
-from escalations.views.policy_person import others, person_of
-from runtime.contracts import recorded_only, timestamps
+from escalations.services import (
+    comparing,
+    taking_back,
+)
+from escalations.views import (
+    bench,
+    decision_form,
+    drafts,
+    evidence_page,
+    queue_walk,
+    silence_evidence,
+    two_people,
+)
+from runtime.contracts import recorded_only
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
-from runtime.contracts.states import Direction, Effect
+from runtime.contracts.units import AmountUnits
+from runtime.contracts.verdict import Difference
 from runtime.core import clock
-from runtime.core.views import labels
-from runtime.epochs.services import epochs
-from runtime.flows.queries import recorded_flow
+from runtime.core.views import labels, query_params
+from runtime.flows.queries import calls_in_doubt, recorded_flow
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import evaluate
-from runtime.proposals.queries import gate_facts
-from runtime.proposals.views import proposal_presenters, schema_form
+from runtime.proposals.queries import gate_facts, stored_cases
+from runtime.proposals.views import predicted_effects, proposal_presenters
 
 CONFLICT = 409
-UNAVAILABLE = 503
-# The one 409 after which nothing has to be reviewed again: someone else has claimed this too.
-OVER_CLAIM = "CLAIMED_BY_ANOTHER"
 # Live parts of the page beside the questions to the agent.
 PARTS: Mapping[str, str] = {"clock": "_clock.html", "claim": "_claim.html", "over": "_over_claim.html"}
-UNTRUSTED = "This evidence does not match the ledger"
-
-
-@dataclass(frozen=True, slots=True)
-class ActionChoice:
-    """One action as the page offers it; `why` says why it is not allowed, `parts` what its form asks for."""
-
-    action: Action
-    spec: contracts.ActionSpec
-    hint: str
-    parts: str
-    why: str
-    chosen: bool
+# How long a page shows what was just decided, and which decisions it shows.
+JUST_NOW = timedelta(minutes=15)
+COUNTING = frozenset({contracts.DecisionState.IN_EFFECT, contracts.DecisionState.AWAITING_SECOND})
 
 
 @require_safe
 @signed_in
 def show(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
-    """Show one escalation."""
+    """Show one escalation; with `done=` and what became of the one that the person just decided."""
     return page(request, escalation_id)
+
+
+@require_safe
+@signed_in
+def strip(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
+    """Return what the person decided here a moment ago and what came of it; empty for anyone else."""
+    return render(request, "escalations/_strip.html", {"just": _just_decided(request, escalation_id)})
 
 
 @require_safe
@@ -75,6 +87,8 @@ def state(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         "ended": labels.badge(presenters.RESOLUTIONS, escalation.resolution)
         if escalation.resolved_at
         else None,
+        "decision": escalation.decision,
+        "here": queue_walk.item_url(escalation_id, queue_walk.read_query(request)),
     }
     return render(request, "escalations/_state.html", context)
 
@@ -85,8 +99,7 @@ def questions(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     """Return the questions to the agent; with `part=` the deadline, the claim, or its confirmation."""
     escalation = _get(request, escalation_id)
     template = PARTS.get(request.GET.get("part", ""), "_asked.html")
-    may_decide = bool(person_of(request).roles & policy.DECIDING_ROLES)
-    context = {**_asked(request, escalation), "may_decide": may_decide}
+    context = {**_asked(request, escalation), "may_decide": may(request.user, Permission.DECIDE)}
     return render(request, f"escalations/{template}", context)
 
 
@@ -109,7 +122,14 @@ def page(
     over_claim = problem is not None and problem.code is ProblemCode.CLAIMED_BY_ANOTHER
     if problem is not None and problem.status == CONFLICT and not over_claim:
         kept = {name: value for name, value in kept.items() if name not in ("action", "typed_again")}
+    place = queue_walk.find_place(request, queue_walk.read_query(request), escalation_id)
+    done = query_params.uuid(request.GET.get("done", ""))
     context = {
+        "place": place,
+        "here": queue_walk.item_url(escalation_id, place.query),
+        "just": None if done is None else _just_decided(request, done),
+        "after_choices": queue_walk.AFTER_WORDS.items(),
+        "after_chosen": queue_walk.choice_of(request),
         **_asked(request, escalation),
         **_about(escalation, basis),
         "untrusted": basis.mismatches,
@@ -117,8 +137,11 @@ def page(
         "problem": problem,
         "answered": answered,
         "entered": kept,
-        **_decision(escalation, basis.known),
-        **_form(request, escalation, basis.evidence, kept),
+        **_decision(escalation, basis),
+        "firsts": two_people.list_ended(escalation, basis.known),
+        **decision_form.context(request, escalation, basis, kept),
+        **decision_form.pace(request, escalation, kept, problem),
+        "bench": _bench(escalation, basis),
     }
     status = 200 if problem is None else problem.status
     return render(request, "escalations/detail.html", context, status=status)
@@ -143,12 +166,23 @@ def _about(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, A
         of_manifest = () if rules.manifest is None else recorded_only.names(rules.manifest)
         recorded = [*of_kind, *(f"manifest.{name}" for name in of_manifest)]
     return {
-        "case": _case(escalation, shown, basis.body),
+        "case": _case(escalation, shown, basis.body, is_judged=wrong is None),
+        "patterns": _patterns(escalation, shown),
         "changes": evidence_page.compare(before, shown) if isinstance(before, JudgedEvidence) else [],
         "untrusted_verdict": [] if wrong is None else [wrong],
         "recorded": recorded,
-        "expected": proposal_presenters.expected(escalation.proposal),
+        "expected": proposal_presenters.expected(escalation.proposal, shown.amounts.facts),
     }
+
+
+def _bench(escalation: Escalation, basis: comparing.CheckedBasis) -> bench.BenchView | None:
+    """Return what helps to find out about the call in doubt; None if none is, or the case is not trusted."""
+    if escalation.intent is None or escalation.state != contracts.State.OPEN or basis.mismatches:
+        return None
+    call = calls_in_doubt.get_newest(intent=escalation.intent)
+    if call is None:
+        return None
+    return bench.of_calls([call], tenant=escalation.tenant)[call.intent_id, call.number]
 
 
 def _get(request: HttpRequest, escalation_id: UUID) -> Escalation:
@@ -186,65 +220,107 @@ def _asked(request: HttpRequest, escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def _case(escalation: Escalation, shown: JudgedEvidence, body: bytes) -> evidence_page.EvidenceView:
+def _case(
+    escalation: Escalation, shown: JudgedEvidence, body: bytes, *, is_judged: bool
+) -> evidence_page.EvidenceView:
     """Return the evidence beside the current facts, marking those that changed materially.
 
-    Uses the active rules, like the drift scan; without a kind every change is material.
+    Uses the active rules, like the drift scan; without a kind every change is material. `is_judged`: the
+    stored verdict matches the ledger, so what it would predict now can be worked out of it.
     """
     seen = shown.seen_facts
     if escalation.state != contracts.State.OPEN:
-        return evidence_page.read(shown, body=body, live={}, material=frozenset())
-    live = queries.live_facts(tenant=escalation.tenant, paths=list(seen))
-    kind = gate_facts.get_rules(agent=escalation.flow.agent, kind_name=shown.kind.kind).kind
+        return evidence_page.read(shown, body=body)
+    paths = {*seen, *(item.fact for item in shown.difference)}
+    live = queries.live_facts(tenant=escalation.tenant, paths=sorted(paths))
+    rules = gate_facts.get_rules(agent=escalation.flow.agent, kind_name=shown.kind.kind)
     material: Iterable[str] = live
-    if kind is not None:
+    if rules.kind is not None:
         material = evaluate.list_moved(
-            kind,
+            rules.kind,
             params=shown.proposal.params,
             constraints=shown.proposal.execution_constraints,
             seen=seen,
             current=live,
         )
-    return evidence_page.read(shown, body=body, live=live, material=frozenset(material))
+    predicted: Sequence[Difference] = ()
+    if is_judged and escalation.proposal is not None and live != seen:
+        predicted = stored_cases.predict_now(proposal=escalation.proposal, rules=rules)
+    found = evidence_page.LiveFacts(values=live, material=frozenset(material), predicted=predicted)
+    return evidence_page.read(shown, body=body, live=found)
+
+
+def _patterns(escalation: Escalation, shown: JudgedEvidence) -> dict[str, Any]:
+    """Return what stands out beside earlier proposals; none of it is evidence."""
+    found = patterns.find(escalation=escalation, shown=shown, at=clock.now())
+    return {
+        "compared": patterns.COMPARED,
+        "same": found.same,
+        "similar": found.similar,
+        "earlier": [
+            {
+                "dfid": item.dfid,
+                "received_at": item.received_at,
+                "same": item.same,
+                "ended": labels.badge(labels.OUTCOMES, item.outcome)
+                if item.outcome
+                else labels.badge(labels.FLOW_STATES, item.flow_state),
+            }
+            for item in found.earlier
+        ],
+        "suspects": [presenters.suspect(item) for item in found.suspects],
+        "rate": found.rate,
+        "usual": presenters.per_hour(found.rate.usual_tenths),
+        "days": found.rate.hours // 24,
+    }
 
 
 def _history(escalation: Escalation) -> dict[str, Any]:
-    history = queries.get_history(
+    """Return how the agent's closed escalations ended: what became of what people let run, not how often."""
+    history = past_outcomes.get_history(
         tenant=escalation.tenant, agent_id=escalation.agent_id, besides=escalation.pk
     )
-    total = sum(history.by_resolution.values())
-    passed = history.by_resolution.get(Action.OVERRIDE, 0)
-    evidence = queries.get_evidence(tenant=escalation.tenant, escalations=history.newest)
+    newest = history.cases[: past_outcomes.NEWEST]
+    evidence = queries.get_evidence(tenant=escalation.tenant, escalations=[case.row for case in newest])
     return {
-        "total": total,
-        "override_rate": passed * 100 // total if total else 0,
-        "counts": [
+        "total": len(history.cases),
+        "let_run": sum(history.endings.values()),
+        "endings": [
+            (badge, history.endings[ending])
+            for ending, badge in presenters.ENDINGS.items()
+            if ending in history.endings
+        ],
+        "deviating": history.deviating,
+        "stopped": [
             (labels.badge(presenters.RESOLUTIONS, name), count)
-            for name, count in sorted(history.by_resolution.items(), key=lambda item: -item[1])
+            for name, count in sorted(history.stopped.items(), key=lambda item: -item[1])
         ],
         "newest": [
             {
-                "row": row,
-                "effect": presenters.segments(evidence[row.pk]) if row.pk in evidence else [],
-                "ended": labels.badge(presenters.RESOLUTIONS, row.resolution or row.state),
+                "row": case.row,
+                "effect": presenters.segments(evidence[case.row.pk]) if case.row.pk in evidence else [],
+                "decision": labels.badge(presenters.RESOLUTIONS, case.resolution),
+                "ending": None if case.ending is None else presenters.ENDINGS[case.ending],
+                "deviations": case.deviations,
             }
-            for row in history.newest
+            for case in newest
         ],
     }
 
 
-def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> dict[str, Any]:
-    """Return the decision from its signed statement, and what ran after it.
+def _decision(escalation: Escalation, basis: comparing.CheckedBasis) -> dict[str, Any]:
+    """Return the decision from its signed statement, and what ran after it beside what was predicted.
 
     Of each, if its rows do not match the ledger, only the mismatches.
     """
-    decision = getattr(escalation, "decision", None)
+    known, decision = basis.known, escalation.decision
     if decision is None:
         return {"decision": None, "untrusted_decision": ["decision"] if known.decided else []}
     wrong = comparing.compare_decision(known, decision)
     if wrong:
         return {"decision": None, "untrusted_decision": wrong}
     statement = canonical.decode(bytes(decision.statement))
+    waiting = taking_back.get_open_window(escalation=escalation, at=clock.now())
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     ran: dict[str, Any] = {"ran": None}
     with verify.snapshot():
@@ -254,100 +330,44 @@ def _decision(escalation: Escalation, known: comparing.RecordedEscalation) -> di
             if unlike:
                 ran["untrusted_ran"] = unlike
             else:
-                ran["ran"] = proposal_presenters.intent_shown(intent)
+                units = AmountUnits() if basis.evidence is None else basis.evidence.amounts
+                shown = proposal_presenters.intent_shown(intent, units.facts)
+                ran["ran"] = shown
+                signed = basis.evidence.difference if isinstance(basis.evidence, JudgedEvidence) else ()
+                ran["came_out"] = predicted_effects.beside_signed(shown.effects, signed, units.facts)
     return {
         "decision": decision,
         "decision_badge": labels.badge(presenters.RESOLUTIONS, decision.action),
         "effect_badge": presenters.EFFECT_BADGES.get(statement.get("effect", "")),
         "in_force": statement.get("revision_in_force"),
+        "undo_until": None if waiting is None else waiting.not_before,
         **ran,
         "statement_digest": canonical.digest(bytes(decision.statement)),
         "signature": bytes(decision.signature).hex(),
     }
 
 
-def _form(
-    request: HttpRequest, escalation: Escalation, shown: AnyEvidence | None, kept: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the actions of the family, each allowed or with the reason why not, as the POST would."""
-    person = person_of(request)
-    at = clock.now()
-    situation = policy_context.of(escalation=escalation, agent=escalation.flow.agent, shown=shown, at=at)
-    now_ms = timestamps.to_ms(at)
-    answers = {
-        action: policy.may(action, person, situation, now_ms=now_ms)
-        for action in contracts.offered(situation.family)
-    }
-    if shown is None:
-        answers = {
-            action: answer if action.spec.stops else policy.Denied(ProblemCode.TAMPERED, UNTRUSTED)
-            for action, answer in answers.items()
-        }
-    answers = _after_restore(escalation, answers)
-    step_up = any(
-        isinstance(answer, policy.Denied) and answer.code is ProblemCode.STEP_UP
-        for answer in answers.values()
-    )
-    weighty = any(policy.is_weighty(action, situation.impact) for action in answers)
-    is_bound = any(
-        isinstance(answer, policy.Denied) and answer.code is ProblemCode.SEPARATION_OF_DUTY
-        for answer in answers.values()
-    )
-    effect = kept.get("effect", "")
-    judged = shown if isinstance(shown, JudgedEvidence) else None
-    tried = None if judged is None else judged.operational
+def _just_decided(request: HttpRequest, escalation_id: UUID) -> dict[str, Any] | None:
+    """Return the newest decision on the escalation, if it counts, is this person's own and recent."""
+    escalation = queries.get(tenant=tenant_of(request.user), escalation_id=escalation_id)
+    if escalation is None:
+        return None
+    newest = max(escalation.decisions.all(), key=lambda row: row.sequence, default=None)
+    if (
+        newest is None
+        or newest.approver_id != request.user.pk
+        or newest.state not in COUNTING
+        or clock.now() - newest.decided_at > JUST_NOW
+    ):
+        return None
+    basis = comparing.check_basis(escalation)
+    read = _decision(escalation, basis)
     return {
-        "others": others(person, situation, at=at) if is_bound else None,
-        "choices": [_choice(action, answer, kept, situation) for action, answer in answers.items()],
-        "may_decide": bool(person.roles & policy.DECIDING_ROLES),
-        "step_up": step_up,
-        "solo": any(isinstance(answer, policy.Allowed) and answer.solo for answer in answers.values()),
-        "weighty": weighty,
-        "type_again": any(policy.is_typed_again(action, situation) for action in answers),
-        "in_doubt": situation.in_doubt,
-        "effects": presenters.effect_options(
-            target="" if tried is None else tried.target,
-            undoes=tried is not None and tried.direction == Direction.COMPENSATE,
-            chosen=effect if effect in Effect.values() else Effect.UNKNOWN.value,
-        )
-        if situation.in_doubt
-        else [],
-        "least_reason": policy.LEAST_REASON_CHARS if weighty else 1,
-        "figures": set() if judged is None else {f"param:{item.param}" for item in judged.figures or ()},
-        "fields": []
-        if judged is None
-        else schema_form.fields(judged.kind.params_schema, judged.proposal.params, kept or None),
+        **read,
+        "escalation": escalation,
+        "decision": newest,
+        "spec": Action(newest.action).spec,
+        "is_first": newest.state == contracts.DecisionState.AWAITING_SECOND,
+        "effect": [] if basis.evidence is None else presenters.segments(basis.evidence),
+        "untrusted": [*basis.mismatches, *read.get("untrusted_decision", ())],
     }
-
-
-def _after_restore(
-    escalation: Escalation, answers: dict[Action, policy.Answer]
-) -> dict[Action, policy.Answer]:
-    """Limit the actions after a restored backup: only abort; later none that submits a new proposal."""
-    if epochs.refuse_while_recovering() is not None:
-        waiting = policy.Denied(ProblemCode.RECOVERY, deciding.RESTORED)
-        return {action: answer if action.spec.in_recovery else waiting for action, answer in answers.items()}
-    ended = actions.of_ended_epoch(escalation.flow)
-    if ended is None:
-        return answers
-    refused = policy.Denied(ended.code, ended.detail)
-    return {
-        action: refused if action.spec.submits_proposal and isinstance(answer, policy.Allowed) else answer
-        for action, answer in answers.items()
-    }
-
-
-def _choice(
-    action: Action, answer: policy.Answer, kept: Mapping[str, str], situation: policy.EscalationContext
-) -> ActionChoice:
-    spec, is_afterwards = action.spec, situation.family is contracts.Family.OPERATIONAL
-    why = answer.why if isinstance(answer, policy.Denied) and answer.code is not ProblemCode.STEP_UP else ""
-    typed = ("typed",) if policy.is_typed_again(action, situation) else ()
-    return ActionChoice(
-        action=action,
-        spec=spec,
-        hint=(spec.hint_afterwards if is_afterwards else "") or spec.hint,
-        parts=" ".join((*spec.parts, *typed)),
-        why=why,
-        chosen=not why and kept.get("action") == action,
-    )

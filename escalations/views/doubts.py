@@ -3,25 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
-from typing import cast
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from audit import canonical
-from audit.access.permissions import GuardedView, require, roles_of, signed_in, tenant_of
+from audit.access.permissions import may, require, signed_in, tenant_of
 from audit.access.roles import Permission
 from escalations import forms, left_calls, policy, presenters, queries
 from escalations.evidence_contracts import AnyEvidence
 from escalations.services import stating
-from escalations.views import drafts
-from escalations.views.decide import BUSY
+from escalations.views import bench, drafts, posts
 from escalations.views.policy_person import person_of
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -60,6 +55,7 @@ class DoubtRow:
     contradiction: left_calls.Contradiction | None
     stated_reason: str
     receipt: str
+    bench: bench.BenchView
 
 
 @require_safe
@@ -69,21 +65,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-def post_here(view: GuardedView) -> GuardedView:
-    """Accept POST only. A GET, from the address bar or a restored tab, redirects to the list."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponseBase:
-        if request.method in {"GET", "HEAD"}:
-            return redirect(f"{reverse('calls-in-doubt')}#call-{intent_id}-{number}")
-        return require_POST(view)(request, intent_id, number)
-
-    result = cast(GuardedView, guarded)
-    result.required_roles = view.required_roles
-    return result
-
-
-@post_here
+@posts.post_here
 @require(Permission.DECIDE)
 def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
     """Record the effect of one call. The service checks and records who is allowed to."""
@@ -97,7 +79,7 @@ def state(request: HttpRequest, intent_id: UUID, number: int) -> HttpResponse:
                 tenant=tenant_of(request.user), person=person_of(request), user=request.user, request=asked
             )
         except transactions.BusyError:
-            outcome = BUSY
+            outcome = posts.BUSY
     about = _draft_of(intent_id, number)
     if isinstance(outcome, Problem):
         drafts.keep(request, about)
@@ -114,19 +96,20 @@ def _page(
     tenant = tenant_of(request.user)
     listed = left_calls.list_calls(tenant=tenant)
     evidence = queries.get_evidence(tenant=tenant, escalations=[left.escalation for left in listed])
+    benches = bench.of_calls([left.call for left in listed], tenant=tenant)
     rows = []
     for left in listed:
         place = (left.call.intent_id, left.call.number)
         if at == place:
-            rows.append(_row(left, evidence, problem=problem, entered=request.POST))
+            rows.append(_row(left, evidence, benches[place], problem=problem, entered=request.POST))
         else:
-            rows.append(_row(left, evidence, entered=drafts.get(request, _draft_of(*place))))
+            rows.append(_row(left, evidence, benches[place], entered=drafts.get(request, _draft_of(*place))))
     context = {
         "rows": rows,
         "total": left_calls.count(tenant=tenant),
         "problem": problem,
         "step_up": problem is not None and problem.code is ProblemCode.STEP_UP,
-        "may_state": bool({role.value for role in roles_of(request.user)} & policy.DECIDING_ROLES),
+        "may_state": may(request.user, Permission.DECIDE),
     }
     return render(
         request, "escalations/in_doubt.html", context, status=200 if problem is None else problem.status
@@ -140,12 +123,13 @@ def _draft_of(intent_id: UUID, number: int) -> str:
 def _row(
     left: left_calls.Left,
     evidence: Mapping[UUID, AnyEvidence],
+    shown: bench.BenchView,
     *,
     problem: Problem | None = None,
     entered: Mapping[str, str] | None = None,
 ) -> DoubtRow:
     call, about, kept = left.call, left.escalation, entered or {}
-    weighty = about.impact == Impact.HIGH_IMPACT
+    weighty = about.impact != Impact.LOW_IMPACT
     receipt = b"" if left.contradiction is None else left.contradiction.receipt
     return DoubtRow(
         intent_id=call.intent_id,
@@ -173,4 +157,5 @@ def _row(
         contradiction=left.contradiction,
         stated_reason="" if left.contradiction is None else effects.visible(left.contradiction.reason),
         receipt=labels.pretty(canonical.decode(receipt)) if receipt else "",
+        bench=shown,
     )

@@ -11,6 +11,7 @@ from audit import canonical
 from escalations.evidence_contracts import AttemptEvidence, FactEvidence, JudgedEvidence, StepEvidence
 from escalations.presenters import BoundView, Piece, bound, segments
 from runtime.contracts.states import Direction, StepState
+from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Difference, FigureShown, Finding, FindingOutcome
 from runtime.core.views import labels
 from runtime.execution.views import saga_steps
@@ -51,17 +52,21 @@ class FactRow:
     material: bool
 
 
-_NO_FACTS: Mapping[str, FactRow] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A fact that the effect is expected to change. `fact` is that fact, None if it does not exist."""
+    """A fact that the effect is expected to change. `fact` is that fact, None if it did not exist.
+
+    `now` and `proposed_now` are its current value and the prediction that follows from the current facts,
+    each empty if it is the same; `material` says that the change needs new evidence. None of it is evidence.
+    """
 
     path: str
     current: str
     proposed: str
     fact: FactRow | None
+    now: str = ""
+    material: bool = False
+    proposed_now: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +113,29 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveFacts:
+    """What the evidence is shown beside, while it waits for a decision: none of it is evidence.
+
+    `values` are the current facts by path, `material` the paths of those that changed materially, and
+    `predicted` what the proposal would change now.
+    """
+
+    values: Mapping[str, Any]
+    material: frozenset[str]
+    predicted: Sequence[Difference] = ()
+
+
+NOTHING_LIVE = LiveFacts(values={}, material=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """Everything the evidence sections show."""
+    """Everything the evidence sections show. `moved`: a fact in `difference` has changed since."""
 
     effect: Sequence[Piece]
     stated: Sequence[StatementView]
     difference: Sequence[Expected]
+    moved: bool
     calls: Sequence[tuple[str, str]]
     reversible: bool
     undo: Sequence[str]
@@ -139,15 +161,10 @@ class EvidenceView:
     raw: str
 
 
-def read(
-    evidence: JudgedEvidence, *, body: bytes, live: Mapping[str, Any], material: frozenset[str]
-) -> EvidenceView:
-    """Build the view of the evidence; `body` is what is stored of it.
-
-    `live` are the current facts by path, `material` the paths of those that changed materially.
-    """
-    facts = [_fact(item, live, material) for item in evidence.facts]
-    fact_of = {fact.path: fact for fact in facts}
+def read(evidence: JudgedEvidence, *, body: bytes, live: LiveFacts = NOTHING_LIVE) -> EvidenceView:
+    """Build the view of the evidence; `body` is what is stored of it."""
+    facts = [_fact(item, evidence.amounts, live) for item in evidence.facts]
+    expected = _expected(evidence, {fact.path: fact for fact in facts}, live)
     passed = [
         f"{item.check.replace('_', ' ')}{': ' + item.subject if item.subject else ''}"
         for item in evidence.findings
@@ -158,7 +175,8 @@ def read(
     return EvidenceView(
         effect=segments(evidence),
         stated=stated(evidence.figures or (), kind.params_schema, units.params),
-        difference=differences(evidence.difference, fact_of),
+        difference=expected,
+        moved=any(item.now for item in expected),
         calls=[(item.target or item.executor, item.step) for item in kind.calls],
         reversible=kind.reversible,
         undo=kind.undo,
@@ -170,7 +188,10 @@ def read(
                 words=proposal_presenters.words_of(item),
                 liftable=item.outcome is not FindingOutcome.FAIL,
                 bound=bound(
-                    item.proposed_value or "", item.limit or "", units.of_finding(item.check, item.subject)
+                    item.code,
+                    item.proposed_value or "",
+                    item.limit or "",
+                    units.of_finding(item.check, item.subject),
                 ),
             )
             for item in _by_weight(evidence)
@@ -206,17 +227,41 @@ def read(
     )
 
 
-def differences(expected: Sequence[Difference], fact_of: Mapping[str, FactRow] = _NO_FACTS) -> list[Expected]:
-    """List the expected changes of facts, each beside the fact of `fact_of` that it is about."""
+def differences(expected: Sequence[Difference], units: AmountUnits) -> list[Expected]:
+    """List the expected changes of facts, without the facts themselves."""
     return [
         Expected(
             path=item.fact,
-            current=_value(item.current),
-            proposed=_value(item.proposed),
-            fact=fact_of.get(item.fact),
+            current=_value(item.current, unit),
+            proposed=_value(item.proposed, unit),
+            fact=None,
         )
         for item in expected
+        for unit in [units.facts.get(item.fact, "")]
     ]
+
+
+def _expected(evidence: JudgedEvidence, fact_of: Mapping[str, FactRow], live: LiveFacts) -> list[Expected]:
+    """List the expected changes, each with its fact, and with what became of both since."""
+    proposed_now = {item.fact: item.proposed for item in live.predicted}
+    shown = []
+    for item in evidence.difference:
+        path, fact = item.fact, fact_of.get(item.fact)
+        unit = evidence.amounts.facts.get(path, "")
+        moved = path in live.values and (fact is None or bool(fact.now))
+        is_other = path in proposed_now and proposed_now[path] != item.proposed
+        shown.append(
+            Expected(
+                path=path,
+                current=_value(item.current, unit),
+                proposed=_value(item.proposed, unit),
+                fact=fact,
+                now=_value(live.values[path], unit) if moved else "",
+                material=moved and path in live.material,
+                proposed_now=_value(proposed_now[path], unit) if is_other else "",
+            )
+        )
+    return shown
 
 
 def stated(
@@ -282,24 +327,25 @@ def _by_weight(evidence: JudgedEvidence) -> list[Finding]:
     return sorted(against, key=lambda item: item.outcome is not FindingOutcome.FAIL)
 
 
-def _fact(item: FactEvidence, live: Mapping[str, Any], material: frozenset[str]) -> FactRow:
-    moved = item.path in live and live[item.path] != item.value
+def _fact(item: FactEvidence, units: AmountUnits, live: LiveFacts) -> FactRow:
+    unit = units.facts.get(item.path, "")
+    moved = item.path in live.values and live.values[item.path] != item.value
     return FactRow(
         path=item.path,
-        value=_value(item.value),
+        value=_value(item.value, unit),
         version="" if item.version is None else str(item.version),
         writer=item.writer,
         source=effects.shorten(effects.visible(item.writer), LONGEST_SOURCE),
         written_at=parse_datetime(item.written_at) if item.written_at else None,
         digest=item.digest,
         depended_on=item.depended_on,
-        now=_value(live[item.path]) if moved else "",
-        material=item.path in material,
+        now=_value(live.values[item.path], unit) if moved else "",
+        material=item.path in live.material,
     )
 
 
-def _value(value: Any) -> str:
-    return effects.visible(labels.number(labels.plain_value(value)))
+def _value(value: Any, unit: str = "") -> str:
+    return effects.visible(labels.amount_in(labels.plain_value(value), unit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,18 +369,23 @@ def compare(before: JudgedEvidence, after: JudgedEvidence) -> list[RevisionDiff]
 
 def _lines(evidence: JudgedEvidence) -> dict[str, str]:
     units = evidence.amounts
-    lines = {f"fact {item.path}": _value(item.value) for item in evidence.facts if item.depended_on}
+    lines = {
+        f"fact {item.path}": _value(item.value, units.facts.get(item.path, ""))
+        for item in evidence.facts
+        if item.depended_on
+    }
     for expected in evidence.difference:
-        change = f"{_value(expected.current)} → {_value(expected.proposed)}"
+        unit = units.facts.get(expected.fact, "")
+        change = f"{_value(expected.current, unit)} → {_value(expected.proposed, unit)}"
         lines[f"expected {expected.fact}"] = change
     for finding in _by_weight(evidence):
         outcome = str(finding.outcome)
         if finding.limit:
             unit = units.of_finding(finding.check, finding.subject)
-            value, limit = (
-                labels.amount_in(text or "", unit) for text in (finding.proposed_value, finding.limit)
+            value, limit = labels.value_and_limit(
+                finding.code, finding.proposed_value or "", finding.limit, unit
             )
-            outcome += f" ({labels.compared(finding.code, value, limit)})"
+            outcome += f": {labels.compared(finding.code, value, limit)}"
         lines[f"finding {finding.code} {finding.subject}".strip()] = outcome
     for answer in evidence.questions:
         words = _value(" ".join(answer.answer.split()))

@@ -1,15 +1,16 @@
 """The acting person for policy checks: from the session and the current database, never from the form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from allauth.account.authentication import get_authentication_records
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from audit.access.permissions import roles_of
-from escalations import policy
+from audit.access.permissions import tenant_of
+from escalations import authority, policy
 from escalations.policy import DECIDING_ROLES, EscalationContext, Person
 from runtime.contracts import timestamps
 from runtime.core import clock
@@ -21,18 +22,14 @@ MOST_NAMED = 20
 
 def person_of(request: HttpRequest) -> Person:
     """Return the signed-in person with roles, groups and the time of the last password confirmation."""
-    user, at = request.user, clock.now()
-    user_id = int(user.pk or 0)
+    user, at = cast(User, request.user), clock.now()
     records = get_authentication_records(request, user)
     confirmed = [int(record["at"] * 1000) for record in records if record.get("method") == "password"]
     deciders = group_members.list_holders(groups=DECIDING_ROLES, at=at)
-    return Person(
-        user_id=user_id,
-        username=user.get_username(),
-        roles=frozenset(role.value for role in roles_of(user)),
-        groups=group_members.groups_of(user_pk=user_id, at=at),
+    return replace(
+        authority.person_of(user, tenant=tenant_of(user), at=at),
         confirmed_at_ms=max(confirmed, default=None),
-        is_solo=deciders.keys() <= {user_id},
+        is_solo=deciders.keys() <= {user.pk},
     )
 
 

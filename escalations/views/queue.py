@@ -1,22 +1,33 @@
 """The queue of escalations. It lists every open one and decides none."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import reverse
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import may, signed_in, tenant_of
 from audit.access.roles import Permission
-from escalations import contracts, left_calls, presenters, queries
+from escalations import left_calls, presenters, queries, queue_filter, queue_groups, queue_order
+from escalations.contracts import Family
+from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Escalation
-from runtime.contracts import states
+from escalations.queue_filter import QueueFilter, Sort
+from escalations.views import filter_bar, queue_judging
 from runtime.core import clock, paging
 from runtime.core.views import query_params
 
 MOST_RANK = 100
+ORDER_WORDS = {
+    Sort.DEADLINE: ("nearest deadline first", "Later deadlines"),
+    Sort.IMPACT: ("highest impact first", "Lower impact"),
+    Sort.AGE: ("oldest first", "Newer"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +43,47 @@ class QueueView:
 @require_safe
 @signed_in
 def queue(request: HttpRequest) -> HttpResponse:
-    """Render the page, or only its rows for a live update (`HX-Request`)."""
-    tenant, wanted = tenant_of(request.user), _filter_of(request)
+    """Render the page, or for a live update (`HX-Request`) its rows, which bring the counts along."""
+    tenant = tenant_of(request.user)
+    given = [(name, value) for name, value in request.GET.items() if value]
+    if len(given) < len(request.GET):
+        # A form sends the fields that ask nothing, too: a link to share has none of them.
+        return redirect(f"{request.path}?{urlencode(given)}" if given else request.path)
+    wanted = queue_filter.read(request.GET, user_pk=request.user.pk)
     swapped = "HX-Request" in request.headers
     if swapped and request.GET.get("part") == "views":
-        counts = queries.count_open(tenant=tenant)
-        return render(
-            request,
-            "escalations/_views.html",
-            {"views": _views(request, counts, left=left_calls.count(tenant=tenant))},
-        )
+        return render(request, "escalations/_views.html", _tabs(request, tenant, wanted))
     shown_closed = request.GET.get("show") == "closed"
     if shown_closed:
         newest = queries.list_closed(tenant=tenant, wanted=wanted)
         shown = QueueView(operational=[], decisions=newest, gone=[], pager=None)
     else:
         shown = _open(request, tenant, wanted)
-    parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
-    shown_rows = [row for part in parts.values() for row in part]
-    evidence = queries.get_evidence(tenant=tenant, escalations=shown_rows)
-    now, user_pk = clock.now(), request.user.pk or 0
-    context: dict[str, object] = {
-        name: presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk)
-        for name, part in parts.items()
-    } | {
+    query = queue_filter.to_query(wanted)
+    rows = [*shown.operational, *shown.decisions, *shown.gone]
+    evidence = queries.get_evidence(tenant=tenant, escalations=rows)
+    context = _groups(request, shown, evidence, "" if shown_closed else query) | {
         "pager": shown.pager,
+        "next_word": ORDER_WORDS[wanted.sort][1],
         "wanted": wanted,
+        "query": query,
         "shown_closed": shown_closed,
-        "may_claim": may(request.user, Permission.DECIDE),
-        "filtered": bool(request.GET.keys() - {"show", "after", "have", "part"}),
+        "may_decide": may(request.user, Permission.DECIDE) and not shown_closed,
+        "filtered": bool(query),
     }
-    if swapped:
+    if swapped and shown_closed:
         return render(request, "escalations/_queue.html", context)
-    counts = queries.count_open(tenant=tenant)
+    context |= _tabs(request, tenant, wanted)
+    if swapped:
+        context["counts"] = queries.count_open(tenant=tenant)
+        return render(request, "escalations/_queue_live.html", context)
     address = request.GET.copy()
     address["part"] = "views"
     context |= {
-        "views": _views(request, counts, left=left_calls.count(tenant=tenant)),
         "views_url": f"{request.path}?{address.urlencode()}",
+        "selects": filter_bar.selects(tenant=tenant, wanted=wanted, known=evidence),
+        "found": None if shown_closed else _found(tenant, wanted, shown),
+        "most_judged": queries.MAX_WALKED,
     }
     return render(request, "escalations/queue.html", context)
 
@@ -79,78 +93,83 @@ def queue(request: HttpRequest) -> HttpResponse:
 def count(request: HttpRequest) -> HttpResponse:
     """Render the number beside the section's name, for live updates."""
     counts = queries.count_open(tenant=tenant_of(request.user))
-    return render(request, "escalations/_count.html", {"open": counts.total, "high": counts.high})
+    return render(request, "escalations/_count.html", {"counts": counts})
 
 
-def _open(request: HttpRequest, tenant: str, wanted: queries.QueueFilter) -> QueueView:
-    after = _cursor_of(request.GET.get("after", ""))
-    page = queries.list_decisions(tenant=tenant, wanted=wanted, after=after)
-    last = page.rows[-1] if page.rows else None
+def _tabs(request: HttpRequest, tenant: str, wanted: QueueFilter) -> dict[str, object]:
+    tabs = filter_bar.tabs(request, wanted, tenant=tenant, left=left_calls.count(tenant=tenant))
+    own = next((tab for tab in tabs if tab.current and tab.pk), None)
+    return {"views": tabs, "own_view": own}
+
+
+def _groups(
+    request: HttpRequest, shown: QueueView, evidence: Mapping[UUID, AnyEvidence], query: str
+) -> dict[str, Any]:
+    """The groups of each part of the page, from the evidence that matches the ledger."""
+    parts = {"operational": shown.operational, "decisions": shown.decisions, "gone": shown.gone}
+    now, user_pk = clock.now(), request.user.pk or 0
+    return {
+        name: queue_groups.views(
+            escalations=part,
+            rows=presenters.rows(escalations=part, evidence=evidence, now=now, user_pk=user_pk, query=query),
+            evidence=evidence,
+        )
+        for name, part in parts.items()
+    }
+
+
+def _open(request: HttpRequest, tenant: str, wanted: QueueFilter) -> QueueView:
+    after = _cursor_of(request.GET.get("after", ""), wanted.sort)
+    keeps = queue_judging.keeps_of(request, wanted)
+    page = queries.list_decisions(tenant=tenant, wanted=wanted, after=after, keeps=keeps)
+    operational = [] if after else queries.list_operational(tenant=tenant, wanted=wanted, keeps=keeps)
     have = (query_params.uuid(part) for part in request.GET.get("have", "").split(",")[: queries.MAX_KEPT])
-    cursor = f"{last.deadline_at:%Y-%m-%dT%H:%M:%S.%fZ}_{last.impact_rank}_{last.pk}" if last else ""
     return QueueView(
-        operational=[] if after else queries.list_operational(tenant=tenant, wanted=wanted),
+        operational=operational,
         decisions=page.rows,
-        gone=queries.list_by_id(tenant=tenant, ids=[found for found in have if found is not None]),
+        gone=queries.list_by_id(tenant=tenant, ids=[one for one in have if one is not None]),
         pager=paging.pager(
-            page=page, query=request.GET, key="after", last=cursor, order="nearest deadline first"
+            page=page,
+            query=request.GET,
+            key="after",
+            last=_cursor_text(page.rows[-1], wanted.sort) if page.rows else "",
+            order=ORDER_WORDS[wanted.sort][0],
         ),
     )
 
 
-def _filter_of(request: HttpRequest) -> queries.QueueFilter:
-    def known(name: str, values: list[str]) -> str:
-        value = request.GET.get(name, "")
-        return value if value in values else ""
+def _found(tenant: str, wanted: QueueFilter, shown: QueueView) -> int | None:
+    """How many open escalations match; None where a person's rights decide and not all were judged."""
+    of_decisions = replace(wanted, family=Family.DECISION)
+    number, decisions = queries.count_matching(tenant=tenant, wanted=[wanted, of_decisions])
+    if not wanted.is_personal:
+        return number
+    if wanted.family not in ("", Family.DECISION):
+        decisions = 0
+    judged_all = decisions <= queries.MAX_WALKED and number - decisions <= queries.OPERATIONAL_SHOWN
+    is_one_page = shown.pager is not None and not shown.pager.first_url and not shown.pager.next_url
+    return len(shown.operational) + len(shown.decisions) if judged_all and is_one_page else None
 
-    return queries.QueueFilter(
-        impact=known("impact", states.Impact.values()),
-        family=known("family", contracts.Family.values()),
-        agent=query_params.text(request.GET.get("agent", "")),
-        kind=query_params.text(request.GET.get("kind", "")),
-        reason=query_params.text(request.GET.get("reason", "")),
-        text=query_params.text(request.GET.get("q", "")),
-        mine=request.user.pk if request.GET.get("mine") == "1" else None,
+
+def _cursor_text(row: Escalation, sort: Sort) -> str:
+    values = (getattr(row, name.removeprefix("-")) for name in queue_order.DECISIONS[sort])
+    return "_".join(
+        f"{value:%Y-%m-%dT%H:%M:%S.%fZ}" if isinstance(value, datetime) else str(value) for value in values
     )
 
 
-def _cursor_of(text: str) -> queries.Cursor | None:
-    deadline, _, rest = text.partition("_")
-    rank, _, escalation_id = rest.partition("_")
-    moment, weight, last = (
-        query_params.moment(deadline),
-        query_params.whole(rank),
-        query_params.uuid(escalation_id),
-    )
-    if moment is None or weight is None or last is None:
+def _cursor_of(text: str, sort: Sort) -> queries.Cursor | None:
+    """Read the place after which a page begins; one of another order is ignored."""
+    columns, parts = queue_order.DECISIONS[sort], text.split("_")
+    if len(parts) != len(columns):
         return None
-    return queries.Cursor(deadline_at=moment, impact_rank=min(weight, MOST_RANK), escalation_id=last)
-
-
-def _views(request: HttpRequest, counts: queries.Counts, *, left: int) -> list[dict[str, object]]:
-    chosen = {name: request.GET.get(name, "") for name in ("impact", "family", "mine", "show")}
-    options: list[tuple[str, dict[str, str], int | None]] = [
-        ("All open", {}, counts.total),
-        ("High impact", {"impact": states.Impact.HIGH_IMPACT}, counts.high),
-        ("Low impact", {"impact": states.Impact.LOW_IMPACT}, counts.low),
-        ("Operational", {"family": contracts.Family.OPERATIONAL}, counts.operational),
-        ("Silent agents", {"family": contracts.Family.AGENT}, counts.silent),
-        ("Mine", {"mine": "1"}, None),
-        ("Closed", {"show": "closed"}, None),
-    ]
-    views: list[dict[str, object]] = [
-        {
-            "word": word,
-            "url": "?" + "&".join(f"{key}={value}" for key, value in query.items())
-            if query
-            else reverse("escalations"),
-            "n": n,
-            "current": {name: value for name, value in chosen.items() if value} == query,
-        }
-        for word, query, n in options
-    ]
-    # Not escalations: no decision is pending, but their effect still has to be checked.
-    views.insert(
-        -1, {"word": "Calls in doubt", "url": reverse("calls-in-doubt"), "n": left, "current": False}
-    )
-    return views
+    found: list[Any] = []
+    for name, part in zip(columns, parts, strict=True):
+        if name.endswith("_at"):
+            found.append(query_params.moment(part))
+        elif name.endswith("_rank"):
+            rank = query_params.whole(part)
+            found.append(None if rank is None else min(rank, MOST_RANK))
+        else:
+            found.append(query_params.uuid(part))
+    return None if None in found else found

@@ -1,0 +1,184 @@
+"""Where people are told of escalations (routes), and what is to be told there (notices: the outbox)."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+
+from escalations import contracts
+from escalations.models.escalation import Escalation
+from runtime.contracts import states
+from runtime.core.ids import new_id
+from runtime.core.scoping import TenantManager
+
+IS_DELETED = Q(deleted_at__isnull=False)
+
+
+class NotificationRoute(models.Model):
+    """One address outside, and which escalations are announced there on which occasions.
+
+    `address` holds the URL and the signing secret, encrypted (`services.notices.sealing`); `scheme` and
+    `host` are what may be shown of it. A deleted route keeps its row for its notices, without an address.
+    """
+
+    route_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.CharField(max_length=64, default="default")
+    name = models.CharField(max_length=80)
+    scheme = models.CharField(max_length=16)
+    host = models.CharField(max_length=253, blank=True, default="")
+    address = models.BinaryField()
+    url_digest = models.CharField(max_length=64)
+    # Whom it is for, as a label: an agent, a person or a group.
+    audience = models.CharField(max_length=150, blank=True, default="")
+    on_opened = models.BooleanField(default=True)
+    on_half_time = models.BooleanField(default=False)
+    on_handed_up = models.BooleanField(default=False)
+    on_closed = models.BooleanField(default=False)
+    for_decision = models.BooleanField(default=True)
+    for_operational = models.BooleanField(default=True)
+    for_agent = models.BooleanField(default=True)
+    least_impact = models.CharField(
+        max_length=16, choices=states.Impact.pairs(), default=states.Impact.LOW_IMPACT
+    )
+    agent_id = models.CharField(max_length=128, blank=True, default="")
+    policy_kind = models.CharField(max_length=128, blank=True, default="")
+    quiet_from = models.TimeField(null=True, blank=True)
+    quiet_to = models.TimeField(null=True, blank=True)
+    quiet_zone = models.CharField(max_length=64, blank=True, default="")
+    # Escalations of this impact and above are announced in quiet hours too; empty: none are.
+    quiet_exempt = models.CharField(max_length=16, blank=True, choices=states.Impact.pairs(), default="")
+    enabled = models.BooleanField(default=True)
+    # What became due before it is not announced: a route that is switched on does not tell of the past.
+    enabled_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantManager()
+
+    class Meta:
+        ordering = ("name", "route_id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "name"), condition=~IS_DELETED, name="notification_route_name_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(on_opened=True) | Q(on_half_time=True) | Q(on_handed_up=True) | Q(on_closed=True),
+                name="notification_route_has_an_occasion",
+            ),
+            models.CheckConstraint(
+                condition=Q(for_decision=True) | Q(for_operational=True) | Q(for_agent=True),
+                name="notification_route_has_a_family",
+            ),
+            models.CheckConstraint(
+                condition=Q(quiet_from__isnull=True, quiet_to__isnull=True, quiet_zone="", quiet_exempt="")
+                | (
+                    Q(quiet_from__isnull=False, quiet_to__isnull=False)
+                    & ~Q(quiet_zone="")
+                    & ~Q(quiet_from=F("quiet_to"))
+                ),
+                name="notification_route_quiet_hours_are_whole",
+            ),
+            models.CheckConstraint(
+                condition=~IS_DELETED | Q(enabled=False, address=b""),
+                name="notification_route_deleted_keeps_no_address",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def recorded(self) -> dict[str, Any]:
+        """What the entry has that sets the route. Of the address the scheme, the host and a keyed digest."""
+        return {
+            "name": self.name,
+            "scheme": self.scheme,
+            "host": self.host,
+            "url_digest": self.url_digest,
+            "audience": self.audience,
+            "occasions": [occasion.value for occasion in self.occasions],
+            "families": [family.value for family in self.families],
+            "least_impact": self.least_impact,
+            "agent_id": self.agent_id,
+            "policy_kind": self.policy_kind,
+            "quiet_hours": self.quiet_hours,
+            "quiet_exempt": self.quiet_exempt,
+        }
+
+    @property
+    def quiet_hours(self) -> str:
+        """The quiet hours in one text; empty where there are none."""
+        if self.quiet_from is None or self.quiet_to is None:
+            return ""
+        return f"{self.quiet_from.isoformat()}-{self.quiet_to.isoformat()} {self.quiet_zone}"
+
+    @property
+    def occasions(self) -> tuple[contracts.Occasion, ...]:
+        """The occasions on which it is told."""
+        wanted = {
+            contracts.Occasion.OPENED: self.on_opened,
+            contracts.Occasion.HALF_TIME: self.on_half_time,
+            contracts.Occasion.HANDED_UP: self.on_handed_up,
+            contracts.Occasion.CLOSED: self.on_closed,
+        }
+        return tuple(occasion for occasion, is_wanted in wanted.items() if is_wanted)
+
+    @property
+    def families(self) -> tuple[contracts.Family, ...]:
+        """The families of escalations that it is told of."""
+        wanted = {
+            contracts.Family.DECISION: self.for_decision,
+            contracts.Family.OPERATIONAL: self.for_operational,
+            contracts.Family.AGENT: self.for_agent,
+        }
+        return tuple(family for family, is_wanted in wanted.items() if is_wanted)
+
+
+class Notice(models.Model):
+    """One notice to one route: a row of the outbox, written with what causes it and sent later.
+
+    `next_at` is also the lease: who takes a notice moves it past the longest try, so that a notice whose
+    sender died becomes due again by itself. Its id is the receiver's sign of a repetition.
+    """
+
+    notice_id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    route = models.ForeignKey(NotificationRoute, on_delete=models.PROTECT, related_name="notices")
+    escalation = models.ForeignKey(
+        Escalation, null=True, blank=True, on_delete=models.PROTECT, related_name="notices"
+    )
+    occasion = models.CharField(max_length=12, choices=contracts.Occasion.pairs())
+    state = models.CharField(
+        max_length=8, choices=contracts.NoticeState.pairs(), default=contracts.NoticeState.PENDING
+    )
+    tries = models.PositiveSmallIntegerField(default=0)
+    queued_at = models.DateTimeField()
+    next_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        ordering = ("-notice_id",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("route", "escalation", "occasion"), name="notice_once_per_route_and_occasion"
+            ),
+            models.CheckConstraint(
+                condition=Q(occasion=contracts.Occasion.TEST, escalation__isnull=True)
+                | (~Q(occasion=contracts.Occasion.TEST) & Q(escalation__isnull=False)),
+                name="notice_is_of_an_escalation_unless_a_test",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=contracts.NoticeState.PENDING, ended_at__isnull=True)
+                | (~Q(state=contracts.NoticeState.PENDING) & Q(ended_at__isnull=False)),
+                name="notice_ended_at_goes_with_its_state",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("next_at",),
+                condition=Q(state=contracts.NoticeState.PENDING),
+                name="notice_due",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.occasion} to {self.route_id}"

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
 from demo.client import AgentNotice, Client, Context, GivenVerdict
 from demo.http_client import CallRefused, Stopped, Unreachable
+from demo.notes import Notes
 
 log = logging.getLogger("demo.agents")
 
@@ -19,6 +21,11 @@ MAX_OPEN: Final = 6
 _SPARE_TOKENS: Final = 2
 _TROUBLE_S: Final = 10.0
 _MICROS_PER_TOKEN: Final = 8
+# How soon an agent that was told to be silent notices that it may speak again.
+_CUE_S: Final = 1.0
+_CIRCLE_TOKENS: Final = 5_000
+_MOST_CIRCLES: Final = 40
+_NOT_FOUND: Final = 404
 
 _ENDED = frozenset({"EXECUTION_OUTCOME", "FLOW_ABORTED", "FLOW_CLOSED"})
 _STOPPED = frozenset({"AGENT_PASSIVE", "AGENT_LOCKED", "AGENT_SUSPENDED", "AGENT_RETIRED", "UNAUTHORIZED"})
@@ -39,17 +46,33 @@ class Persona:
     # Apart from `rng`, so that what an agent thinks does not change what it does.
     thoughts: random.Random = field(default_factory=random.Random)
     turns: int = 0
+    # Where the open escalations are kept over a restart; nowhere without it.
+    notes_folder: Path | None = None
+    # What a scenario asks of this agent, until it is cleared.
+    falls_silent: threading.Event = field(default_factory=threading.Event)
+    overspends: threading.Event = field(default_factory=threading.Event)
 
     pace_s: ClassVar[tuple[float, float]] = (4.0, 8.0)
     outcome_s: ClassVar[float] = 12.0
     person_s: ClassVar[float] = 25.0
 
+    def __post_init__(self) -> None:
+        self.notes = Notes(folder=self.notes_folder, agent_id=self.client.agent_id)
+        for dfid, kept in self.notes.load().items():
+            self.open_escalations[dfid], self.asked_for[dfid] = kept["after"], kept["proposal"]
+
     def run(self) -> None:
         """Take turns until told to stop; trouble is waited out, never given up on."""
         while not self.stop.is_set():
             pause_s = self.rng.uniform(*self.pace_s)
+            if self.falls_silent.is_set():
+                self.stop.wait(_CUE_S)
+                continue
             try:
-                self.turn()
+                if self.overspends.is_set():
+                    self.think_in_circles()
+                else:
+                    self.turn()
             except Stopped:
                 break
             except (CallRefused, Unreachable) as trouble:
@@ -97,6 +120,13 @@ class Persona:
         self.client.report_step(dfid, step_type="reasoning", words=f"A thought of {tokens} tokens.")
         return True
 
+    def think_in_circles(self) -> None:
+        """Think in a flow of its own until the flow's compute budget is used up; nothing is proposed."""
+        dfid, _ = self.begin(trigger="scenario: think in circles")
+        for _ in range(_MOST_CIRCLES):
+            if not self.think(dfid, tokens=_CIRCLE_TOKENS):
+                return
+
     def propose(self, dfid: str, body: Mapping[str, Any]) -> GivenVerdict:
         """Submit and take the first consequence of the answer."""
         verdict = self.client.propose(dfid, body)
@@ -111,6 +141,7 @@ class Persona:
         if verdict.verdict == "ESCALATE":
             self.open_escalations[dfid] = 0
             self.asked_for[dfid] = body
+            self._keep_notes()
         if verdict.codes() & _STOPPED:
             self.stop.wait(3 * _TROUBLE_S)
         return verdict
@@ -134,7 +165,13 @@ class Persona:
     def listen(self) -> None:
         """Hear what came meanwhile of everything that waits for a person."""
         for dfid in list(self.open_escalations):
-            self._hear(dfid, patience_s=0)
+            try:
+                self._hear(dfid, patience_s=0)
+            except CallRefused as refusal:
+                if refusal.status != _NOT_FOUND:
+                    raise
+                # kept from a database that is no longer there
+                self._forget(dfid)
 
     def reply(self, proposal: Mapping[str, Any]) -> str | None:
         """What to say to a person who asks about a proposal; most have nothing to add."""
@@ -155,14 +192,27 @@ class Persona:
         """Take one event to heart; True when the flow has nothing more to say."""
         if dfid in self.open_escalations:
             self.open_escalations[dfid] = event.seq
+            self._keep_notes()
         if event.event_type in _ENDED:
-            self.open_escalations.pop(dfid, None)
-            self.asked_for.pop(dfid, None)
+            self._forget(dfid)
             log.info("%s: %s %s", self.client.agent_id, event.event_type, event.data.get("status", ""))
             return True
         if event.event_type == "INFORMATION_REQUESTED":
             self._answer(dfid, number=int(event.data["number"]))
         return False
+
+    def _forget(self, dfid: str) -> None:
+        self.open_escalations.pop(dfid, None)
+        self.asked_for.pop(dfid, None)
+        self._keep_notes()
+
+    def _keep_notes(self) -> None:
+        self.notes.keep(
+            {
+                dfid: {"after": after, "proposal": self.asked_for.get(dfid, {})}
+                for dfid, after in self.open_escalations.items()
+            }
+        )
 
     def _answer(self, dfid: str, *, number: int) -> None:
         words = self.reply(self.asked_for.get(dfid, {}))

@@ -5,6 +5,7 @@ Keys come from the file (JSON, agent id to key, readable by its owner only) or f
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -22,6 +23,8 @@ from demo.agent_base import Persona
 from demo.agents_of_desk import Ambitious, Confused, Steady, Unsure
 from demo.baskets import Switcher
 from demo.client import Client
+from demo.cues import Cues
+from demo.http_client import Wire
 from demo.monitor import Watchful
 from demo.strategy import Strategist
 
@@ -50,13 +53,21 @@ def read_keys(*, file: Path | None, environ: Mapping[str, str]) -> dict[str, str
     return {str(agent): str(key) for agent, key in json.loads(file.read_text()).items()}
 
 
-def cast(*, base_url: str, keys: Mapping[str, str], seed: int, stop: threading.Event) -> list[Persona]:
-    """A persona for each agent that has a key."""
+def cast(
+    *,
+    base_url: str,
+    keys: Mapping[str, str],
+    seed: int,
+    stop: threading.Event,
+    notes_folder: Path | None = None,
+) -> list[Persona]:
+    """A persona for each agent that has a key; each goes on with what it waited for before."""
     personas = {
         agent: persona(
             client=Client(base_url=base_url, agent_id=agent, key=keys[agent], stop=stop),
             rng=random.Random(f"{seed}:{agent}"),
             stop=stop,
+            notes_folder=notes_folder,
         )
         for agent, persona in CAST.items()
         if agent in keys
@@ -72,6 +83,8 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="demo.agents", description="Agents for trials.")
     parser.add_argument("--base", required=True, metavar="URL")
     parser.add_argument("--keys", type=Path, metavar="FILE")
+    parser.add_argument("--broker", default="", metavar="URL", help="whose scenarios are played")
+    parser.add_argument("--notes", type=Path, metavar="DIR", help="where agents keep what they wait for")
     parser.add_argument("--seed", type=int, default=7)
     chosen = parser.parse_args(argv)
     try:
@@ -80,7 +93,7 @@ def main(argv: list[str]) -> int:
         print(f"agents: {trouble}", file=sys.stderr)
         return 2
     stop = threading.Event()
-    personas = cast(base_url=chosen.base, keys=keys, seed=chosen.seed, stop=stop)
+    personas = cast(base_url=chosen.base, keys=keys, seed=chosen.seed, stop=stop, notes_folder=chosen.notes)
     if not personas:
         print(f"agents: no key for any of {', '.join(CAST)}", file=sys.stderr)
         return 2
@@ -92,8 +105,11 @@ def main(argv: list[str]) -> int:
     threads = [threading.Thread(target=persona.run, daemon=True) for persona in personas]
     for thread in threads:
         thread.start()
-    while not stop.wait(1.0):
-        pass
+    with contextlib.closing(Wire(base_url=chosen.broker, patience_s=0, stop=stop)) as broker:
+        cues = Cues(broker=broker, personas={persona.client.agent_id: persona for persona in personas})
+        while not stop.wait(1.0):
+            if chosen.broker:
+                cues.take()
     for thread in threads:
         thread.join(timeout=_LEAVE_S / len(threads))
     return 0

@@ -13,6 +13,8 @@ _TRANSFER_SHARE: Final = 0.15
 _CONFIDENT_SHARE: Final = 0.55
 _ATTEMPTS: Final = 3
 _BEYOND_EVERY: Final = 15
+# A transfer in such a turn is one for two people: one of some thirty turns.
+_CRITICAL_EVERY: Final = 4
 # Every third turn from the second on it thinks in circles, until its flow's compute budget is used up.
 _CIRCLES_EVERY, _CIRCLES_FROM = 3, 2
 # The second turn is within two minutes of the start.
@@ -43,7 +45,7 @@ class Ambitious(Persona):
     pace_s = (8.0, 13.0)
 
     def turn(self) -> None:
-        """A small step, a large one, a transfer, or now and then more than the desk has."""
+        """A small step, a large one, a transfer, some of them for two people, or more than the desk has."""
         self.listen()
         dfid, context = self.begin(trigger="signal: momentum")
         draw = self.rng.random()
@@ -52,7 +54,8 @@ class Ambitious(Persona):
         elif draw < _LARGE_SHARE and self.may_escalate(dfid):
             body = proposals.large(context=context, rng=self.rng, above_cents=_LIMIT_CENTS)
         elif draw < _LARGE_SHARE + _TRANSFER_SHARE and self.may_escalate(dfid):
-            body = proposals.transfer(context=context, rng=self.rng)
+            make = proposals.critical if self.turns % _CRITICAL_EVERY == 0 else proposals.transfer
+            body = make(context=context, rng=self.rng)
         else:
             body = proposals.small(context=context, rng=self.rng)
         self.settle(self.propose(dfid, body))

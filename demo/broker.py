@@ -21,6 +21,7 @@ from demo.market import Schedule, Walk
 
 HOST: Final = "127.0.0.1"
 SECRET_ENV: Final = "BROKER_SECRET"  # noqa: S105 - the name of a variable
+CONTROL_ENV: Final = "BROKER_CONTROL_TOKEN"
 
 
 class Server(ThreadingHTTPServer):
@@ -46,6 +47,7 @@ def main(argv: list[str]) -> int:
         schedule=chosen.market,
         switch=Switch(seed=chosen.seed),
         secret=os.environ.get(SECRET_ENV, ""),
+        control_token=os.environ.get(CONTROL_ENV, ""),
     )
     server = Server((HOST, chosen.port), broker_http.handler_for(exchange))
 

@@ -1,16 +1,18 @@
 """The paper broker's HTTP face: routes, refusals, and the faults as a caller sees them."""
 
 import json
+import os
 import socket
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from demo import faults
+from demo import faults, scenarios
 from demo.broker_state import DeclinedError, Exchange
 from demo.effect_store import Filing
 from demo.faults import Fault, Mode
+from demo.scenarios import Scenario
 
 WORK_PATHS: Final = frozenset(
     {"/orders", "/transfers", "/watchlist", "/baskets/sell", "/baskets/buy", "/baskets/undo"}
@@ -19,6 +21,7 @@ MAX_KEY: Final = 255
 MAX_BODY: Final = 1_000_000
 MAX_ROWS: Final = 5_000
 RUBBISH: Final = b"<html><body>It works!</body>"
+CRASHED: Final = 70  # the exit status of a process that ends itself in the middle of a call
 
 
 class BrokerRequest(BaseHTTPRequestHandler):
@@ -38,6 +41,9 @@ class BrokerRequest(BaseHTTPRequestHandler):
         if not self._local():
             return
         if url.path.startswith("/effects/"):
+            if self.exchange.board.is_running(Scenario.DROP_ANSWERS):
+                self._hang_up()
+                return
             effect = book.effect(key=unquote(url.path.removeprefix("/effects/")))
             self._answer(200, effect) if effect else self._refuse(404, "nothing was done under this key")
             return
@@ -46,6 +52,8 @@ class BrokerRequest(BaseHTTPRequestHandler):
                 self._answer(200, self.exchange.prices())
             case "/market":
                 self._answer(200, {"state": self.exchange.market()})
+            case "/scenarios":
+                self._answer(200, self.exchange.board.to_json())
             case "/count":
                 self._answer(200, book.counts())
             case "/orders":
@@ -58,7 +66,7 @@ class BrokerRequest(BaseHTTPRequestHandler):
                 self._refuse(404, "no such path")
 
     def do_POST(self) -> None:
-        """Work, signed and keyed; or ``/control``, which sets the fault in force."""
+        """Work, signed and keyed; or ``/control``, which sets the fault in force; or ``/scenarios``."""
         url = urlsplit(self.path)
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MAX_BODY:
@@ -85,6 +93,8 @@ class BrokerRequest(BaseHTTPRequestHandler):
                 return
             self.exchange.switch.set(fault=fault)
             self._answer(200, {"mode": fault.mode, "delay_ms": fault.delay_ms, "times": fault.times})
+        elif url.path == "/scenarios":
+            self._play(body)
         elif url.path not in WORK_PATHS:
             self._refuse(404, "no such path")
         elif not self.exchange.signed(body=raw, headers=dict(self.headers.items())):
@@ -96,6 +106,21 @@ class BrokerRequest(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing per request: a burst would fill the log."""
+
+    def _play(self, body: Mapping[str, Any]) -> None:
+        if not self.exchange.may_control(self.headers.get("Authorization", "")):
+            self._refuse(401, "the control token is missing or wrong")
+            return
+        wish = scenarios.parse(body)
+        if isinstance(wish, str):
+            self._refuse(400, wish)
+            return
+        board = self.exchange.board
+        if wish.run:
+            board.start(wish.scenario, symbol=wish.symbol)
+        else:
+            board.end(wish.scenario)
+        self._answer(200, board.to_json())
 
     def _strike(self, fault: Fault, path: str, key: str, body: Mapping[str, Any]) -> None:
         out_of_order = fault.mode is Mode.FAIL or self.exchange.is_in_care(path=path)
@@ -116,14 +141,21 @@ class BrokerRequest(BaseHTTPRequestHandler):
             return
         if fault.mode is Mode.SLOW_AFTER:
             self.exchange.stopping.wait(fault.delay_ms / 1000)
-        if fault.mode is Mode.DROP_AFTER:
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
+        board = self.exchange.board
+        if board.is_running(Scenario.CRASH_BROKER):
+            # the work is done and in the book, and nobody is told: the supervisor starts another process
+            os._exit(CRASHED)
+        if fault.mode is Mode.DROP_AFTER or board.is_running(Scenario.DROP_ANSWERS):
+            self._hang_up()
         elif filed.filing is Filing.CONFLICT:
             self._refuse(422, "this key was used with another body")
         else:
             repeated = "true" if filed.filing is Filing.REPEATED else "false"
             self._send(200, filed.receipt.encode(), headers={"Idempotency-Replayed": repeated})
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
 
     def _local(self) -> bool:
         # a web page could otherwise reach a loopback port under a name of its own

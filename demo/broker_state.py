@@ -1,5 +1,6 @@
 """What stands behind the paper broker's doors: its book, its market and the fault in force."""
 
+import hmac
 import threading
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from demo.effect_store import Book, Filed
 from demo.faults import Switch
 from demo.market import CASH, HELD, TRADING_ACCOUNT, Schedule, Walk, in_care, market_state, shut_symbol
+from demo.scenarios import Board, Scenario
 
 
 class DeclinedError(Exception):
@@ -20,13 +22,18 @@ class DeclinedError(Exception):
 
 @dataclass
 class Exchange:
-    """The book, the market and the fault in force; one per process."""
+    """The book, the market, the fault in force and the scenarios that run; one per process.
+
+    Without ``control_token`` nobody can start a scenario.
+    """
 
     book: Book
     walk: Walk
     schedule: Schedule
     switch: Switch
     secret: str
+    control_token: str = ""
+    board: Board = field(default_factory=Board)
     started: float = field(default_factory=time.monotonic)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -36,10 +43,12 @@ class Exchange:
 
     def prices(self) -> dict[str, int]:
         """Cents per symbol, now."""
-        return self.walk.at(self.elapsed_s())
+        return self.board.moved(self.walk.at(self.elapsed_s()))
 
     def market(self) -> str:
         """``OPEN`` or ``CLOSED``, now."""
+        if self.board.is_running(Scenario.CLOSE_MARKET):
+            return "CLOSED"
         return market_state(schedule=self.schedule, elapsed_s=self.elapsed_s())
 
     def signed(self, *, body: bytes, headers: Mapping[str, str]) -> bool:
@@ -51,6 +60,11 @@ class Exchange:
         except (WebhookVerificationError, ValueError):
             return False
         return True
+
+    def may_control(self, authorization: str) -> bool:
+        """Whether the caller may start and end scenarios; nobody, where there is no token."""
+        expected = f"Bearer {self.control_token}".encode()
+        return bool(self.control_token) and hmac.compare_digest(authorization.encode(), expected)
 
     def is_in_care(self, *, path: str) -> bool:
         """Whether what stands behind a path is down for maintenance."""

@@ -107,6 +107,12 @@ def transfer(*, context: Context, rng: random.Random) -> dict[str, Any]:
     )
 
 
+def critical(*, context: Context, rng: random.Random) -> dict[str, Any]:
+    """A transfer so large that two people must decide alike."""
+    body = transfer(context=context, rng=rng)
+    return {**body, "params": {**body["params"], "amount_cents": rng.randrange(1_000_000, 1_500_000, 50_000)}}
+
+
 def small(*, context: Context, rng: random.Random) -> dict[str, Any]:
     """A step that most manifests allow."""
     notional = rng.randrange(20_000, 80_000, 1_000)

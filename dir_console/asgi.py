@@ -6,9 +6,9 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
 
-from django.core.asgi import get_asgi_application
+import django
 
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.urls import re_path
@@ -17,6 +17,7 @@ from audit.live import consumers, hints
 from dir_console import connections, static_files
 from dir_console.body_limit import BodyLimit
 from dir_console.celery import app as celery_app  # the doorbell rings through it
+from dir_console.requests_in_turn import RequestsInTurn
 from runtime.contexts.api import event_stream
 from runtime.flows.api import feedback_stream
 
@@ -40,7 +41,7 @@ application = BodyLimit(
                 [
                     re_path(feedback_stream.PATTERN, feedback_stream.application),
                     re_path(event_stream.PATTERN, event_stream.application),
-                    re_path(r"", static_files.served(django_application)),  # Channels takes any ASGI app
+                    re_path(r"", static_files.served(RequestsInTurn())),  # Channels takes any ASGI app
                 ]
             ),
             "websocket": consumers.live_app(),

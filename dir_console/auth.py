@@ -1,4 +1,4 @@
-"""Sign-in: people are added by a person with the command `add_user`, never by a form that anyone can open.
+"""Sign-in: an admin invites people, or a shell adds them (`add_user`); no form that anyone can open does.
 
 Wrong passwords are counted for one name from one address, so that a stranger closes the way in for nobody
 else: not for the name elsewhere, not for other names at the same address. A browser in which the name has

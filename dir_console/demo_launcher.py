@@ -37,6 +37,7 @@ class Demo:
     market_key: str
     broker_port: int
     secret: str
+    control_token: str
 
     def start(self, *, base_url: str) -> supervisor.Children:
         """Start the children; each waits for what it needs."""
@@ -48,6 +49,7 @@ class Demo:
             market_key=self.market_key,
             broker_port=self.broker_port,
             secret=self.secret,
+            control_token=self.control_token,
         )
 
 
@@ -75,6 +77,9 @@ def prepare(folder: Path) -> Demo:
     fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
     secret = env.keep_secret_file(demo_folder / "broker_secret", fresh)
     os.environ[SECRET_ENV] = secret
+    # The page of scenarios asks the broker, over HTTP, and is there only while these are set.
+    settings.DIR_DEMO_URL = f"http://127.0.0.1:{port}"
+    settings.DIR_DEMO_TOKEN = secrets.token_urlsafe(32)
     return Demo(
         folder=demo_folder,
         keys={agent: keys[agent] for agent in agents.CAST},
@@ -82,6 +87,7 @@ def prepare(folder: Path) -> Demo:
         market_key=keys["market_feed"],
         broker_port=port,
         secret=secret,
+        control_token=settings.DIR_DEMO_TOKEN,
     )
 
 

@@ -34,6 +34,14 @@ def target_urls() -> dict[str, str]:
     return {match[1].lower(): url for match, url in found if match and url}
 
 
+def public_url() -> str:
+    """The address at which people open the console, from DIR_PUBLIC_URL, without a slash at the end."""
+    given = os.environ.get("DIR_PUBLIC_URL", "").rstrip("/")
+    if given and urlsplit(given).scheme not in {"http", "https"}:
+        raise ImproperlyConfigured(f"DIR_PUBLIC_URL must begin with http:// or https://, not {given!r}.")
+    return given
+
+
 def data_dir(base: Path) -> Path:
     """The folder that holds everything an embedded install writes."""
     folder = Path(os.environ.get("DIR_DATA") or base / "var").resolve()

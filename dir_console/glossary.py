@@ -11,18 +11,23 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
 _ENTRY = re.compile(r"^\*\*(?P<name>.+?)\*\*", re.MULTILINE)
-# Links lead to other pages of docs/, which the console does not serve: a reference to one is left out.
+# A reference to a page of docs/ is not part of the meaning: it becomes a link of its own.
 _REFERENCE = re.compile(r"\s*See (?:[^.]*\]\([^)]*\)[^.]*)\.")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_PAGE = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md(#[a-z0-9-]+)?\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the pages. `meaning` is HTML; `slug` is its anchor on the page of the glossary."""
+    """A word of the pages. `meaning` is HTML; `slug` is its anchor on the page of the glossary.
+
+    `reads_on` is where the docs say more: words, the name of the page and the anchor on it.
+    """
 
     name: str
     slug: str
     meaning: SafeString
+    reads_on: tuple[tuple[str, str, str], ...]
 
 
 @cache
@@ -32,8 +37,9 @@ def terms() -> tuple[Term, ...]:
     starts = [*_ENTRY.finditer(text)]
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return tuple(
-        Term(start["name"], slugify(start["name"]), _html(text[start.end() : end]))
+        Term(start["name"], slugify(start["name"]), _html(entry), _reads_on(entry))
         for start, end in zip(starts, ends, strict=True)
+        for entry in [text[start.end() : end]]
     )
 
 
@@ -41,6 +47,14 @@ def terms() -> tuple[Term, ...]:
 def by_name() -> dict[str, Term]:
     """Every word by its name."""
     return {term.name: term for term in terms()}
+
+
+def _reads_on(text: str) -> tuple[tuple[str, str, str], ...]:
+    """The pages that an entry refers to."""
+    return tuple(
+        (words[:1].upper() + words[1:], page, anchor)
+        for words, page, anchor in _PAGE.findall(" ".join(text.split()))
+    )
 
 
 def _html(text: str) -> SafeString:

@@ -1,12 +1,13 @@
 """`/metrics` for Prometheus: counted from the rows when asked, so that every process tells the same."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_network
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry
@@ -16,7 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from audit.access.permissions import public
 from dir_console import addresses, health
 from escalations import contracts
-from escalations.models import Escalation
+from escalations.models import Escalation, Notice
 from runtime.contracts import states
 from runtime.contracts.guard import ReviewState
 from runtime.core import clock
@@ -36,16 +37,19 @@ class Rows:
         yield _by("dir_intents_live", "Intents that have not ended, by state", "state", dict(
             Intent.objects.filter(state__in=states.LIVE_INTENTS).values_list("state").annotate(Count("pk"))
         ))  # fmt: skip
-        due = Intent.objects.filter(state=states.IntentState.PENDING, next_at__lte=now)
-        oldest = due.aggregate(Min("next_at"))["next_at__min"]
         yield GaugeMetricFamily(
             "dir_intent_oldest_due_seconds",
             "How long the oldest due intent has waited",
-            value=0 if oldest is None else (now - oldest).total_seconds(),
+            value=_oldest_due_s(Intent.objects.filter(state=states.IntentState.PENDING), now),
         )
         yield _by("dir_escalations_open", "Escalations that wait for a person, by family", "family", dict(
             Escalation.objects.filter(state=contracts.State.OPEN).values_list("family").annotate(Count("pk"))
         ))  # fmt: skip
+        yield GaugeMetricFamily(
+            "dir_notice_oldest_due_seconds",
+            "How long the oldest due notice has waited for a sender",
+            value=_oldest_due_s(Notice.objects.filter(state=contracts.NoticeState.PENDING), now),
+        )
         yield GaugeMetricFamily(
             "dir_calls_in_doubt",
             "Calls of which nobody knows whether they took effect, and that nothing has settled",
@@ -103,6 +107,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
     registry = CollectorRegistry()
     registry.register(Rows())
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _oldest_due_s(rows: QuerySet[Any], now: datetime) -> float:
+    """How long the row with the earliest `next_at` has been due, in seconds; 0 where none is."""
+    oldest = rows.filter(next_at__lte=now).aggregate(Min("next_at"))["next_at__min"]
+    return 0.0 if oldest is None else float((now - oldest).total_seconds())
 
 
 def _by(name: str, words: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:

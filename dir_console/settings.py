@@ -106,6 +106,7 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300  # seconds; 04: a password not older than five minutes
+PASSWORD_RESET_TIMEOUT = 72 * 3600  # seconds for which an invite link works
 LOGIN_REDIRECT_URL = "/"
 LOGIN_URL = "/accounts/login/"
 SESSION_COOKIE_HTTPONLY = True
@@ -188,21 +189,28 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SERIALIZER = "json"
-# Soft guards have a queue of their own: one that waits for a slow target holds up no intent and no sweep.
+# Soft guards and notices have queues of their own: a slow receiver holds up no intent and no sweep.
 CELERY_TASK_QUEUES = {
-    name: {"exchange": name, "routing_key": name, "exchange_type": "direct"} for name in ("celery", "guards")
+    name: {"exchange": name, "routing_key": name, "exchange_type": "direct"}
+    for name in ("celery", "guards", "notices")
 }
-CELERY_TASK_ROUTES = {"runtime.guard": {"queue": "guards"}}
+CELERY_TASK_ROUTES = {"runtime.guard": {"queue": "guards"}, "runtime.send_notices": {"queue": "notices"}}
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "runtime.sweep", "schedule": 1.0}}
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    "sweep": {"task": "runtime.sweep", "schedule": 1.0},
+    # What piled up while every worker was busy sending would find nothing to do.
+    "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
+}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 # The doors out of `runtime`: dotted paths, resolved at the first call.
 DIR_PORTS = {
     "open_escalation": "escalations.services.opening.open_escalation",
     "open_agent_escalation": "escalations.services.agent_silence.open_escalation",
+    "list_open_escalations": "escalations.queries.list_open_of",
     "close_escalations": "escalations.services.opening.close_escalations",
     "expire_escalations": "escalations.services.deadlines.sweep",
+    "send_notices": "escalations.services.notices.sending.send_due",
     "ring": "runtime.workers.embedded.ring" if EMBEDDED else "runtime.workers.celery_tasks.ring",
     "ring_guards": "runtime.workers.guard_threads.ring"
     if EMBEDDED
@@ -222,12 +230,17 @@ DIR_ROW_CHECKS = [
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
     "runtime.verification.people_rows.PeopleRowCheck",
+    "runtime.verification.limit_rows.LimitRowCheck",
     "runtime.verification.history_rows.HistoryRowCheck",
     "runtime.verification.epoch_rows.EpochRowCheck",
     "escalations.row_checks.EscalationRowCheck",
+    "escalations.route_row_checks.RouteRowCheck",
+    "escalations.note_rows.NoteRowCheck",
 ]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
+# Without a slash at the end; links in notices begin with it. `manage.py up` sets its own where there is none.
+DIR_PUBLIC_URL = env.public_url()
 DIR_TARGET_URLS = env.target_urls()
 DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
 DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)
@@ -241,15 +254,21 @@ DIR_CONTEXT_HISTORY_S = env.number("DIR_CONTEXT_HISTORY_S", default=86400, least
 DIR_CONTEXT_TOKENS = env.number("DIR_CONTEXT_TOKENS", default=16000, least=100)
 DIR_FLOW_TTL_S = env.number("DIR_FLOW_TTL_S", default=86400, least=10)
 DIR_ESCALATION_SLA_S = env.number("DIR_ESCALATION_SLA_S", default=900, least=5)
+DIR_UNDO_MAX_S = env.number("DIR_UNDO_MAX_S", default=120, least=0)
 DIR_QUESTION_S = env.number("DIR_QUESTION_S", default=900, least=1)
 DIR_MARK = env.mark(DATA_DIR)
 DIR_METRICS_ALLOW = env.words("DIR_METRICS_ALLOW", default="127.0.0.1,::1")
 DIR_TENANT = "default"
+# Set by `manage.py up --demo` in its own process, and by nothing else: where the demo takes scenarios.
+DIR_DEMO_URL = ""
+DIR_DEMO_TOKEN = ""
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    # At INFO it writes the URL of every call, and the URL of a notification route may hold a token.
+    "loggers": {"httpx2": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("DIR_LOG_LEVEL", "WARNING")},
 }

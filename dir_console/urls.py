@@ -4,16 +4,40 @@ from allauth.account import views as account
 from django.urls import URLPattern, URLResolver, include, path
 
 from audit.access.permissions import public, signed_in
-from dir_console import metrics, views
+from dir_console import app_files, demo_pages, help_pages, metrics, person_pages, search_page, tour, views
 from dir_console.api import api
+from escalations.views import noise_page, notes
+
+# Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
+WITHOUT_TURN = ("/accounts/", "/livez", "/readyz", "/metrics")
 
 handler403 = "dir_console.views.forbidden"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.overview, name="overview"),
+    path("inbox/", views.inbox, name="inbox"),
     path("api/v1/", api.urls),
     path("escalations/", include("escalations.urls")),
+    path("decisions/", include("escalations.decision_urls")),
+    path("notifications/", include("escalations.notification_urls")),
+    path("shift/", include("escalations.shift_urls")),
+    path("notes/flow/<uuid:dfid>/", notes.of_flow, name="flow-notes"),
+    path("notes/agent/<str:agent_id>/", notes.of_agent, name="agent-notes"),
     path("", include("runtime.urls")),
+    path("noise/", noise_page.index, name="noise"),
+    path("search/", search_page.index, name="search"),
+    path("people/<int:user>/", person_pages.person, name="person"),
+    path("account/", person_pages.account, name="account"),
     path("glossary/", views.glossary_page, name="glossary"),
+    path("help/", help_pages.index, name="help"),
+    path("help/<slug:page>/", help_pages.detail, name="help-page"),
+    path("tour/hide/", tour.hide, name="hide-tour"),
+    path("tour/show/", tour.show, name="show-tour"),
+    path("demo/", demo_pages.index, name="demo"),
+    path("demo/<slug:scenario>/start/", demo_pages.start, name="start-scenario"),
+    path("demo/<slug:scenario>/end/", demo_pages.end, name="end-scenario"),
+    path("manifest.webmanifest", app_files.manifest, name="manifest"),
+    path("service-worker.js", app_files.service_worker, name="service-worker"),
+    path("offline/", app_files.offline, name="offline"),
     path("livez", views.livez, name="livez"),
     path("readyz", views.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),

@@ -1,26 +1,23 @@
 """The layout context of every page, the overview, and the two health endpoints."""
 
-import shlex
-import sys
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 from django.views.defaults import permission_denied
 
 from audit.access import roles
-from audit.access.permissions import actor_of, public, roles_of, signed_in, tenant_of
-from audit.access.roles import Permission
+from audit.access.permissions import actor_of, held_by, public, signed_in, tenant_of
+from audit.access.roles import Permission, Role
 from audit.events import Kind
-from dir_console import glossary, health, problems
+from dir_console import command_line, glossary, health, inbox_sources, problems, sections, tour
 from escalations import left_calls, presenters, queries
+from escalations.queue_filter import QueueFilter
 from runtime.contracts import states
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.core import clock
@@ -30,33 +27,12 @@ from runtime.epochs.queries import current_epoch
 from runtime.flows.queries import activity
 from runtime.flows.views import charts, timeline
 from runtime.guards.queries import review_list
+from runtime.registry.models import Stop
 from runtime.registry.queries import agent_list, kind_versions, people
 from runtime.stops.queries import stop_list
 
-# The word, the name of the address and the icon of each page.
-SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    (
-        "Operate",
-        (
-            ("Overview", "overview", "overview"),
-            ("Escalations", "escalations", "inbox"),
-            ("Flows", "flows", "flow"),
-            ("Reviews", "reviews", "high"),
-        ),
-    ),
-    (
-        "Govern",
-        (
-            ("Agents", "agents", "agent"),
-            ("Budgets", "budgets", "budget"),
-            ("Memory", "memory", "layers"),
-            ("Policy kinds", "kinds", "kind"),
-            ("Targets", "targets", "bolt"),
-            ("People", "people", "user"),
-        ),
-    ),
-    ("Audit", (("Ledger", "ledger", "ledger"),)),
-)
+# Agents that the form of a resumption names.
+WAITING_NAMED = 10
 
 # Price updates and state changes of flows would fill the short list of the overview within a second.
 NOISE = (Kind.FLOW_MOVED.value, Kind.FACT_WRITTEN.value)
@@ -71,22 +47,34 @@ class StopShown:
     at: datetime
 
 
-def chrome(request: HttpRequest) -> dict[str, Any]:
-    """Return the context of `base.html`. Lazy: sign-in pages, error pages and fragments never need it."""
-    return {"chrome": SimpleLazyObject(lambda: _chrome(request))}
+class Chrome:
+    """What `base.html` shows around a page. A part is asked for when a template first reads it.
 
+    Sign-in pages and error pages read none of it, and the banner of a stop, fetched alone, reads no count.
+    """
 
-def _chrome(request: HttpRequest) -> dict[str, Any]:
-    held, tenant, path = roles_of(request.user), tenant_of(request.user), request.path
-    stop = stop_list.get_stop(tenant=tenant)
-    counts = queries.count_open(tenant=tenant)
-    shown = None
-    if stop:
-        names = people.names_of([stop.stopped_by])
-        by = labels.actor_words(stop.stopped_by, names)
-        shown = StopShown(reason=stop.reason, by=by, at=stop.stopped_at)
-    return {
-        "groups": [
+    most_named = WAITING_NAMED
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @cached_property
+    def _held(self) -> frozenset[Role]:
+        return held_by(self._request.user)
+
+    @cached_property
+    def _tenant(self) -> str:
+        return tenant_of(self._request.user)
+
+    @cached_property
+    def _stop(self) -> Stop | None:
+        return stop_list.get_stop(tenant=self._tenant)
+
+    @cached_property
+    def groups(self) -> list[dict[str, Any]]:
+        """The menu."""
+        path = self._request.path
+        return [
             {
                 "title": title,
                 "items": [
@@ -96,25 +84,77 @@ def _chrome(request: HttpRequest) -> dict[str, Any]:
                         "icon": icon,
                         "counts": name == "escalations",
                         "counts_reviews": name == "reviews",
+                        "counts_inbox": name == "inbox",
                         "current": path == url or (name != "overview" and path.startswith(url)),
                     }
                     for word, name, icon in items
                     for url in [reverse(name)]
                 ],
             }
-            for title, items in SECTIONS
-        ],
-        "stop": shown,
-        "is_recovering": current_epoch.is_recovering(),
-        "to_review": review_list.count_open(tenant=tenant),
-        "open": counts.total,
-        "high": counts.high,
-        "open_tone": "danger" if counts.high else "idle",
-        "may_stop": roles.allows(held, Permission.STOP),
-        "may_resume": roles.allows(held, Permission.RESUME),
-        "waiting": stop_list.count_waiting(tenant=tenant) if stop else 0,
-        "roles_text": ", ".join(sorted(held)) or "no role",
-    }
+            for title, items in sections.menu()
+        ]
+
+    @cached_property
+    def stop(self) -> StopShown | None:
+        """The active stop."""
+        if self._stop is None:
+            return None
+        by = labels.actor_words(self._stop.stopped_by, people.names_of([self._stop.stopped_by]))
+        return StopShown(reason=self._stop.reason, by=by, at=self._stop.stopped_at)
+
+    @cached_property
+    def is_recovering(self) -> bool:
+        """Whether a restored backup is being examined."""
+        return current_epoch.is_recovering()
+
+    @cached_property
+    def in_inbox(self) -> int:
+        """How much waits for a person with these roles."""
+        asked = inbox_sources.Asked(self._tenant, actor_of(self._request.user), clock.now())
+        waiting = inbox_sources.count(asked, self._held)
+        return waiting + (self.is_recovering and roles.allows(self._held, Permission.END_RECOVERY))
+
+    @cached_property
+    def to_review(self) -> int:
+        """Open reviews."""
+        return review_list.count_open(tenant=self._tenant)
+
+    @cached_property
+    def counts(self) -> queries.Counts:
+        """Open escalations."""
+        return queries.count_open(tenant=self._tenant)
+
+    @cached_property
+    def may_stop(self) -> bool:
+        """Whether the person may stop everything."""
+        return roles.allows(self._held, Permission.STOP)
+
+    @cached_property
+    def may_resume(self) -> bool:
+        """Whether the person may resume everything."""
+        return roles.allows(self._held, Permission.RESUME)
+
+    @cached_property
+    def waiting(self) -> int:
+        """Intents that wait for the end of the stop."""
+        return stop_list.count_waiting(tenant=self._tenant) if self._stop else 0
+
+    @cached_property
+    def waiting_agents(self) -> list[str]:
+        """Whose they are, at most `most_named`."""
+        if self._stop is None:
+            return []
+        return stop_list.list_waiting_agents(tenant=self._tenant, most=self.most_named)
+
+    @cached_property
+    def roles_text(self) -> str:
+        """The roles of the person, in words."""
+        return ", ".join(sorted(self._held)) or "no role"
+
+
+def chrome(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of `base.html`."""
+    return {"chrome": Chrome(request)}
 
 
 @require_safe
@@ -123,19 +163,14 @@ def overview(request: HttpRequest) -> HttpResponse:
     """Show open escalations, open flows, rejections and the newest ledger entries."""
     tenant, now = tenant_of(request.user), clock.now()
     if not agent_list.any_agent(tenant=tenant):
-        # How to run this server's `manage.py`: its Python, and its data folder if that is not ./var.
-        root, python = settings.BASE_DIR, Path(sys.executable)
-        program = shlex.quote(str(python.relative_to(root) if python.is_relative_to(root) else python))
-        data = settings.DATA_DIR
-        folder = "" if root / "var" == data else f"DIR_DATA={shlex.quote(str(data))} "
-        return render(request, "console/first_run.html", {"command": f"{folder}{program} manage.py"})
+        return render(request, "console/first_run.html", {"command": command_line.manage()})
     context = _overview(tenant=tenant, now=now, user_pk=request.user.pk or 0)
     swapped = "HX-Request" in request.headers
     return render(request, "console/_overview.html" if swapped else "console/overview.html", context)
 
 
 def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
-    wanted = queries.QueueFilter()
+    wanted = QueueFilter()
     page = queries.list_decisions(tenant=tenant, wanted=wanted, after=None, size=5)
     urgent = [*queries.list_operational(tenant=tenant, wanted=wanted)[:3], *page.rows][:5]
     buckets = activity.list_throughput(tenant=tenant, now=now)
@@ -143,8 +178,16 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
     newest = activity.list_latest_entries(tenant=tenant, before=None, stream="", kind="", size=1)
     flows = activity.flow_counts(tenant=tenant)
     contradicted = left_calls.count_contradicted(tenant=tenant)
+    counts, agents = queries.count_open(tenant=tenant), agent_list.status_counts(tenant=tenant)
     return {
-        "counts": queries.count_open(tenant=tenant),
+        "counts": counts,
+        "tour": tour.stations(
+            tenant=tenant,
+            user_pk=user_pk,
+            now=now,
+            active=agents.get(states.AgentStatus.ACTIVE, 0),
+            waiting=counts.total,
+        ),
         "in_doubt": left_calls.count(tenant=tenant) - contradicted,
         "contradicted": contradicted,
         "stop": stop_list.get_stop(tenant=tenant),
@@ -168,19 +211,27 @@ def _overview(*, tenant: str, now: datetime, user_pk: int) -> dict[str, Any]:
         "flows_open": sum(flows.values()),
         "flows": [(labels.badge(labels.FLOW_STATES, state), state, count) for state, count in flows.items()],
         "agent_statuses": [
-            (labels.badge(labels.AGENT_STATUSES, status), status, count)
-            for status, count in agent_list.status_counts(tenant=tenant).items()
+            (labels.badge(labels.AGENT_STATUSES, status), status, count) for status, count in agents.items()
         ],
         "agents_held": {
-            status: count
-            for status, count in agent_list.status_counts(tenant=tenant).items()
-            if status != states.AgentStatus.ACTIVE
+            status: count for status, count in agents.items() if status != states.AgentStatus.ACTIVE
         },
         "latest": timeline.lines(latest, names=people.names_of([entry.actor for entry in latest])),
         "head_hash": bytes(newest[0].hash).hex() if newest else "",
         "head": newest[0] if newest else None,
         "now": now,
     }
+
+
+@require_safe
+@signed_in
+def inbox(request: HttpRequest) -> HttpResponse:
+    """Show what waits for a person with the roles of this one, oldest first within its kind."""
+    held = held_by(request.user)
+    asked = inbox_sources.Asked(tenant_of(request.user), actor_of(request.user), clock.now())
+    is_recovering = current_epoch.is_recovering() and roles.allows(held, Permission.END_RECOVERY)
+    context = {"sections": inbox_sources.list_sections(asked, held), "is_recovering": is_recovering}
+    return render(request, "console/inbox.html", context)
 
 
 @require_safe

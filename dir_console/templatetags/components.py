@@ -1,19 +1,24 @@
 """The small parts that stand in almost every line of a page, as short tags instead of long includes."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.template.loader import render_to_string
 
 from dir_console import glossary
 
 register = template.Library()
 
+MOST_ICONS = 256
 
-@register.inclusion_tag("components/icon.html")
-def icon(name: str, size: str = "") -> dict[str, Any]:
-    """An icon of `static/icons.svg`."""
-    return {"name": name, "size": size}
+
+@register.simple_tag
+@lru_cache(maxsize=MOST_ICONS)
+def icon(name: str, size: str = "") -> str:
+    """An icon of `static/icons.svg`; each is drawn once, since a page has a hundred."""
+    return render_to_string("components/icon.html", {"name": name, "size": size})
 
 
 @register.inclusion_tag("components/badge.html", name="badge")
@@ -44,3 +49,9 @@ def show_effect(effect: object) -> dict[str, Any]:
 def show_terms(*names: str) -> dict[str, Any]:
     """Words of the glossary that the page uses, each with its meaning on a click."""
     return {"terms": [glossary.by_name()[name] for name in names]}
+
+
+@register.inclusion_tag("components/term.html", name="term")
+def show_term(name: str, word: str = "") -> dict[str, Any]:
+    """A word of the glossary in a text, explained on a click; `word` is how the text writes it."""
+    return {"term": glossary.by_name()[name], "word": word or name}

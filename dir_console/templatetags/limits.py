@@ -6,5 +6,4 @@ from runtime.core.views import labels
 
 register = template.Library()
 
-register.simple_tag(labels.limit_words)
 register.simple_tag(labels.compared)

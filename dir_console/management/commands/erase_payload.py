@@ -17,8 +17,8 @@ class Command(BaseCommand):
     """Exit 0 when it is erased now; 1 where nothing is kept under the commitment."""
 
     help = (
-        "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary. "
-        "The hash chain stays intact. The rows of proposals and outcomes are not changed."
+        "Erase a text that the ledger keeps under a commitment: parameters, a receipt, a step's summary, "
+        "a note. The hash chain stays intact. The rows of proposals and outcomes are not changed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from audit import actors
 from audit.access.roles import Role
 from audit.verification import triggers
-from dir_console import demo_launcher, env, single_process
+from dir_console import command_line, demo_launcher, env, single_process
 from runtime.contracts.problem import Problem
 from runtime.epochs.services import boots, epochs
 from runtime.maintenance.services import sweeper
@@ -89,7 +89,8 @@ class Command(BaseCommand):
         if epochs.compare_with_mark():
             self._say(
                 "This database is older than its mark: a backup was restored. Nothing is executed and no "
-                "proposal is accepted until an admin starts a new epoch: manage.py leave_recovery"
+                "proposal is accepted until an admin starts a new epoch: "
+                f"{command_line.manage()} leave_recovery"
             )
             wants_demo = False
         prepared = demo_launcher.prepare(folder) if wants_demo else None
@@ -101,10 +102,13 @@ class Command(BaseCommand):
         name = "127.0.0.1" if host in ANY_ADDRESS else host
         port = bound.getsockname()[1]
         url = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+        settings.DIR_PUBLIC_URL = settings.DIR_PUBLIC_URL or url
         if is_new:
             # Said at once: whatever goes wrong after this, the password must not be lost.
             self._say(f"Sign in as {OPERATOR} with the password {_add_operator()}")
-            self._say("It is shown only once. Save it, or set another with `manage.py set_password`.")
+            self._say(
+                f"It is shown only once. Save it, or set another with `{command_line.manage()} set_password`."
+            )
         stops: list[Callable[[], Any]] = []
 
         def on_ready() -> None:
@@ -126,7 +130,8 @@ class Command(BaseCommand):
         if has_demo:
             self._say("The demo is running: a paper broker and its agents. Turn it off with --no-demo.")
         elif is_new:
-            self._say("The console is empty: load a pack with `manage.py load_pack FILE --activate`.")
+            command = f"{command_line.manage()} load_pack FILE --activate"
+            self._say(f"The console is empty: load a pack with `{command}`.")
         if rescued:
             self._say(
                 f"{rescued} call(s) were interrupted by the last stop and wait in the queue for a decision."

@@ -1,0 +1,277 @@
+"""What waits for a person, by kind: a bounded query each, with the permission of whom it waits for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from django.db.models import Count, IntegerField, Model, QuerySet, Value
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+
+from audit.access import roles
+from audit.access.roles import Permission, Role
+from runtime.contracts.guard import GuardRunState, ReviewState
+from runtime.contracts.states import AgentStatus, CircuitState
+from runtime.execution.models import Circuit
+from runtime.flows.queries import calls_in_doubt
+from runtime.guards.models import GuardRun, Review
+from runtime.kernel import effects
+from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKind
+from runtime.registry.services import dual_control
+from runtime.state.models import MemoryItem
+
+Row = TypeVar("Row", bound=Model)
+UNUSED_DAYS: Final = 90
+FAILED_HOURS: Final = 24
+SHOWN: Final = 20
+LONGEST: Final = 200  # characters of one line
+
+
+@dataclass(frozen=True)
+class Asked:
+    """For whom, and when."""
+
+    tenant: str
+    actor: str
+    at: datetime
+
+    @cached_property
+    def is_alone(self) -> bool:
+        """Whether the person is the only admin, and so may agree to what they wrote."""
+        return dual_control.others(actor=self.actor, at=self.at).is_now
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that waits: what it is, since when, and where it is dealt with."""
+
+    what: str
+    since: datetime | None
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The things of one kind that wait: the oldest few, and how many there are."""
+
+    name: str
+    title: str
+    lines: Sequence[Line]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One kind of thing that waits. `since` is the column of its time; `line` gives words and address."""
+
+    name: str
+    title: str
+    permission: Permission
+    find: Callable[[Asked], QuerySet[Any]]
+    since: str
+    line: Callable[[Any], tuple[str, str]]
+
+
+def count(asked: Asked, held: frozenset[Role]) -> int:
+    """How many things wait for somebody with these roles, in one query; drafts cost a few more."""
+    rows = [_as_count(source.find(asked)) for source in SOURCES if roles.allows(held, source.permission)]
+    if not rows:
+        return 0
+    first, *others = rows
+    return sum(first.union(*others, all=True).values_list("total", flat=True))
+
+
+def list_sections(asked: Asked, held: frozenset[Role]) -> list[Section]:
+    """What waits for somebody with these roles; kinds of which nothing waits are left out."""
+    found = []
+    for source in SOURCES:
+        if not roles.allows(held, source.permission):
+            continue
+        rows = source.find(asked)
+        lines = [_line(source, row) for row in rows.order_by(source.since, "pk")[:SHOWN]]
+        total = len(lines) if len(lines) < SHOWN else rows.count()
+        if lines:
+            found.append(Section(source.name, source.title, lines, total))
+    return found
+
+
+def _line(source: Source, row: Any) -> Line:
+    what, url = source.line(row)
+    since = getattr(row, source.since)
+    return Line(effects.visible(what)[:LONGEST], since if isinstance(since, datetime) else None, url)
+
+
+def _as_count(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """A query of one row without grouping, with the number of the rows."""
+    one = Value(1, output_field=IntegerField())
+    counted: QuerySet[Any] = rows.order_by().annotate(one=one).values("one").annotate(total=Count("pk"))
+    return counted.values("total")
+
+
+def _not_own(rows: QuerySet[Row], asked: Asked, column: str) -> QuerySet[Row]:
+    """Without what the person wrote, which somebody else has to agree to; the only admin agrees alone."""
+    own = {column: asked.actor}
+    hides = rows.filter(**own).exists() and not asked.is_alone
+    return rows.exclude(**own) if hides else rows
+
+
+def _manifests(asked: Asked) -> QuerySet[Manifest]:
+    rows = Manifest.objects.filter(agent__tenant=asked.tenant, activated_at=None, discarded_at=None)
+    return _not_own(rows.exclude(agent__status=AgentStatus.RETIRED), asked, "created_by")
+
+
+def _kinds(asked: Asked) -> QuerySet[PolicyKind]:
+    rows = PolicyKind.objects.of(asked.tenant).filter(activated_at=None, discarded_at=None)
+    return _not_own(rows, asked, "created_by")
+
+
+def _owners(asked: Asked) -> QuerySet[OwnerChange]:
+    rows = OwnerChange.objects.filter(agent__tenant=asked.tenant, agreed_at=None, dropped_at=None)
+    return _not_own(rows, asked, "asked_by")
+
+
+def _memory(asked: Asked) -> QuerySet[MemoryItem]:
+    return MemoryItem.objects.of(asked.tenant).filter(quarantined=True)
+
+
+def _reviews(asked: Asked) -> QuerySet[Review]:
+    return Review.objects.of(asked.tenant).filter(state=ReviewState.OPEN)
+
+
+def _circuits(asked: Asked) -> QuerySet[Circuit]:
+    return Circuit.objects.of(asked.tenant).exclude(state=CircuitState.CLOSED)
+
+
+def _guards(asked: Asked) -> QuerySet[GuardRun]:
+    since = asked.at - timedelta(hours=FAILED_HOURS)
+    rows = GuardRun.objects.of(asked.tenant).filter(state=GuardRunState.FAILED, finished_at__gt=since)
+    return rows.filter(guard__enabled=True)
+
+
+def _keys(asked: Asked) -> QuerySet[Key]:
+    rows = Key.objects.of(asked.tenant).filter(agent__isnull=False, revoked_at=None)
+    rows = rows.exclude(agent__status=AgentStatus.RETIRED).annotate(
+        used_at=Coalesce("last_used_at", "created_at")
+    )
+    return rows.filter(used_at__lt=asked.at - timedelta(days=UNUSED_DAYS))
+
+
+def _due(asked: Asked) -> QuerySet[Agent]:
+    rows = Agent.objects.of(asked.tenant).filter(review_on__lte=asked.at.date())
+    return rows.exclude(status=AgentStatus.RETIRED)
+
+
+def _agent(agent_id: str) -> str:
+    return reverse("agent", args=[agent_id])
+
+
+SOURCES: Final = (
+    Source(
+        "manifests",
+        "Manifests to activate",
+        Permission.MANAGE_REGISTRY,
+        lambda asked: _manifests(asked).select_related("agent"),
+        "created_at",
+        lambda row: (
+            f"{row.agent.agent_id}, manifest {row.version}",
+            reverse("manifest", args=[row.agent.agent_id, row.version]),
+        ),
+    ),
+    Source(
+        "kinds",
+        "Policy kinds to activate",
+        Permission.MANAGE_REGISTRY,
+        _kinds,
+        "created_at",
+        lambda row: (f"{row.kind}, version {row.version}", reverse("kind", args=[row.kind])),
+    ),
+    Source(
+        "owners",
+        "Changes of owner to agree to",
+        Permission.MANAGE_REGISTRY,
+        lambda asked: _owners(asked).select_related("agent"),
+        "asked_at",
+        lambda row: (
+            f"{row.agent.agent_id}: from {row.owner_before} to {row.owner_after}",
+            _agent(row.agent.agent_id),
+        ),
+    ),
+    Source(
+        "doubts",
+        "Calls in doubt",
+        Permission.DECIDE,
+        lambda asked: calls_in_doubt.left_in_doubt(asked.tenant).select_related("intent__flow"),
+        "started_at",
+        lambda row: (
+            f"{row.intent.flow.policy_kind} at {row.intent.target or 'its target'}",
+            reverse("calls-in-doubt"),
+        ),
+    ),
+    Source(
+        "contradicted",
+        "Receipts that contradict a statement",
+        Permission.DECIDE,
+        lambda asked: calls_in_doubt.contradicted(asked.tenant).select_related("intent__flow"),
+        "started_at",
+        lambda row: (
+            f"{row.intent.flow.policy_kind} at {row.intent.target or 'its target'}",
+            reverse("calls-in-doubt"),
+        ),
+    ),
+    Source(
+        "reviews",
+        "Open reviews",
+        Permission.REVIEW,
+        lambda asked: _reviews(asked).select_related("agent", "guard"),
+        "flagged_at",
+        lambda row: (
+            f"{row.agent.agent_id}, flagged by {row.guard.guard_id}",
+            reverse("review", args=[row.pk]),
+        ),
+    ),
+    Source(
+        "memory",
+        "Memory in quarantine",
+        Permission.MANAGE_MEMORY,
+        lambda asked: _memory(asked).select_related("writer"),
+        "written_at",
+        lambda row: (f"{row.scope}/{row.key}, written by {row.writer.agent_id}", reverse("memory")),
+    ),
+    Source(
+        "circuits",
+        "Open circuits",
+        Permission.CLOSE_CIRCUITS,
+        _circuits,
+        "changed_at",
+        lambda row: (f"{row.target}, after {row.failures} failed calls", reverse("targets")),
+    ),
+    Source(
+        "guards",
+        f"Guards that failed in the last {FAILED_HOURS} hours",
+        Permission.MANAGE_GUARDS,
+        lambda asked: _guards(asked).select_related("guard"),
+        "finished_at",
+        lambda row: (f"{row.guard.guard_id}: {row.detail or 'no detail'}", reverse("reviews")),
+    ),
+    Source(
+        "keys",
+        f"Agent keys unused for {UNUSED_DAYS} days",
+        Permission.MANAGE_REGISTRY,
+        lambda asked: _keys(asked).select_related("agent"),
+        "used_at",
+        lambda row: (
+            f"{row.key_id} of {row.agent.agent_id}" + ("" if row.last_used_at else ", never used"),
+            _agent(row.agent.agent_id),
+        ),
+    ),
+    Source(
+        "due",
+        "Agent reviews due",
+        Permission.MANAGE_REGISTRY,
+        _due,
+        "review_on",
+        lambda row: (f"{row.agent_id}, due on {row.review_on:%Y-%m-%d}", _agent(row.agent_id)),
+    ),
+)

@@ -1,0 +1,40 @@
+"""The menu of the console."""
+
+from dir_console import demo_control
+
+# The word, the name of the address and the icon of each page.
+SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Operate",
+        (
+            ("Overview", "overview", "overview"),
+            ("Inbox", "inbox", "check"),
+            ("Escalations", "escalations", "inbox"),
+            ("Shift", "shift", "clock"),
+            ("Flows", "flows", "flow"),
+            ("Reviews", "reviews", "high"),
+        ),
+    ),
+    (
+        "Govern",
+        (
+            ("Agents", "agents", "agent"),
+            ("Budgets", "budgets", "budget"),
+            ("Memory", "memory", "layers"),
+            ("Policy kinds", "kinds", "kind"),
+            ("Noise", "noise", "thought"),
+            ("Targets", "targets", "bolt"),
+            ("People", "people", "user"),
+            ("Notifications", "notifications", "send"),
+        ),
+    ),
+    ("Audit", (("Decisions", "decisions", "record"), ("Ledger", "ledger", "ledger"))),
+)
+DEMO: tuple[str, str, str] = ("Demo scenarios", "demo", "play")
+HELP: tuple[tuple[str, str, str], ...] = (("Help", "help", "help"), ("Glossary", "glossary", "help"))
+
+
+def menu() -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
+    """The groups of the menu; the demo's page is in it only where the demo runs."""
+    demo = [("Demo", (DEMO,))] if demo_control.is_offered() else []
+    return [*SECTIONS, *demo]

@@ -45,18 +45,6 @@
     row.append(part(`${label}:`, "label"), part(amount(field, field.dataset.proposed) || "not set", "from"), part("→", "arrow"), part(amount(field, field.value) || "not set", "yours"));
     return row;
   };
-  const unchanged = (field) => {
-    const row = document.createElement("p");
-    const label = field.closest(".field").querySelector("label").textContent;
-    const ask = document.createElement("button");
-    ask.type = "button";
-    ask.className = "btn";
-    ask.textContent = "Recalculate";
-    ask.dataset.workOut = "";
-    row.className = "row";
-    row.append(`${label} stays ${amount(field, field.value)}. The dry run recalculates it: run it, or change the value too.`, ask);
-    return row;
-  };
   // Leaving a field fires "change" again: keep what is shown, or a click on it would miss its button.
   let compared = "";
   const compare = () => {
@@ -69,9 +57,7 @@
     }
     const changed = fields.filter((field) => field.value !== field.dataset.proposed);
     fields.forEach((field) => field.classList.toggle("changed", changed.includes(field)));
-    // A calculated amount is listed too if it alone did not change.
-    const left = changed.length ? fields.filter((field) => "figure" in field.dataset && field.value && !changed.includes(field)) : [];
-    diff.replaceChildren(...changed.map(line), ...left.map(unchanged));
+    diff.replaceChildren(...changed.map(line));
     diff.hidden = changed.length === 0;
   };
 
@@ -108,7 +94,6 @@
   const ask = () => form.querySelector("[data-dry-run]").click();
   form.addEventListener("click", (event) => {
     const offer = event.target.closest("[data-put-in]");
-    if (event.target.closest("[data-work-out]")) ask();
     if (!offer || !put(offer)) return;
     event.preventDefault();
     ask();
@@ -145,8 +130,7 @@
       complain(text, asks ? "Write the question." : least > 1 ? `Write a reason of at least ${least} characters.` : "Write a reason.");
       return;
     }
-    submit.disabled = true;
-    window.addEventListener("pageshow", () => (submit.disabled = false), { once: true });
+    submit.disabled = true; // submit.js sends it, and enables the button after a refusal
   });
   name();
   compare();

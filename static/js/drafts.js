@@ -21,6 +21,7 @@
       return null;
     }
   };
+  window.dirDrafts = { forget: () => store(null) };
   if (!form) return store(null); // it is decided
 
   const fields = [...form.querySelectorAll("textarea[name], [data-param]")];
@@ -28,6 +29,12 @@
   const save = () => {
     const typed = fields.filter((field) => field.value !== initial(field)).map((field) => [field.name, field.value]);
     store(typed.length ? { asked: page.dataset.asked, revision: page.dataset.revision, typed: Object.fromEntries(typed) } : null);
+  };
+  const mark = (revision) => {
+    const note = form.querySelector("[data-draft-note]");
+    if (!note || revision === page.dataset.revision) return;
+    note.textContent = `You wrote this for revision ${revision}. Revision ${page.dataset.revision} is shown now.`;
+    note.hidden = false;
   };
   const restore = (draft) => {
     let restored = false;
@@ -39,11 +46,7 @@
       field.closest("details")?.setAttribute("open", "");
       restored = true;
     }
-    const note = form.querySelector("[data-draft-note]");
-    if (restored && note && draft.revision !== page.dataset.revision) {
-      note.textContent = `You wrote this for revision ${draft.revision}. Revision ${page.dataset.revision} is shown now.`;
-      note.hidden = false;
-    }
+    if (restored) mark(draft.revision);
     if (restored) form.dispatchEvent(new Event("change"));
   };
 
@@ -52,4 +55,7 @@
   form.addEventListener("input", save);
   form.addEventListener("change", save);
   form.addEventListener("submit", save);
+  document.addEventListener("dir:revised", (event) => {
+    if (fields.some((field) => field.value !== initial(field))) mark(event.detail);
+  });
 })();

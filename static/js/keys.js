@@ -1,4 +1,4 @@
-/* Single keys for lists. They move and open; none decides. They can be disabled (WCAG 2.1.4). */
+/* Single keys. They move, open and choose; none decides. They can be disabled (WCAG 2.1.4). */
 (() => {
   "use strict";
   const OFF = "dir-keys-off";
@@ -9,7 +9,8 @@
       return false;
     }
   };
-  const rows = () => [...document.querySelectorAll("[data-queue] [data-row]")];
+  // Not those of a folded group.
+  const rows = () => [...document.querySelectorAll("[data-queue] [data-row]")].filter((row) => row.checkVisibility());
   const link = (row) => row.querySelector(".what > a, th a, a");
   const here = () => document.querySelector("[data-row].here") ?? document.activeElement?.closest?.("[data-row]");
 
@@ -23,9 +24,11 @@
     next.scrollIntoView({ block: "nearest" });
   };
 
+  /* In the queue it is a button of the row; a decision page has a form. */
   const claim = () => {
-    const form = (here() ?? document).querySelector("[data-claim]");
-    if (form) form.requestSubmit();
+    const row = here();
+    if (row) row.querySelector("[data-claim-row]")?.click();
+    else document.querySelector("[data-claim]")?.requestSubmit();
   };
   const ACTIONS = {
     j: () => move(1),
@@ -36,17 +39,31 @@
     "?": () => document.getElementById("keys-help")?.showModal(),
   };
 
+  /* Keys of one page, by their name; those of its form work in the sheet that shows the form, and no others. */
+  const OF_FORM = new Set();
+  window.dirKeys = {
+    here,
+    add: (more) => Object.assign(ACTIONS, more),
+    addOfForm(more) {
+      Object.assign(ACTIONS, more);
+      for (const key of Object.keys(more)) OF_FORM.add(key);
+    },
+  };
+  const TYPING = "input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable], dialog:not([data-sheet]), [popover]";
+  // Where brackets are typed with AltGr, some systems say that Ctrl and Alt are held.
+  const isHeld = (event) => !event.getModifierState("AltGraph") && (event.ctrlKey || event.metaKey || event.altKey);
+
   document.addEventListener("keydown", (event) => {
     if (off() && event.key !== "?") return;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat && !"jk".includes(event.key)) return;
-    if (event.target.closest("input, textarea, select, [contenteditable], dialog, [popover]")) return;
+    if (isHeld(event) || event.isComposing || event.repeat && !"jk".includes(event.key)) return;
+    if (event.defaultPrevented || event.target.closest(TYPING)) return;
     if (event.key === "Enter") {
       const row = document.querySelector("[data-row].here");
       if (row && event.target === document.body) link(row)?.click();
       return;
     }
     const act = ACTIONS[event.key];
-    if (!act) return;
+    if (!act || (event.target.closest("dialog") && !OF_FORM.has(event.key))) return;
     event.preventDefault();
     act();
   });
@@ -56,6 +73,15 @@
     if (row) rows().forEach((item) => item.classList.toggle("here", item === row));
   });
 
+  /* Back from a decision page: its address names the row. The browser takes the focus away when it scrolls there, so
+     this waits until it has. */
+  addEventListener("load", () => {
+    if (!location.hash.startsWith("#row-")) return;
+    const row = document.querySelector(`[data-row="${CSS.escape(location.hash.slice("#row-".length))}"]`);
+    if (!row) return;
+    link(row)?.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "center" });
+  });
   document.addEventListener("DOMContentLoaded", () => {
     const box = document.querySelector("[data-keys-off]");
     if (!box) return;

@@ -1,49 +1,24 @@
-/* One socket carries hints {stream, seq}; the page then asks for its own fragments. A poll covers a dead socket. */
+/* One socket carries hints {stream, seq}; the page then asks for its own fragments. connection.js says whether
+   the server answers, opens the socket again, and asks for all parts where there is no socket. */
 (() => {
   "use strict";
-  const POLL_MS = 15_000;
+  const { normal, follow, isBusy, merge } = window.dirRows;
   const DEBOUNCE_MS = 250;
   const LEAST_GAP_MS = 1000; // a burst of hints costs each region one request a second
-  const STALE_MS = 40_000;
-  const LONGEST_WAIT_MS = 30_000;
+  const ANSWER_MS = 10_000;
   const pending = new Map();
   const busy = new Set();
+  const connection = window.dirConnection;
   let socket = null;
-  let failures = 0;
-  let lastGood = Date.now();
 
   const regions = () => [...document.querySelectorAll("[data-live]")];
-  const status = (tone, word) => {
-    const node = document.querySelector("[data-live-status]");
-    if (!node) return;
-    node.dataset.tone = tone;
-    node.title = word;
-    node.querySelector("[data-live-word]").textContent = word;
+  /* A part that comes with the answer of another does not ask for itself. */
+  const asking = () => {
+    const all = regions();
+    const brought = new Set(all.flatMap((region) => region.dataset.liveBrings?.split(" ") ?? []));
+    return all.filter((region) => !brought.has(region.dataset.livePart));
   };
-  const stale = (on) => {
-    const banner = document.querySelector("[data-stale]");
-    if (!banner || banner.hidden !== on) return;
-    banner.hidden = !on;
-    banner.querySelector("[data-stale-since]").textContent = new Date(lastGood).toLocaleTimeString();
-  };
-  /* The server cannot be reached: input sent now would be lost, so deciding buttons are disabled meanwhile. */
-  const lost = (on) => {
-    if (on) status("danger", "Not connected");
-    else if (socket?.readyState !== WebSocket.OPEN) status("warn", "Polling");
-    for (const button of document.querySelectorAll("[data-decision] button, [data-claim] button")) {
-      if (on && !button.disabled) button.dataset.lost = "";
-      if (!("lost" in button.dataset)) continue;
-      button.disabled = on;
-      if (!on) delete button.dataset.lost;
-    }
-    if (on) stale(true);
-  };
-  const fresh = () => {
-    lastGood = Date.now();
-    lost(false);
-    stale(false);
-    document.dispatchEvent(new CustomEvent("dir:fresh"));
-  };
+  const fresh = () => connection.fresh();
 
   const address = (region) => {
     const url = new URL(region.dataset.liveUrl, location.href);
@@ -60,20 +35,17 @@
     holder.innerHTML = html.trim();
     return holder.content;
   };
-  // What page.js writes into a time (words, title, tone), and a tick, are no change of what the server sent.
-  const normal = (node) => node.innerHTML.replace(/<time\b[^>]*?datetime="([^"]*)"[^>]*>[^<]*<\/time>/g, "<time $1>").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "").replace(/ checked(="")?(?=[\s>])/g, "").trim();
-
   const replace = (region, content) => {
     const next = document.createElement(region.tagName);
     next.append(content);
     region.dataset.liveSeen ??= normal(region); // what the page came with
     if (region.dataset.liveSeen === normal(next)) return;
+    if (region.querySelector(":popover-open, dialog[open]") || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"))) return; // shown at a later refresh
     region.dataset.liveSeen = normal(next);
-    if (region.querySelector(":popover-open, dialog[open]") || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"))) return;
     const focused = region.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const opened = [...region.querySelectorAll("details")].map((item) => item.open);
     region.replaceChildren(...next.childNodes);
-    region.querySelectorAll("details").forEach((item, index) => (item.open = opened[index] ?? false));
+    region.querySelectorAll("details").forEach((item, index) => (item.open = opened[index] ?? item.open));
     if (focused) region.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     window.htmx?.process(region);
   };
@@ -98,10 +70,11 @@
       const old = region.querySelector(`[data-row="${CSS.escape(id)}"]`);
       if (!old) {
         if (row.dataset.open === "1") unseen += 1;
-      } else if (normal(old) !== normal(row) && !old.contains(document.activeElement)) {
-        row.classList.toggle("here", old.classList.contains("here"));
-        old.replaceWith(row.cloneNode(true));
-      }
+      } else if (normal(old) !== normal(row) && !isBusy(old)) old.replaceWith(follow(row.cloneNode(true), old));
+    }
+    for (const part of content.querySelectorAll("[data-group] > [data-part]")) {
+      const old = region.querySelector(`[data-part="${CSS.escape(part.dataset.part)}"]`);
+      if (old && normal(old) !== normal(part) && !isBusy(old)) old.replaceWith(part.cloneNode(true));
     }
     region.dataset.waiting = String(unseen);
     const pill = region.parentElement.querySelector("[data-pill]");
@@ -111,20 +84,42 @@
     pill.querySelector("[data-pill-count]").textContent = String(unseen);
   };
   const MODES = { replace, append, queue };
+  const unpack = (content) => {
+    for (const part of content.querySelectorAll("template[data-live-part]")) {
+      part.remove();
+      const region = regions().find((item) => item.dataset.livePart === part.dataset.livePart);
+      if (region) MODES[region.dataset.liveMode](region, part.content);
+    }
+    return content;
+  };
 
+  const ask = async (region) => {
+    const since = Date.now();
+    const headers = { "HX-Request": "true", "HX-Current-URL": location.href };
+    try {
+      const answer = await fetch(address(region), { headers, credentials: "same-origin", signal: AbortSignal.timeout(ANSWER_MS) });
+      const html = await answer.text();
+      if (answer.status < 502) connection.answered(since);
+      return [answer, html];
+    } catch {
+      return [null, ""];
+    }
+  };
+  /* Ask for a region, and `put` what comes where it belongs. */
+  const load = async (region, put) => {
+    const [answer, html] = await ask(region);
+    if (!answer || answer.status >= 502) return connection.unanswered(); // a proxy may answer for a stopped server
+    const place = answer.status === 401 && answer.headers.get("HX-Redirect");
+    if (place) return window.dirConsole.signIn(place);
+    if (!answer.ok) return connection.failed();
+    put(unpack(parse(html)));
+    fresh();
+  };
   const refresh = async (region) => {
     if (busy.has(region)) return pending.set(region, true);
     busy.add(region);
     try {
-      const answer = await fetch(address(region), { headers: { "HX-Request": "true", "HX-Current-URL": location.href }, credentials: "same-origin" });
-      if (answer.status === 401 && answer.headers.get("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));
-      if (answer.status >= 502) return lost(true); // a proxy answers for a server that does not
-      if (!answer.ok) throw new Error(String(answer.status));
-      MODES[region.dataset.liveMode](region, parse(await answer.text()));
-      fresh();
-    } catch (error) {
-      if (error instanceof TypeError) lost(true); // no answer at all
-      else if (Date.now() - lastGood > STALE_MS) stale(true);
+      await load(region, (content) => MODES[region.dataset.liveMode](region, content));
     } finally {
       busy.delete(region);
       if (pending.delete(region)) soon(region);
@@ -142,26 +137,33 @@
     };
     timers.set(region, setTimeout(ask, Math.max(DEBOUNCE_MS, LEAST_GAP_MS - since)));
   };
-  const refreshAll = () => regions().forEach(soon);
+  const refreshAll = () => asking().forEach(soon);
 
   const hint = (message) => {
-    lastGood = Date.now();
     const isTick = String(message.stream).startsWith("feed:"); // a price: only the ledger's page lists it
-    for (const region of regions()) {
+    for (const region of asking()) {
       const wanted = region.dataset.live;
       if (wanted === message.stream || (wanted === "*" && (!isTick || "liveFeeds" in region.dataset))) soon(region);
     }
   };
 
-  const connect = () => {
-    socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
-    socket.addEventListener("open", () => {
+  const isOpen = () => socket?.readyState === WebSocket.OPEN;
+  /* `anew`: one that is silent is given up. */
+  const reopen = (anew) => {
+    if (!anew && (isOpen() || socket?.readyState === WebSocket.CONNECTING)) return;
+    const old = socket;
+    let wasOpen = false;
+    const own = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
+    socket = own;
+    old?.close();
+    own.addEventListener("open", () => {
+      wasOpen = true;
       refreshAll(); // hints arrive from now on, not from before
-      failures = 0;
-      status("ok", "Live");
+      connection.heard();
     });
-    socket.addEventListener("message", (event) => {
-      lastGood = Date.now();
+    own.addEventListener("message", (event) => {
+      if (own !== socket) return;
+      connection.heard();
       if (event.data === "pong") return;
       try {
         hint(JSON.parse(event.data));
@@ -169,51 +171,31 @@
         refreshAll();
       }
     });
-    socket.addEventListener("close", () => {
-      failures += 1;
-      status("warn", "Polling");
-      refreshAll(); // checks at once whether the server still responds
-      setTimeout(connect, Math.min(LONGEST_WAIT_MS, 500 * 2 ** Math.min(failures, 6)) * (0.75 + Math.random() / 2));
+    own.addEventListener("close", () => {
+      if (own === socket) connection.closed(wasOpen);
     });
   };
 
+  document.addEventListener("dir:refresh", refreshAll); // a script of the page knows that something is over
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-stale-retry]")) refreshAll();
     const pill = event.target.closest("[data-pill]");
     if (pill) void insert(pill);
   });
-  const insert = async (pill) => {
+  const insert = (pill) => {
     const region = pill.closest("div:has(> [data-queue])").querySelector("[data-queue]");
-    const answer = await fetch(address(region), { headers: { "HX-Request": "true" }, credentials: "same-origin" });
-    if (!answer.ok) return;
-    const content = parse(await answer.text());
-    const before = new Map([...region.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
-    const focused = document.activeElement;
-    for (const row of [...content.querySelectorAll("[data-row]")]) {
-      const old = before.get(row.dataset.row);
-      old?.classList.remove("fresh");
-      if (!old) row.classList.add("fresh");
-      else if (normal(old) === normal(row) || old.contains(focused)) row.replaceWith(old); // it keeps its place and its marks
-      else row.classList.toggle("here", old.classList.contains("here"));
-    }
-    region.replaceChildren(content);
-    pill.hidden = true;
-    if (region.contains(focused)) focused.focus({ preventScroll: true });
-    else if (pill.contains(focused)) region.querySelector(".fresh a")?.focus({ preventScroll: true });
-    window.htmx?.process(region);
-    fresh();
+    return load(region, (content) => {
+      const focused = document.activeElement;
+      merge(region, content);
+      pill.hidden = true;
+      if (region.contains(focused)) focused.focus({ preventScroll: true });
+      else if (pill.contains(focused)) region.querySelector(".fresh a")?.focus({ preventScroll: true });
+      window.htmx?.process(region);
+    });
   };
 
   const start = () => {
     if (!regions().length) return;
-    connect();
-    setInterval(() => {
-      const quiet = Date.now() - lastGood;
-      if (socket.readyState !== WebSocket.OPEN) refreshAll();
-      else if (quiet > STALE_MS) socket.close(); // open, but nothing comes through
-      else socket.send("ping");
-      if (quiet > STALE_MS) stale(true);
-    }, POLL_MS);
+    connection.start({ isOpen, reopen, refreshAll, send: (text) => socket.send(text) });
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") refreshAll();
     });

@@ -57,7 +57,9 @@
 
   const tick = () => {
     const now = Date.now();
-    for (const node of document.querySelectorAll("time[data-countdown]")) showCountdown(node, now);
+    // While the server is away nobody knows whether a deadline was moved: what was last known stays, marked.
+    const isKnown = document.documentElement.dataset.connection !== "lost";
+    for (const node of document.querySelectorAll("time[data-countdown]")) if (isKnown) showCountdown(node, now);
     for (const node of document.querySelectorAll("time[data-time]")) showTime(node, now);
   };
 
@@ -75,6 +77,12 @@
   const announce = (words) => {
     const region = document.querySelector("[data-announce]");
     if (region) region.textContent = words;
+  };
+
+  /* The page may hold unsent text, and then says itself that the session is gone. */
+  const signIn = (place) => {
+    const event = new CustomEvent("dir:signed-out", { cancelable: true, detail: place });
+    if (document.dispatchEvent(event)) location.assign(place);
   };
 
   const menu = (open) => {
@@ -105,5 +113,5 @@
   document.addEventListener("DOMContentLoaded", tick);
   document.addEventListener("dir:fresh", tick);
   setInterval(tick, 1000);
-  window.dirConsole = { announce, span };
+  window.dirConsole = { announce, signIn, span };
 })();

@@ -57,7 +57,7 @@ $(STAMP): requirements.lock
 up: $(STAMP) ## Start the console with its demo (ARGS="--port 8000 --data DIR --no-demo")
 	$(MANAGE) up $(ARGS)
 
-test: $(STAMP) ## Run the fast tests (no real servers, faults, bursts or searches; under 3 minutes)
+test: $(STAMP) ## Run the fast tests (no real servers, faults, bursts or searches)
 	$(PYTEST) -m "$(FAST)"
 
 verify: verify-sqlite verify-slow verify-postgres browser ## Run every test on both databases, and the coverage gates (needs PostgreSQL, Redis, Chromium)

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 
+from runtime.core import refusals
 from tests.support import cheap, databases
 
 # A gate gives one answer to one commit; the search for new examples is for people at their desks.
@@ -28,6 +29,10 @@ if os.environ.get("CI"):
 # Test runs beside each other share one Redis: none may hear the hints of another.
 if not settings.EMBEDDED:
     settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = f"test-{os.getpid()}"
+
+# What people decide runs at once, here and in the servers that tests start: tests of the undo window set one.
+settings.DIR_UNDO_MAX_S = 0
+os.environ["DIR_UNDO_MAX_S"] = "0"
 
 DEVELOPMENT = connections.databases["default"]["NAME"]
 LOOPBACK = ("127.", "::1", "localhost")
@@ -94,6 +99,12 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The databases of tests come and go: no mark of one may be compared with another."""
     monkeypatch.setattr(settings, "DIR_MARK", "")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals recorded by one test do not use up another's share of the minute: each has a `user:1`."""
+    monkeypatch.setattr(refusals, "_shares", refusals._Shares())
 
 
 @pytest.fixture(scope="session")

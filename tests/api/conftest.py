@@ -5,15 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from runtime.core import clock, refusals
+from runtime.core import clock
 from tests.support import api_client, worlds
-
-
-@pytest.fixture(autouse=True)
-def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refusals recorded by one test do not use up another's share of the minute."""
-    monkeypatch.setattr(refusals, "_shares", refusals._Shares())
-
 
 _loaded = worlds.shared(api_client.load_pack)
 

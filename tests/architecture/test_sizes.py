@@ -8,10 +8,14 @@ from tests.architecture.figures import WIDE
 
 EVERYWHERE = (*tree.APPS, "bench", "tests", "manage.py", ".ci")
 LONGEST_FUNCTION = 100
+# Tables, of which one entry is read at a time.
+TABLES = {Path("runtime/contracts/problem_codes.py"): 800}
 
 
 def allowed_lines(path: Path) -> int | None:
     """Most lines of the file at `path`; None where nothing is set."""
+    if path in TABLES:
+        return TABLES[path]
     if path.suffix == ".py" and "migrations" not in path.parts:
         return 600 if path.parts[0] == "tests" else 500
     return 250 if path.suffix in {".js", ".css"} else None

@@ -164,5 +164,8 @@ def test_a_hint_goes_out_once_per_append_and_after_the_commit(
         assert told == []
     assert told == [
         {"tenant": "default", "stream": "flow-1", "seq": 2},
+        # A stop changes what waits for people.
+        {"tenant": "default", "stream": "escalations", "seq": 2},
         {"tenant": "default", "stream": "system", "seq": 1},
+        {"tenant": "default", "stream": "escalations", "seq": 1},
     ]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page
@@ -54,13 +55,14 @@ class Console:
     password: str
     folder: Path
 
-    def command(self, *words: str) -> str:
-        """The standard output of one of the product's commands, beside the running server."""
+    def command(self, *words: str, given: str | None = None) -> str:
+        """The standard output of one of the product's commands, which is `given` its input."""
         environment = {**os.environ, "DIR_DATA": str(self.folder)}
         ran = subprocess.run(
             [sys.executable, "manage.py", *words],
             cwd=ROOT,
             env=environment,
+            input=given,
             capture_output=True,
             text=True,
             check=True,
@@ -75,6 +77,10 @@ class Console:
         page.fill("[name=password]", self.password)
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(f"{self.url}/")
+
+    def view_timeline_after(self, page: Page) -> None:
+        """Choose, as on the decision page, to go to the timeline after a decision."""
+        page.context.add_cookies([{"name": "dir_after_decision", "value": "timeline", "url": self.url}])
 
     def agent(self, agent_id: str) -> Client:
         """A client with a new key of the agent."""
@@ -143,7 +149,10 @@ def _open_market(agent: Client, dfid: str) -> Context | None:
     return context if context.fact("market.state") == "OPEN" else None
 
 
-def escalate(agent: Client, *, symbol: str, cents: int) -> GivenVerdict:
+EXPLAIN = "Strong momentum; the desk would agree."
+
+
+def escalate(agent: Client, *, symbol: str, cents: int, explain: str = EXPLAIN) -> GivenVerdict:
     """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
     dfid = agent.open_flow(trigger="browser test")
     # The demo's market closes for a moment every five minutes, and then everything is rejected.
@@ -164,7 +173,7 @@ def escalate(agent: Client, *, symbol: str, cents: int) -> GivenVerdict:
             "execution_constraints": {"validity_window_sec": 600, "max_slippage_bps": 1000},
             "context_ref": context.ref,
             "confidence": 0.95,
-            "explain": "Strong momentum; the desk would agree.",
+            "explain": explain,
         },
     )
     assert verdict.escalation_id is not None, verdict
@@ -177,6 +186,24 @@ def agent(console: Console) -> Iterator[Client]:
     client = console.agent("ambitious-trader")
     yield client
     client.wire.close()
+
+
+@pytest.fixture(scope="module")
+def full_bucket(console: Console) -> None:
+    """The agent may escalate thirty times again, as if an admin had refilled its bucket."""
+    console.command("shell", "-c", REFILL)
+
+
+@pytest.fixture
+def reason() -> str:
+    """A reason that nobody has given before: the same one again would cost an answer."""
+    return f"Agreed with the desk, note {uuid4().hex[:8]}"
+
+
+REFILL = """
+from runtime.resources.services import budgets
+budgets.refill(tenant="default", agent_id="ambitious-trader", actor="system", reason="browser tests")
+"""
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ def look(browser: Browser, console: Console) -> None:
     done = conftest.escalate(agent, symbol="GOOG", cents=240_000)
     page = browser.new_page(viewport=DESK, color_scheme="light")
     console.sign_in(page)
+    console.view_timeline_after(page)
     override(page, f"{console.url}/escalations/{done.escalation_id}/")
     waiting = [conftest.escalate(agent, symbol=symbol, cents=cents) for symbol, cents in ORDERS]
     agent.wire.close()

@@ -19,6 +19,7 @@ def test_a_code_is_its_own_text() -> None:
 
 def test_only_what_passes_by_itself_is_retriable() -> None:
     assert {code.value for code in ProblemCode if code.is_retriable} == {
+        "ASKED_JUST_NOW",
         "BUSY",
         "INTERNAL_ERROR",
         "RECOVERY",

@@ -39,6 +39,7 @@ Make = Callable[[random.Random], dict[str, Any]]
         lambda rng: proposals.small(context=context(), rng=rng),
         lambda rng: proposals.watch(context=context(), rng=rng),
         lambda rng: proposals.transfer(context=context(), rng=rng),
+        lambda rng: proposals.critical(context=context(), rng=rng),
         lambda rng: proposals.beyond(context=context(), rng=rng),
         lambda rng: proposals.large(context=context(), rng=rng, above_cents=100_000),
         lambda rng: proposals.doubtful(context=context(), rng=rng, confident=True),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.demo import running_world
 from tests.demo.paper import free_port, gone
-from tests.faults.processes import ROOT, Process, clean_environment, python
-from tests.support import databases
+from tests.faults.processes import ROOT, Process, python
 from tests.support.console_shell import ConsoleShell
 from tests.support.wait_until import until
 
@@ -33,18 +33,8 @@ answer = {
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[Process]:
     """A new folder, started with its demo."""
-    folder = tmp_path_factory.mktemp("world")
-    env = clean_environment({"DIR_DATA": str(folder / "state")})
-    databases.put(migrated_file, folder / "state")
-    argv = python("manage.py", "up", "--port", str(PORT), "--data", env["DIR_DATA"], "--demo")
-    server = Process(name="server", argv=argv, env=env, log=folder / "server.log")
-    server.start()
-    try:
-        until(lambda: "The demo is running" in server.tail() or server.ended(), timeout_s=90)
+    with running_world.started(tmp_path_factory.mktemp("world"), migrated_file, port=PORT) as server:
         yield server
-    finally:
-        print(server.tail())
-        server.stop()
 
 
 def _manage(world: Process, *words: str) -> str:

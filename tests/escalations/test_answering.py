@@ -1,7 +1,6 @@
 """The agent's answer: a claim by its own agent, once, while somebody waits; the evidence moves with it."""
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,21 +13,14 @@ from escalations.models import Escalation, Evidence, Question
 from escalations.services import deciding, drift_scan, questions
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
-from runtime.core import clock
 from runtime.registry.models import Agent
+from tests.escalations.conftest import SetClock
 from tests.support import decision_rows, factories, gate_cases
 
 pytestmark = pytest.mark.django_db
 
-SetClock = Callable[[datetime], None]
 MS = timedelta(milliseconds=1)
 ANSWER = "The short average fell.\nThe long one did not."
-
-
-@pytest.fixture
-def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """Sets the one port of time."""
-    return lambda at: monkeypatch.setattr(clock, "now", lambda: at)
 
 
 @pytest.fixture

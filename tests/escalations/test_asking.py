@@ -1,6 +1,5 @@
 """REQUEST_INFO: it resolves nothing, stops the clock for a while, and is signed like a decision."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,21 +18,15 @@ from escalations.services import deadlines, deciding, questions
 from runtime.core import clock
 from runtime.flows.models import Feedback
 from runtime.registry.models import Agent
+from tests.escalations.conftest import SetClock
 from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
-SetClock = Callable[[datetime], None]
 MS = timedelta(milliseconds=1)
 ASKED = "Which two signals disagree, and by how much?"
 # A third of the ten minutes that the kind of `builders` allows.
 WAIT = timedelta(seconds=200)
-
-
-@pytest.fixture
-def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """Sets the one port of time."""
-    return lambda at: monkeypatch.setattr(clock, "now", lambda: at)
 
 
 def ask(escalation: Escalation, account: User, **fields: Any) -> Question:

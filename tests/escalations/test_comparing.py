@@ -135,7 +135,7 @@ def test_a_rewritten_decision_is_not_shown_as_one(
 ) -> None:
     row = decided(desk, olivia)
     Decision.objects.update(**{column: value})
-    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+    page = text_of(sign_in(Role.OPERATOR), f"/escalations/{row.escalation_id}/")
     assert BANNER in page
     assert "It is too much." not in page
 
@@ -143,14 +143,14 @@ def test_a_rewritten_decision_is_not_shown_as_one(
 def test_another_approver_in_the_table_is_not_shown(desk: factories.Desk, olivia: User) -> None:
     row = decided(desk, olivia)
     Decision.objects.update(approver=factories.user("mallory"))
-    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.escalation_id}/")
 
 
 def test_a_decision_that_was_deleted_is_missed(desk: factories.Desk, olivia: User) -> None:
     row = decided(desk, olivia)
     assert LedgerEntry.objects.filter(kind="escalation:decided").count() == 1
     Decision.objects.all().delete()
-    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.escalation_id}/")
 
 
 @pytest.mark.parametrize("body", ["no bytes", b"[]", b"xx", b"{}"])
@@ -213,7 +213,7 @@ def test_a_deadline_that_was_taken_away_lets_nobody_decide(desk: factories.Desk)
 def test_a_signature_that_is_a_text_is_not_shown(desk: factories.Desk, olivia: User) -> None:
     row = decided(desk, olivia)
     put_cell("escalations_decision", "signature", "abc")
-    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.pk}/")
+    assert BANNER in text_of(sign_in(Role.OPERATOR), f"/escalations/{row.escalation_id}/")
 
 
 def put_cell(table: str, column: str, value: Any) -> None:

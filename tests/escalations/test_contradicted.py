@@ -94,7 +94,7 @@ def test_people_are_called_and_read_both(in_doubt: Escalation, olivia: User) -> 
         assert shown in page
     assert "1 call took effect after all." in text_of(client, "/")
     assert "call in doubt." not in text_of(client, "/")
-    assert 'Calls in doubt <span class="n">1</span>' in text_of(client, "/escalations/")
+    assert '<bdi>Calls in doubt</bdi> <span class="n">1</span>' in text_of(client, "/escalations/")
     assert ledger_tampering.differences() == []
 
 

@@ -1,6 +1,5 @@
 """Deadlines: the time port decides; what nobody decided in time is aborted, never approved."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,20 +9,13 @@ from django.contrib.auth.models import User
 from escalations.contracts import Action
 from escalations.models import Decision, Escalation
 from escalations.services import deadlines, deciding, drift_scan
-from runtime.core import clock
 from runtime.flows.models import Feedback, Intent
+from tests.escalations.conftest import SetClock
 from tests.support import decision_rows, factories
 
 pytestmark = pytest.mark.django_db
 
-SetClock = Callable[[datetime], None]
 MS = timedelta(milliseconds=1)
-
-
-@pytest.fixture
-def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """Sets the one port of time."""
-    return lambda at: monkeypatch.setattr(clock, "now", lambda: at)
 
 
 def deadline(escalation: Escalation) -> datetime:

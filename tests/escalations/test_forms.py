@@ -34,7 +34,9 @@ PLAIN = {"action": "OVERRIDE", "version": "3", "evidence_hash": "a" * 64, "impac
 
 def read(**fields: str) -> DecisionRequest | Problem:
     """The form with these fields, as a browser posts it."""
-    return forms.DecisionForm(QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA).read()
+    return forms.DecisionForm(
+        QueryDict(urlencode({**PLAIN, **fields})), params_schema=SCHEMA, proposed={}
+    ).read()
 
 
 def decision(**fields: str) -> DecisionRequest:

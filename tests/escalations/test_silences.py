@@ -261,7 +261,7 @@ def test_there_is_nothing_to_ask_the_gate(desk: factories.Desk, olivia: User) ->
         person=factories.person(olivia),
         request=factories.decision_request(escalation, Action.MODIFY),
     )
-    assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")  # type: ignore[arg-type]
+    assert decision_rows.refused(answer) == (400, "ACTION_UNKNOWN")
     with pytest.raises(LookupError):
         evidence_revision.proposal_of(escalation)
 

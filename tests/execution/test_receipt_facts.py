@@ -178,8 +178,33 @@ def test_the_flow_page_shows_predicted_beside_actual_and_marks_what_deviates(
     assert (missed["fact"], missed["expected"], missed["observed"]) == ("price.ABC", 120, 122)
     page = text_of(sign_in(Role.AUDITOR), f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
     table = page.split("Predicted and actual")[2].split("</table>")[0]
-    for words in ("Deviates", "As predicted", "Not observed", "120", "122"):
+    for words in ("Deviates", "As predicted", "Not observed", "120", "122", "receipt, v3", "none recorded"):
         assert words in table
+    # Not what the call did, so it is told apart from what a receipt says.
+    trading_desk.write_fact("order.fee", 7)
+    table = page_of(intent_id, reader="aud")
+    assert "live value now <bdi>7</bdi>" in table
+    assert "live value now <bdi>122" not in table
+
+
+def page_of(intent_id: UUID, *, reader: str = "reader") -> str:
+    """The table of predicted and actual values on the page of the intent's flow; empty without one."""
+    page = text_of(sign_in(Role.AUDITOR, name=reader), f"/flows/{trading_desk.flow_of(intent_id).dfid}/")
+    return "".join(page.split("Predicted and actual")[2:]).split("</table>")[0]
+
+
+def test_a_prediction_is_not_yet_known_before_there_is_an_outcome_and_none_of_a_call_without_effect(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DIR_EGRESS_ALLOW = ["127.0.0.1"]
+    with misbehaving_targets.stand_in(misbehaving_targets.answer(422)) as refusing:
+        intent_id = desk(refusing, monkeypatch).accept()
+        table = page_of(intent_id)
+        assert "order.status" in table
+        assert "Not yet known" in table
+        assert "live value now" not in table
+        assert attempt(intent_id).status is AttemptStatus.FAILED
+    assert page_of(intent_id, reader="aud") == ""
 
 
 def test_the_flow_page_shows_what_was_written_and_what_was_not(

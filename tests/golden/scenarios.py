@@ -134,6 +134,7 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-limit-high-impact": lambda: _params(notional_cents=300_000),
     "escalate-requested": lambda: _asked(human_review_required=True),
     "escalate-rule": lambda: _params(action="SELL"),
+    "escalate-two-people": lambda: _kind(approvals=2),
     "escalate-tier": lambda: _kind(risk_tier="T3"),
     "reject-unsafe": lambda: {
         "facts": gate_cases.facts(unsafe="rules.0.require: it takes too long", world={})

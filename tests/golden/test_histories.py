@@ -28,6 +28,7 @@ ELSEWHERE = {
     Reason.PARTIAL_SUCCESS_DIRTY,
     Reason.CANCELLED_BY_AGENT,
     Reason.ABORTED_BY_PERSON,
+    Reason.TAKEN_BACK,
     Reason.DEADLINE_PASSED,
     Reason.IDLE_TOO_LONG,
     Reason.AGENT_SILENT,

@@ -90,6 +90,9 @@ def test_what_is_absent_is_said() -> None:
         ("\ufeff\u00ad", "⟨U+FEFF⟩⟨U+00AD⟩"),
         ("\ud800", "⟨U+D800⟩"),
         ("é ж 漢", "é ж 漢"),
+        ("Vie\u0302\u0323t \u05e9\u05c1\u05b8\u05bc", "Vie\u0302\u0323t \u05e9\u05c1\u05b8\u05bc"),
+        ("\u0301a", "⟨U+0301⟩a"),
+        ("Z" + "\u0336" * 6 + "a\u0301", "Z" + "\u0336" * 4 + "⟨U+0336⟩" * 2 + "a\u0301"),
     ],
 )
 def test_invisible_characters_are_made_visible(value: str, words: str) -> None:

@@ -49,7 +49,7 @@ def _value(annotation: str) -> Any:
 
 def test_every_kind_is_a_noun_and_a_past_tense() -> None:
     for kind in Kind:
-        assert re.fullmatch(r"[a-z]+:[a-z_]+", kind)
+        assert re.fullmatch(r"[a-z_]+:[a-z_]+", kind)
         assert kind.name == kind.value.replace(":", "_").upper()
 
 

@@ -7,6 +7,7 @@ import pytest
 from runtime.contracts.states import Decision, Impact
 from runtime.contracts.verdict import VerdictDocument
 from runtime.kernel.gate import calls
+from runtime.kernel.gate.gate_input import GateVersion
 from tests.support import gate_cases
 
 
@@ -35,6 +36,29 @@ def test_the_impact_is_the_kinds(amount: int, impact: Impact) -> None:
 @pytest.mark.parametrize("source", ["'HUGE'", "params.nothing", "1", "true", "1 / 0"])
 def test_an_impact_that_cannot_be_told_is_high(source: str) -> None:
     assert judged(impact=source).impact is Impact.HIGH_IMPACT
+
+
+def test_a_kind_may_say_that_two_people_are_needed() -> None:
+    assert judged(impact="'CRITICAL'").impact is Impact.CRITICAL
+
+
+def test_the_first_gate_knew_two_categories() -> None:
+    rules = gate_cases.rules(kind=gate_cases.kind(impact="'CRITICAL'"))
+    assert gate_cases.judge(rules=rules, gate=GateVersion.V1_0).impact is Impact.HIGH_IMPACT
+
+
+@pytest.mark.parametrize("fields", [{"impact": "'CRITICAL'"}, {"approvals": 2}])
+def test_what_two_people_must_let_run_never_runs_by_itself(fields: dict[str, Any]) -> None:
+    """The proposal is within every limit."""
+    verdict = judged(**fields)
+    assert verdict.decision is Decision.ESCALATE
+    assert [finding.code for finding in verdict.reasons] == ["TWO_PEOPLE_REQUIRED"]
+    assert verdict.steps == ()
+    rules = gate_cases.rules(kind=gate_cases.kind(**fields))
+    # The people are asked then, and not once more of what they decided; the first gate knew of no such thing.
+    by_person = gate_cases.proposal(by_person=True, author="user:1")
+    assert gate_cases.judge(proposal=by_person, rules=rules).decision is Decision.ACCEPT
+    assert gate_cases.judge(rules=rules, gate=GateVersion.V1_0).decision is Decision.ACCEPT
 
 
 @pytest.mark.parametrize("missing", ["kind", "manifest"])

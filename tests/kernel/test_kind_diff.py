@@ -45,6 +45,8 @@ def test_another_version_alone_is_no_difference() -> None:
         ({}, {"allowed_outcomes": ["A"]}, "allowed_outcomes"),
         ({}, {"red_lines": ["Never twice"]}, "red_lines"),
         ({"sla_s": 600}, {"sla_s": 300}, "sla_s"),
+        ({}, {"approvals": 2}, "approvals"),
+        ({"cooling_s": 30}, {"cooling_s": 90}, "cooling_s"),
         (params(required=[]), params(required=["symbol"]), "params_schema.required"),
         (
             params(additionalProperties=True),

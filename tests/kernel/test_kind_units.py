@@ -12,6 +12,8 @@ from runtime.contracts.units import AmountUnits
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel import finding_words, kind_diff, schemas
 from runtime.kernel.budget_rules import Spent
+from runtime.kernel.gate import case_units
+from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import kind_linter, kind_units
 from tests.support import gate_cases
 
@@ -36,6 +38,12 @@ def kind(amount: Any = AMOUNT, **fields: Any) -> KindDocument:
         **fields,
     }
     return KindDocument.from_bytes(canonical.encode(document))
+
+
+def judged(amount: Any) -> Judgement:
+    """The stored input of a verdict about this amount."""
+    asked = gate_cases.proposal(params={"amount": amount}, execution_constraints={})
+    return Judgement(proposal=asked, facts=gate_cases.facts(resources=None), now_ms=0, rules_digest="")
 
 
 def lint(document: KindDocument) -> list[tuple[str, str]]:
@@ -147,6 +155,60 @@ def test_a_unit_where_nothing_reads_it_is_refused(schema: dict[str, Any]) -> Non
     assert "elsewhere it has no effect" in found[0][1]
 
 
+@pytest.mark.parametrize(
+    ("watched", "expected", "place", "words"),
+    [
+        ({"unit": "cents USD"}, {"unit": "cents USD"}, "", ""),
+        ({"unit": "cents USD"}, {}, "", ""),
+        ({}, {"unit": "shares"}, "", ""),
+        ({"unit": "cents"}, {}, "depends_on.0.unit", '"cents" has no currency'),
+        ({}, {"unit": "cents JPY"}, "predicts.0.unit", "JPY has no cents"),
+        ({"unit": "cents USD"}, {"unit": "USD"}, "predicts.0.unit", "is in cents USD elsewhere, not USD"),
+    ],
+)
+def test_the_unit_of_a_fact_is_a_unit_and_one_only(
+    watched: dict[str, Any], expected: dict[str, Any], place: str, words: str
+) -> None:
+    document = kind(
+        depends_on=[{"fact": "cash.main", **watched}],
+        predicts=[{"fact": "cash.main", "value": "1", **expected}],
+    )
+    found = [(at, said) for at, said in lint(document) if at.endswith(".unit")]
+    assert [at for at, _ in found] == ([place] if place else [])
+    assert all(words in said for _, said in found)
+
+
+def test_the_facts_of_a_case_have_the_units_that_the_kind_names_by_path() -> None:
+    document = kind(
+        depends_on=[
+            {"fact": "rate.${'x' + string(params.amount)}", "unit": "bps"},
+            {"fact": "cash.main", "unit": "cents USD"},
+            "market.state",
+        ],
+        predicts=[
+            {"fact": "cash.main", "value": "1"},
+            {"fact": "stock.main", "value": "1", "unit": "shares"},
+            {"fact": "stock.${params.missing}", "value": "1", "unit": "shares"},
+        ],
+    )
+    asked = judged(3)
+    assert case_units.of_case(document, asked).facts == {
+        "rate.x3": "bps",
+        "cash.main": "cents USD",
+        "stock.main": "shares",
+    }
+    assert case_units.of_case(document, asked).params == {"amount": "cents USD"}
+    assert case_units.of_case(None, asked) == AmountUnits()
+    # Over parameters that do not fit their schema nothing is evaluated.
+    assert case_units.of_case(document, judged("3")).facts == {}
+    plain = document.model_copy(update={"depends_on": (), "predicts": ()})
+    assert plain.model_dump() == KindDocument.from_bytes(plain.to_bytes()).model_dump()
+
+
+def test_a_kind_without_units_of_facts_has_the_bytes_it_had() -> None:
+    assert b'"unit"' not in kind(depends_on=["market.state"]).to_bytes()
+
+
 def test_a_property_may_be_called_like_the_keyword() -> None:
     schema = with_schema({"amount": AMOUNT, "x-unit": {"type": "string"}})
     assert lint(kind(params_schema=schema)) == []
@@ -240,3 +302,21 @@ def test_the_gate_says_so_where_the_kind_has_no_message_of_its_own() -> None:
     given = gate_cases.proposal(params={**gate_cases.PARAMS, "notional_cents": 150_000})
     (found,) = gate_cases.judge(proposal=given).reasons
     assert finding_words.is_excess(found)
+
+
+def test_the_amounts_that_limits_bound_are_added_up_by_unit() -> None:
+    other = {"type": "integer", "x-unit": "cents USD"}
+    schema = with_schema({"amount": AMOUNT, "fee": other, "parts": {"type": "integer", "x-unit": "parts"}})
+    limits = [
+        LIMIT,
+        {"id": "again", "value": "figures.amount", "limit": "5"},
+        {"id": "fee", "value": "params.fee", "limit": "5"},
+        {"id": "both", "value": "params.amount + params.parts", "limit": "5"},
+        {"id": "seen", "value": "context.facts.parts", "limit": "5"},
+    ]
+    known = kind(params_schema=schema, limits=limits)
+    stated = {"amount": 1_200, "fee": 34, "parts": 7}
+    assert kind_units.list_amounts(known, stated) == {"cents USD": 1_234}
+    for unfit in (True, "12", 1.5, None):
+        assert kind_units.list_amounts(known, {"amount": unfit, "fee": 1}) == {"cents USD": 1}
+    assert kind_units.list_amounts(kind({"type": "integer"}), stated) == {}

@@ -124,6 +124,7 @@ def test_a_good_kind_passes() -> None:
         ({"predicts": [{"fact": "a", "value": "1"}]}, "predicts.0.fact", "a fact has two segments"),
         ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
         ({"effect": "{who}"}, "effect", "names who"),
+        ({"cooling_s": 30}, "cooling_s", "only a decision of impact CRITICAL cools down"),
         ({"subjects": ["${no}"]}, "subjects.0", "the name no "),
         ({"routes": [{"when": "no", "action": "CLOSE"}]}, "routes.0.when", "the name no "),
         (

@@ -162,3 +162,74 @@ def test_an_integer_of_any_length_is_none_or_a_number() -> None:
 )
 def test_a_text_is_a_number_in_plain_digits(text: str, number: Decimal | None) -> None:
     assert units.number_in(text) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "words"),
+    [
+        ("473382", "100000", "373 % above"),
+        ("155169", "100000", "55 % above"),
+        ("100001", "100000", "less than 1 % above"),
+        ("999999", "100000", "899 % above"),
+        ("1000000", "100000", "10 times the limit"),
+        ("123456789", "1", "123,456,789 times the limit"),
+        ("0.3", "0.2", "50 % above"),
+        ("100000", "100000", ""),
+        ("1", "2", ""),
+        ("1", "0", ""),
+        ("1", "-1", ""),
+    ],
+)
+def test_says_by_how_much_a_value_exceeds_a_limit(value: str, limit: str, words: str) -> None:
+    assert units.share_above(Decimal(value), Decimal(limit)) == words
+
+
+@given(st.integers(1, 10**24), st.integers(1, 10**24))
+def test_a_share_never_overstates(value: int, limit: int) -> None:
+    words = units.share_above(Decimal(value), Decimal(limit))
+    assert bool(words) is (value > limit)
+    if words.endswith("times the limit"):
+        factor = int(words.split()[0].replace(",", ""))
+        assert factor >= 10
+        assert factor * limit <= value < (factor + 1) * limit
+    elif words and not words.startswith("less"):
+        percent = int(words.split()[0])
+        assert limit * (100 + percent) <= value * 100 < limit * (101 + percent)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("1,551.69 USD", "cents USD", 155_169),
+        ("1551.69", "cents USD", 155_169),
+        (" 1,551.69usd ", "cents USD", 155_169),
+        ("-0.01", "cents USD", -1),
+        ("12", "bps", 12),
+        ("12 bps", "bps", 12),
+        ("1,000,000", "JPY", 1_000_000),
+    ],
+)
+def test_reads_an_amount_as_people_write_it(text: str, unit: str, number: int) -> None:
+    parsed = units.parse(unit)
+    assert isinstance(parsed, Unit)
+    assert parsed.read(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "USD", "a lot", "1551,69", "1,55", ",5", "1,0000", "1.5.5", "1e3", "٣", "9" * 25]
+)
+def test_reads_nothing_of_what_states_no_number(text: str) -> None:
+    assert Unit("USD", shift=2, decimals=2).read(text) is None
+
+
+def test_reads_what_is_finer_than_its_unit_as_a_fraction() -> None:
+    assert Unit("USD", shift=2).read("0.005") == Decimal("0.5")
+    assert Unit("").read("1,000.5") == Decimal("1000.5")
+
+
+@given(number=st.integers(-(10**20), 10**20), unit=st.sampled_from([*MONEY, "micros USD", "bps", "shares"]))
+def test_reads_back_what_it_wrote(number: int, unit: str) -> None:
+    parsed = units.parse(unit)
+    assert isinstance(parsed, Unit)
+    assert parsed.read(parsed.write(Decimal(number))) == number
+    assert parsed.read(parsed.digits(Decimal(number))) == number

@@ -44,6 +44,22 @@ def test_a_ping_is_answered(operator: Client) -> None:
     on_a_loop(story)
 
 
+def test_a_beat_is_answered_without_a_look_at_the_database(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(keys: Any) -> Any:
+        raise AssertionError(f"the sessions {keys} were looked up")
+
+    async def story() -> None:
+        live_socket = await opened(operator)
+        monkeypatch.setattr(session_check, "check_sessions", refuse)
+        for _ in range(3):
+            await live_socket.send(text="beat")
+            assert await next_frame(live_socket) == "pong"
+
+    on_a_loop(story)
+
+
 def test_everything_else_that_comes_in_is_ignored(operator: Client) -> None:
     async def story() -> None:
         live_socket = await opened(operator)

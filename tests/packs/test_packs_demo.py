@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from audit import canonical
+from escalations.models import Escalation
 from runtime.contexts.models import Snapshot
 from runtime.flows.models import Intent
 from runtime.packs.services import packs
@@ -116,6 +117,13 @@ def test_a_transfer_always_asks_a_person(caller: api_client.Caller) -> None:
     params = {"amount_cents": 20000, "from_account": "reserve", "to_account": "operations"}
     answer = propose(caller, "TRANSFER_FUNDS", params)
     assert verdict_of(answer) == ("ESCALATE", ["R_PERSON_FOR_TRANSFERS"])
+    answer = propose(caller, "TRANSFER_FUNDS", {**params, "amount_cents": 1_000_000})
+    assert verdict_of(answer) == (
+        "ESCALATE",
+        ["RISK_LIMIT_EXCEEDED", "R_PERSON_FOR_TRANSFERS", "TWO_PEOPLE_REQUIRED"],
+    )
+    impacts = Escalation.objects.order_by("pk").values_list("impact", flat=True)
+    assert list(impacts) == ["HIGH_IMPACT", "CRITICAL"]
     answer = propose(caller, "TRANSFER_FUNDS", {**params, "to_account": "reserve"})
     assert answer["verdict"] == "REJECT"
     assert "R_TWO_ACCOUNTS" in verdict_of(answer)[1]

@@ -5,16 +5,9 @@ from collections.abc import Iterator
 import pytest
 from pytest_django.fixtures import Settings
 
-from runtime.core import refusals
 from tests.properties.lifecycle_ground import Broker
 from tests.support import end_to_end, misbehaving_targets
 from tests.support.end_to_end import Console, Person
-
-
-@pytest.fixture(autouse=True)
-def _fresh_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refusals recorded by one test do not use up another's share of the minute."""
-    monkeypatch.setattr(refusals, "_shares", refusals._Shares())
 
 
 @pytest.fixture

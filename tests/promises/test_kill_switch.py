@@ -55,7 +55,7 @@ def test_no_claim_after_the_stop_calls(racing_desk: Console, switch: str) -> Non
     assert racing_desk.broker.calls == calls
     _check_claims(switch)
 
-    assert admin.browser.post(resume).status_code == 302
+    assert admin.browser.post(resume, {"reason": "trial over"}).status_code == 302
     racing_desk.work()
     assert racing_desk.effects() == racing_desk.broker.calls == len(waiting)
     connection.close()

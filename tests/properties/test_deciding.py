@@ -59,8 +59,13 @@ def test_a_form_is_decided_or_refused_and_never_runs_more_than_was_shown(
     escalation = desk.escalate()
     row = Escalation.objects.get(pk=escalation.pk)
     plain = {"version": row.version, "evidence_hash": row.evidence_hash, "impact": row.impact}
-    schema = factories.evidence_of(row).kind.params_schema
-    request = forms.DecisionForm(QueryDict(urlencode({**plain, **typed})), params_schema=schema).read()
+    shown = factories.evidence_of(row)
+    form = forms.DecisionForm(
+        QueryDict(urlencode({**plain, **typed})),
+        params_schema=shown.kind.params_schema,
+        proposed=shown.proposal.params,
+    )
+    request = form.read()
     if isinstance(request, Problem):
         assert request.status == 400
         return

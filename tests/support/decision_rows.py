@@ -4,8 +4,8 @@ from typing import Any
 
 from audit import canonical
 from audit.models import LedgerEntry, Payload
+from audit.verification import findings
 from escalations.models import Decision, Escalation, Evidence
-from escalations.services import deciding
 from runtime.contracts.problem import Problem
 from runtime.flows.models import Feedback, Intent, Outcome, Proposal, Verdict
 
@@ -36,7 +36,13 @@ def last_payload(escalation: Escalation) -> dict[str, Any]:
     return payload
 
 
-def refused(answer: deciding.DecisionResult | Problem) -> tuple[int, str]:
+def unlike(escalation: Escalation) -> list[str]:
+    """What verification finds wrong with the escalation's flow: entries, and the rows they are about."""
+    found = findings.verify_all().findings
+    return [item.detail for item in found if item.stream == str(escalation.flow_id)]
+
+
+def refused(answer: object) -> tuple[int, str]:
     """Status and code of a refusal, which always says what to do next."""
     assert isinstance(answer, Problem), answer
     assert answer.detail.endswith(".")

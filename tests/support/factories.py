@@ -34,7 +34,7 @@ from runtime.flows.services import flows
 from runtime.kernel import versions
 from runtime.proposals.services import intake
 from runtime.registry.models import Agent, Key, PolicyKind, Session
-from runtime.registry.queries import target_endpoints
+from runtime.registry.queries import authority_rows, target_endpoints
 from runtime.registry.services import kinds, manifests, registration, targets
 from runtime.state.services import facts
 from tests.support import gate_cases
@@ -256,6 +256,7 @@ def person(account: User, **fields: Any) -> Person:
             "groups": names,
             "confirmed_at_ms": timestamps.to_ms(clock.now()),
             "is_solo": False,
+            "limits": authority_rows.list_for(tenant=TENANT, user_pk=account.pk, roles=names),
             **fields,
         }
     )

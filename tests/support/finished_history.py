@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import time
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +13,28 @@ from django.contrib.auth.models import User
 
 from audit.access.roles import Role
 from escalations.contracts import Action
+from escalations.models import Escalation
+from escalations.services import claiming, notes
+from escalations.services.notices import routes
 from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem
-from runtime.contracts.states import AgentStatus
+from runtime.contracts.states import AgentStatus, Impact
+from runtime.kernel.authority_limits import AuthorityLimit
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
-from runtime.registry.services import agents, credentials, ownership, registration, users
+from runtime.registry.services import agents, authority, credentials, ownership, registration, users
 from runtime.state.models import MemoryItem
 from runtime.state.services import memory
 from runtime.stops.services import stops
-from tests.support import factories, fake_target, gate_cases, guard_rounds, resources_pack, trading_desk
+from tests.support import (
+    factories,
+    fake_target,
+    gate_cases,
+    guard_rounds,
+    notice_receivers,
+    resources_pack,
+    trading_desk,
+)
 from tests.support.fake_target import REFUSE, Book
 
 
@@ -75,7 +88,9 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _good(factories.decide(aborted, olivia, Action.ABORT))
     asked = desk.escalate(explain="Nobody has answered yet.")
     _good(factories.decide(asked, olivia, Action.REQUEST_INFO, justification="Which signals?"))
+    _notes(desk, asked, olivia)
     _registry(desk)
+    _routes()
     _good(stops.stop_agent(tenant="default", agent_id=trading_desk.AGENT, actor="user:1", reason="drill"))
     return History(
         accepted=trading_desk.flow_of(done).dfid,
@@ -119,6 +134,16 @@ def _quarantine(desk: factories.Desk) -> None:
         _good(end(tenant="default", pk=row.pk, actor="user:1"))
 
 
+def _routes() -> None:
+    """One route that was deleted, one that was switched off and on again, with quiet hours."""
+    gone = notice_receivers.add("https://hooks.example.com/gone", name="gone").route
+    _good(routes.delete(tenant="default", route_id=gone.pk, actor="user:1"))
+    quiet = routes.QuietChoice(start=time(22), end=time(7), zone="UTC", exempt=Impact.HIGH_IMPACT)
+    kept = notice_receivers.add("https://hooks.example.com/kept", name="kept", audience="desk", quiet=quiet)
+    for enabled in (False, True):
+        _good(routes.switch(tenant="default", route_id=kept.route.pk, enabled=enabled, actor="user:1"))
+
+
 def _registry(desk: factories.Desk) -> None:
     _quarantine(desk)
     _good(
@@ -130,6 +155,9 @@ def _registry(desk: factories.Desk) -> None:
     assert isinstance(spare, credentials.IssuedKey)
     _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))
     _other_owner()
+    limit = AuthorityLimit(holder="role:operator", amount=900)
+    ada = User.objects.get(username="ada")
+    _good(authority.set_limit(tenant="default", wanted=limit, actor=f"user:{ada.pk}"))
     _person("left", Role.ADMIN)
     _good(users.deactivate(tenant="default", name="left", actor="user:1"))
     agents.set_status(
@@ -143,6 +171,20 @@ def _person(name: str, role: Role) -> User:
     added = users.add(tenant="default", name=name, password="a long passphrase", roles=[role], actor="system")
     assert isinstance(added, User)
     return added
+
+
+def _notes(desk: factories.Desk, asked: Escalation, olivia: User) -> None:
+    """One beside an agent, one for the next shift, and one with which a claim was handed over."""
+    sam = _person("sam", Role.OPERATOR)
+    known: dict[str, Any] = {"tenant": "default", "author": olivia}
+    _good(notes.write_on_agent(agent_id=desk.agent.agent_id, text="Watch it, @sam.", **known))
+    _good(notes.hand_over_shift(text="Nothing unusual.", **known))
+    _good(claiming.claim(tenant="default", escalation_id=asked.pk, user=olivia))
+    _good(
+        claiming.hand_over(
+            tenant="default", escalation_id=asked.pk, user=olivia, receiver=sam.username, note="Yours, @sam."
+        )
+    )
 
 
 def _good(answer: Any) -> None:

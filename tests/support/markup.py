@@ -12,14 +12,14 @@ _BESIDE_A_BLOCK = re.compile(rf"\s*(</?(?:{_BLOCKS})\b[^>]*>)\s*")
 _AFTER_A_START = re.compile(r"(<[a-z][^>]*>)\s+")
 _BEFORE_AN_END = re.compile(r"\s+(</)")
 # The meanings of words would answer every question about what a page says.
-_TERMS = re.compile(r'<footer class="terms">.*?</footer>', re.DOTALL)
+_TERMS = re.compile(r'<footer class="terms">.*?</footer>|<span class="pop word".*?</a></span>', re.DOTALL)
 _ENDS_A_LINE = re.compile(r"(</(?:article|form|header|li|section|tr)>)")
 
 
 def tight(page: str) -> str:
     """The page with single spaces, none where a browser shows none, and a line for each row and section.
 
-    The meanings at its foot are left out.
+    The meanings at its foot and in its text are left out.
     """
     parts = _KEPT.split(_TERMS.sub("", page))
     return "".join(

@@ -162,6 +162,10 @@ def _inserted(model: Any, **changes: Any) -> Case:
     return change
 
 
+def _taken_back(history: History) -> None:
+    Decision.objects.filter(sequence=1).update(state="TAKEN_BACK")
+
+
 def _no_trigger(history: History) -> None:
     ledger_tampering.execute("SELECT 1")
 
@@ -203,7 +207,7 @@ def _approver_throughout(history: History) -> None:
     ledger_tampering.rechain(stream)
     ledger_tampering.put_triggers_back()
     Decision.objects.filter(pk=row.pk).update(approver=mallory, statement=statement, signature=signature)
-    Question.objects.filter(escalation=row.pk).update(asked_by=mallory)
+    Question.objects.filter(escalation=row.escalation).update(asked_by=mallory)
 
 
 def _last_entry_and_head(history: History) -> None:
@@ -306,6 +310,8 @@ CASES: Mapping[str, Case] = {
     "agent.status": _row(Agent, status="ACTIVE"),
     "agent.owner": _row(Agent, owner="mallory"),
     "key: taken back again": lambda history: _all_of(Key, revoked_at=None),
+    "decision: one that nobody made": _inserted(Decision, sequence=9, state="TAKEN_BACK"),
+    "decision: taken back in its row alone": _taken_back,
     "key: one that nobody issued": _inserted(Key, key_id="agk_forged"),
     "user: active again": lambda history: _all_of(User, is_active=True),
     "user: one that nobody added": lambda history: User.objects.create(username="mallory").save(),

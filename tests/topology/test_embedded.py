@@ -41,6 +41,7 @@ def folder(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
     settings.DATA_DIR = tmp_path
     settings.DIR_EGRESS_ALLOW = []
     settings.DIR_TARGET_URLS = {}
+    settings.DIR_DEMO_URL = settings.DIR_DEMO_TOKEN = ""
     settings.ALLOWED_HOSTS = ["localhost"]
     for name in ("DATABASE_URL", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -94,6 +95,8 @@ def test_a_new_folder_gets_its_first_person_and_its_demo(
     assert demo["secret"] == os.environ["BROKER_SECRET"]
     assert f"127.0.0.1:{demo['broker_port']}" in settings.DIR_EGRESS_ALLOW
     assert settings.DIR_TARGET_URLS["broker"] == f"http://127.0.0.1:{demo['broker_port']}"
+    assert f"http://127.0.0.1:{demo['broker_port']}" == settings.DIR_DEMO_URL
+    assert demo["control_token"] == settings.DIR_DEMO_TOKEN != ""
     assert demo["base_url"] in said
     assert PolicyKind.objects.filter(active=True).exists()
 
@@ -126,8 +129,9 @@ def test_a_demo_key_that_was_revoked_is_issued_anew(folder: Path, started: Start
 
 
 @pytest.mark.django_db
-def test_without_the_demo_there_is_no_agent(folder: Path, started: Started) -> None:
+def test_without_the_demo_there_is_no_agent(folder: Path, started: Started, settings: Settings) -> None:
     assert "The console is empty" in up("--no-demo")
+    assert settings.DIR_DEMO_URL == ""
     assert not started
     assert not Agent.objects.exists()
     assert "The demo is running" not in up()

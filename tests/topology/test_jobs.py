@@ -56,16 +56,22 @@ def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     until(lambda: sent == [str(one) for one in ids], timeout_s=90)
 
 
-def test_guards_wait_in_a_queue_of_their_own() -> None:
+def test_guards_and_notices_wait_in_queues_of_their_own() -> None:
     route = dir_console.celery.app.amqp.router.route
     queues = {
         task: route({}, task)["queue"]
-        for task in (celery_tasks.attempt.name, celery_tasks.sweep.name, celery_tasks.guard.name)
+        for task in (
+            celery_tasks.attempt.name,
+            celery_tasks.sweep.name,
+            celery_tasks.guard.name,
+            celery_tasks.send_notices.name,
+        )
     }
     assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
         "runtime.attempt": ("celery", "celery", "celery"),
         "runtime.sweep": ("celery", "celery", "celery"),
         "runtime.guard": ("guards", "guards", "guards"),
+        "runtime.send_notices": ("notices", "notices", "notices"),
     }
 
 

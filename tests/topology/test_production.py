@@ -22,7 +22,7 @@ from demo.client import Client
 from demo.http_client import Unreachable, Wire
 from tests.demo.paper import free_port
 from tests.faults.processes import ROOT, Process, clean_environment, python
-from tests.support import misbehaving_targets, trading_desk
+from tests.support import misbehaving_targets, notice_receivers, trading_desk
 from tests.support.wait_until import until
 
 pytestmark = pytest.mark.slow
@@ -123,7 +123,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     made = Installation(folder=folder, env=env, port=free_port())
     try:
         made.run(made.argv(SERVICES["migrate"]["command"]))
-        for service in ("web", "worker", "guards", "beat"):
+        for service in ("web", "worker", "guards", "notices", "beat"):
             made.start(service)
         until(made.is_ready, timeout_s=START_S, interval_s=0.2)
         yield made
@@ -204,6 +204,19 @@ def test_beat_finds_an_intent_that_nobody_rang_for(
     installation.start("worker")
     until(lambda: agent.flow(dfid)["state"] == "CLOSED", timeout_s=START_S)
     assert len(target.seen) == 1
+
+
+def test_beat_lets_the_worker_of_notices_send_them(installation: Installation) -> None:
+    with notice_receivers.receiver() as receiver:
+        code = (
+            "from escalations.services.notices import routes;"
+            f"wanted = routes.RouteRequest(name='desk', url={receiver.url!r});"
+            "added = routes.add(tenant='default', request=wanted, actor='user:1');"
+            "routes.test(tenant='default', route_id=added.route.pk, actor='user:1')"
+        )
+        installation.manage("shell", "-c", code)
+        until(lambda: receiver.ids, timeout_s=START_S)
+        assert [body["type"] for body in receiver.bodies()] == ["notification.test"]
 
 
 def test_a_worker_that_is_stopped_finishes_its_call(

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -16,8 +16,9 @@ from runtime.core import clock
 from tests.support import finished_history, worlds
 from tests.support.finished_history import History
 
-# Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py.
-ELSEWHERE = {"Artifact", "EffectStatement"}
+# Of these the history has no row: tests/registry/test_registration.py, tests/escalations/test_signed_rows.py;
+# a notice is compared with nothing.
+ELSEWHERE = {"Artifact", "EffectStatement", "Notice"}
 MODELS = [
     model
     for model in apps.get_models()
@@ -49,6 +50,8 @@ def others(field: Any, held: Any) -> Iterator[Any]:
         yield from (moment + timedelta(days=1), moment - timedelta(days=1))
     elif isinstance(field, models.DateField):
         yield clock.now().date() + timedelta(days=99)
+    elif isinstance(field, models.TimeField):
+        yield time(3, 33)
     elif isinstance(field, models.UUIDField):
         yield uuid.uuid4()
     elif isinstance(field, models.BinaryField):

@@ -66,6 +66,7 @@ def found() -> list[str]:
 FORGED = {
     "lifted": b'[{"check":"limits"}]',
     "valid_until": datetime(2040, 1, 1, tzinfo=UTC),
+    "not_before": datetime(2020, 1, 1, tzinfo=UTC),
     "purpose": "PROBE",
     "direction": "COMPENSATE",
     "answered": 9,
@@ -98,7 +99,8 @@ def test_nothing_is_called_by_a_column_that_was_rewritten(
 
 def test_every_followed_column_is_tried_above() -> None:
     row = Intent(valid_until=clock.now())
-    assert intent_records.stored(row).keys() == FORGED.keys() | {"position"}
+    # `undo` needs a window: tests/escalations/test_taking_back.py.
+    assert intent_records.stored(row).keys() == FORGED.keys() | {"position", "undo"}
 
 
 def test_a_step_is_not_passed_over_by_a_rewritten_position(book: fake_target.Book) -> None:

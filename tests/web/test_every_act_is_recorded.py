@@ -104,7 +104,7 @@ def test_another_password_by_the_page_and_by_the_command(ann: User, monkeypatch:
     call_command("set_password", "ann", "--password-stdin", stderr=StringIO())
     assert book.kinds() == {"user:password_changed": 2}
     assert (newest().stream, newest().actor) == (f"user:{ann.pk}", "system")
-    assert newest().payload == {"user_id": ann.pk}
+    assert newest().payload == {"user_id": ann.pk, "by_invite": False}
 
 
 def test_a_password_that_is_not_confirmed(ann: User) -> None:

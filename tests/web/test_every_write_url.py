@@ -10,8 +10,9 @@ from django.test import Client
 from django.test.client import MULTIPART_CONTENT
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from audit.models import LedgerEntry
 from escalations.contracts import Action
-from escalations.models import Decision, EffectStatement, Escalation
+from escalations.models import Decision, EffectStatement, Escalation, Note, NotificationRoute
 from runtime.contracts.reasons import Reason
 from runtime.core import clock
 from runtime.flows.models import Attempt, Flow, Intent
@@ -20,13 +21,19 @@ from runtime.registry.models import Agent, Key, Manifest, OwnerChange, PolicyKin
 from runtime.registry.services import credentials, kinds, manifests
 from runtime.state.models import Fact
 from tests.escalations.test_replacing import called
-from tests.support import factories, gate_cases, guard_rounds
+from tests.support import factories, gate_cases, guard_rounds, notice_receivers
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
-REFUSED = frozenset({401, 403, 404, 405})
+REFUSED = frozenset({401, 403, 404, 405, 410})
 # What each identity is for: the addresses at which it is the right one.
 FOR_EVERYBODY = ("accounts/login/", "accounts/logout/")
-FOR_SIGNED_IN = ("accounts/reauthenticate/", "accounts/password/change/")
+FOR_SIGNED_IN = (
+    "accounts/reauthenticate/",
+    "accounts/password/change/",
+    "account/sessions/end/",
+    "escalations/views/",
+    "tour/",
+)
 FOR_AGENT_KEYS = ("api/v1/handshake",)
 FOR_FEED_KEYS = ("api/v1/state/facts/",)
 
@@ -69,8 +76,10 @@ def standing(db: None) -> dict[str, str]:
         "path": "market.state",
         "version": "1.0.0",
         "name": "broker",
+        "token": "1-zzzzzz-0123456789abcdef0123456789abcdef",
         "key_id": desk.session.key.key_id,
         "change": str(change.pk),
+        "route_id": str(notice_receivers.add("https://hooks.example.com/dir").route.pk),
         "group": str(Group.objects.get_or_create(name="desk")[0].pk),
         "user": str(factories.user("member", groups=("desk",)).pk),
     }
@@ -103,12 +112,15 @@ def snapshot() -> dict[str, object]:
         "kinds": list(
             PolicyKind.objects.order_by("pk").values_list("pk", "version", "active", "discarded_at")
         ),
-        "users": User.objects.count(),
+        "users": list(User.objects.order_by("pk").values_list("pk", "is_active", "password")),
         "groups": list(Group.objects.order_by("pk").values_list("name", "user")),
         "reviews": list(Review.objects.values_list("pk", "state")),
         "calls": list(Attempt.objects.order_by("pk").values_list("pk", "effect")),
+        "questions": LedgerEntry.objects.filter(kind="status_query:started").count(),
         "statements": EffectStatement.objects.count(),
+        "notes": Note.objects.count(),
         "guards": list(Guard.objects.values_list("pk", "enabled")),
+        "routes": list(NotificationRoute.objects.values_list("pk", "enabled", "deleted_at")),
     }
 
 
@@ -125,9 +137,14 @@ def try_all(standing: dict[str, str], client: Client, own: tuple[str, ...], head
         "seen_active": "1.2.0",
         "result": "CONFIRMED",
         "note": "as an intruder",
+        "text": "as an intruder",
+        "takeover_reason": "as an intruder",
+        "handover_note": "as an intruder",
+        "id": standing["review_id"],
         "seen": "ACTIVE",
         "status": "SUSPENDED",
         "agent_id": "intruder",
+        "url": "https://intruder.example/hook",
         "role": "EXECUTOR",
         "owner": "operator",
         "mission": "Trade.",

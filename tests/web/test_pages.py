@@ -23,6 +23,8 @@ PAGES = [
     "/escalations/",
     "/escalations/?show=closed",
     "/escalations/count/",
+    "/shift/",
+    "/notes/agent/ambitious-trader/",
     "/flows/",
     "/agents/",
     "/agents/ambitious-trader/",
@@ -34,7 +36,17 @@ PAGES = [
     "/kinds/",
     "/kinds/ADJUST_POSITION/",
     "/budgets/reservations/",
+    "/notifications/",
+    "/noise/",
+    "/people/",
+    "/account/",
+    "/inbox/",
     "/ledger/",
+    "/decisions/",
+    "/search/",
+    "/glossary/",
+    "/help/",
+    "/help/escalations/",
 ]
 
 
@@ -108,7 +120,9 @@ def test_the_queue_names_every_open_id_and_decides_nothing(scene: demo_scenes.Sc
     for escalation_id in scene.escalations:
         assert escalation_id in page
     assert "/decision/" not in page
-    for action in ("OVERRIDE", "MODIFY", "ABORT"):
+    assert "/bulk/decide/" not in page
+    assert page.count('value="ABORT"') == 1  # leads to a page that lists what was selected
+    for action in ("OVERRIDE", "MODIFY", "RESUME"):
         assert f'value="{action}"' not in page
 
 
@@ -217,7 +231,7 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: demo_scenes.Scene) ->
         "/escalations/?q=%00%ff",
         "/ledger/?before=-1&kind=none&stream=%00",
         "/agents/?status=NONE&after=%00",
-        "/kinds/ADJUST_POSITION/?version=1.2.0",
+        "/kinds/ADJUST_POSITION/?version=1.3.0",
     ):
         assert client.get(path).status_code == 200, path
     for path in (

@@ -49,7 +49,7 @@ def test_shows_the_evidence_in_its_order_and_the_claim_last(case: Escalation) ->
         )
     ]
     assert places == sorted(places)
-    assert re.search(r'<details class="claim"><summary>', page)
+    assert re.search(r'<details data-pane="explain" class="claim"><summary>', page)
     assert page.count("The trend is clear.") == 2  # in the claim, and after it in the bundle as stored
 
 
@@ -67,8 +67,7 @@ def test_the_form_carries_what_was_seen(case: Escalation) -> None:
 
 def test_compares_the_value_with_the_limit(case: Escalation) -> None:
     page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
-    against = "<span>4,856.00 USD</span><small>of</small><span>1,000.00 USD</span><small>allowed</small>"
-    assert against in page.replace("</span> <", "</span><").replace("</small> <", "</small><")
+    assert "<b>4,856.00 USD</b>; limit 1,000.00 USD (385 % above)" in page
     assert "RISK_LIMIT_EXCEEDED" in page
     assert "can be overridden" in page
 
@@ -92,9 +91,9 @@ def test_a_forbidden_action_is_disabled_with_the_reason(case: Escalation) -> Non
 def test_a_price_within_its_bounds_is_told_from_one_that_moved(case: Escalation) -> None:
     client = sign_in(Role.OPERATOR)
     facts.write(tenant="default", path="price.NVDA", value=12141, writer="feed:test", expected_version=None)
-    assert "now 12,141, within limits" in text_of(client, f"/escalations/{case.pk}/")
+    assert "now 121.41 USD, within limits" in text_of(client, f"/escalations/{case.pk}/")
     facts.write(tenant="default", path="price.NVDA", value=15000, writer="feed:test", expected_version=None)
-    assert "changed to 15,000" in text_of(client, f"/escalations/{case.pk}/")
+    assert "changed to 150.00 USD" in text_of(client, f"/escalations/{case.pk}/")
 
 
 def test_what_is_expected_to_change_has_its_source_and_tells_when_it_moved(case: Escalation) -> None:
@@ -106,7 +105,16 @@ def test_what_is_expected_to_change_has_its_source_and_tells_when_it_moved(case:
     facts.write(tenant="default", path="cash.operations", value=9, writer="feed:test", expected_version=None)
     head = text_of(client, path).split("Which limit was exceeded")[0]
     assert "now 203, within limits" in head
-    assert "changed to 9" in head
+    assert "changed to 0.09 USD" in head
+    assert "Your decision signs the values as captured." in head
+    row = head.split("position.NVDA")[1].split("</tr>")[0]
+    # 40 more than there were, and than there are: what is signed stays as it was captured.
+    assert [int(number) for number in re.findall(r">(?:with today's facts )?([0-9]+) ?<", row)] == [
+        200,
+        240,
+        243,
+    ]
+    assert case.evidence_hash == Escalation.objects.get(pk=case.pk).evidence_hash
 
 
 def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands_beside() -> None:
@@ -126,7 +134,7 @@ def test_headline_impact_and_friction_follow_the_live_price_and_the_claim_stands
     assert 'name="impact" value="HIGH_IMPACT"' in page
     assert "Confirm your password first" in page
     queue = text_of(client, "/escalations/")
-    assert "<b>3,000.00 USD</b> of 1,000.00 USD allowed" in queue
+    assert "<b>3,000.00 USD</b>; limit 1,000.00 USD (200 % above)" in queue
     assert "<code>3,000.00</code>" in queue
 
 
@@ -204,8 +212,8 @@ def test_after_a_conflict_the_page_shows_what_changed(case: Escalation) -> None:
     assert case.revision == 2
     assert "Nothing was decided." in page
     assert "What changed since revision 1" in page
-    assert "fact price.NVDA: 12,140" in page
-    assert "fact price.NVDA: 15,000" in page
+    assert "fact price.NVDA: 121.40 USD" in page
+    assert "fact price.NVDA: 150.00 USD" in page
     assert f'value="{case.evidence_hash}"' in page
     assert "Too large for the desk today" in page
     assert not re.search(r'value="OVERRIDE"[^>]* checked', page)
@@ -294,7 +302,7 @@ def test_fields_follow_the_schema() -> None:
     assert kept[0].proposed == "3"
 
 
-@pytest.mark.parametrize("act", ["decision", "dry-run", "claim", "release"])
+@pytest.mark.parametrize("act", ["decision", "dry-run", "claim", "release", "take-back"])
 def test_an_address_that_takes_posts_links_to_the_page_when_opened(case: Escalation, act: str) -> None:
     client, path = sign_in(Role.OPERATOR), f"/escalations/{case.pk}/"
     answer = client.get(f"{path}{act}/")

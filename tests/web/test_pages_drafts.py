@@ -97,9 +97,12 @@ def test_a_late_decision_hears_who_was_first_with_what_and_when(case: Escalation
     assert send(sam, case, "ABORT").status_code == 302
     answer = send(olga, case, "OVERRIDE")
     assert answer.status_code == 409
-    assert re.search(r"sam decided ABORT at \d\d:\d\d:\d\d UTC, before you.", answer.content.decode())
+    late = r"sam aborted this \d+ s before you, at \d\d:\d\d:\d\d UTC: &quot;Two thirds of .*&lt;b&gt;"
+    assert re.search(late, answer.content.decode())
     state = text_of(olga, f"{path}state/?version=1&revision=1")
     assert "This has been closed: aborted by sam" in state
+    assert "Two thirds of the desk agree &lt;b&gt;today&lt;/b&gt;" in state
+    assert re.search(r"You aborted this \d+ s ago", send(sam, case, "OVERRIDE").content.decode())
 
 
 def test_evidence_that_moved_keeps_the_text_in_the_answer_and_after_it(case: Escalation) -> None:

@@ -136,7 +136,7 @@ def test_the_overview_and_the_queue_count_it(left: Escalation) -> None:
     overview, queue = text_of(client, "/"), text_of(client, "/escalations/")
     assert 'href="/escalations/in-doubt/"' in overview
     assert "1 call in doubt." in overview
-    assert 'Calls in doubt <span class="n">1</span>' in queue
+    assert '<bdi>Calls in doubt</bdi> <span class="n">1</span>' in queue
     client.post(at(left), {"effect": "HAPPENED", "reason": "It is there."})
     assert "/escalations/in-doubt/" not in text_of(client, "/")
 

@@ -1,5 +1,6 @@
 """Kinds on their pages: the editor checks and drafts, another admin activates, an auditor reads."""
 
+import html
 import json
 from typing import Any
 
@@ -51,19 +52,18 @@ def field(page: str, name: str) -> str:
 def test_the_editor_begins_with_the_next_version_of_the_one_in_force(
     desk: factories.Desk, ada: Client
 ) -> None:
-    page = text_of(ada, f"{PAGE}new/")
+    page = text_of(ada, f"{PAGE}new/?as=document")
     assert "kind: ADJUST_POSITION\nversion: 1.3.0\n" in field(page, "document")
     as_json = text_of(ada, f"{PAGE}new/?as=json")
     assert "&quot;version&quot;: &quot;1.3.0&quot;" in field(as_json, "document")
     assert ada.get(f"{PAGE}new/?from=9.9.9").status_code == 404
     assert ada.get("/kinds/NO_SUCH/new/").status_code == 404
     assert ada.post("/kinds/NO_SUCH/new/", {"document": text()}).status_code == 404
-    assert "kind: NAME_IN_CAPITALS" in text_of(ada, "/kinds/new/")
+    assert "kind: NAME_IN_CAPITALS" in text_of(ada, "/kinds/new/?as=document")
 
 
 def test_the_outline_of_a_new_kind_can_be_saved_as_it_is(ada: Client) -> None:
-    outline = field(text_of(ada, "/kinds/new/"), "document").replace("&#x27;", "'").replace("&quot;", '"')
-    outline = outline.replace("&gt;", ">")
+    outline = html.unescape(field(text_of(ada, "/kinds/new/?as=document"), "document"))
     status, page = send(ada, "check", outline, "/kinds/new/")
     assert (status, "Ready to save" in page) == (200, True)
     assert "No proposal of this kind is stored yet" in page
@@ -71,7 +71,7 @@ def test_the_outline_of_a_new_kind_can_be_saved_as_it_is(ada: Client) -> None:
     assert (status, location) == (302, "/kinds/NAME_IN_CAPITALS/?version=1.0.0")
     assert "no active or earlier version to compare it with" in text_of(ada, location)
     # Nothing is in force, so the newest version is what to begin with.
-    assert "version: 1.1.0" in text_of(ada, "/kinds/NAME_IN_CAPITALS/new/")
+    assert "version: 1.1.0" in text_of(ada, "/kinds/NAME_IN_CAPITALS/new/?as=document")
 
 
 def test_a_check_says_everything_and_stores_nothing(desk: factories.Desk, ada: Client) -> None:

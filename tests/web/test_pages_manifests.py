@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from audit.access.roles import Role
+from escalations.models import Escalation
 from runtime.registry.models import Agent, Manifest, PolicyKind
 from runtime.registry.services import manifests
 from tests.support import demo_scenes, markup, worlds
@@ -17,6 +18,7 @@ from tests.web.test_pages import code_in, sign_in, text_of
 AGENT = "ambitious-trader"
 PAGE = f"/agents/{AGENT}/"
 EDITOR = f"{PAGE}manifests/new/"
+TEXT = f"{EDITOR}?as=document"
 DRAFT = f"{PAGE}manifests/1.1.0/"
 WIDE = {
     "max_notional_cents": 10_000_000,
@@ -49,7 +51,7 @@ def in_editor(page: str) -> dict[str, Any]:
 
 
 def prefilled(client: Client, **changes: Any) -> str:
-    return json.dumps({**in_editor(text_of(client, EDITOR)), **changes})
+    return json.dumps({**in_editor(text_of(client, TEXT)), **changes})
 
 
 def save(client: Client, **changes: Any) -> None:
@@ -64,7 +66,7 @@ def in_force() -> str:
 
 
 def test_the_editor_begins_with_what_is_in_force_under_the_next_number(author: Client) -> None:
-    page = text_of(author, EDITOR)
+    page = text_of(author, TEXT)
     active = Manifest.objects.get(agent__agent_id=AGENT)
     document = in_editor(page)
     assert document.pop("version") == "1.1.0"
@@ -112,7 +114,7 @@ def test_an_unknown_kind_is_said_to_be_unknown_at_its_line_and_loosens_nothing(a
 
 
 def test_a_new_kind_is_granted_and_the_button_names_it(author: Client, other: Client) -> None:
-    held = in_editor(text_of(author, EDITOR))["policy_kinds"]
+    held = in_editor(text_of(author, TEXT))["policy_kinds"]
     save(author, policy_kinds=held[:1])
     other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "Less for a while"})
     assert f"{len(held) - 1} withdrawn" in text_of(other, DRAFT)
@@ -181,6 +183,24 @@ def test_a_version_is_tried_on_stored_proposals_when_it_is_asked_for(author: Cli
     assert "UNAUTHORIZED" in page
 
 
+def test_a_trial_says_how_much_would_have_run_and_what_is_open_now(
+    author: Client, scene: demo_scenes.Scene
+) -> None:
+    save(author, limits=WIDE)
+    page = text_of(author, f"{DRAFT}?trial=1")
+    part = page[page.index('id="trial"') :]
+    said = re.search(r"(\d+) proposals?, together ([\d,.]+) USD, would have run without a person\.", part)
+    assert said
+    # 40 NVDA for 4,856.00 and 8 AAPL for 1,516.00; the transfer still needs a person.
+    assert (said[1], said[2]) == ("2", "6,372.00")
+    rows = Escalation.objects.filter(agent_id=AGENT, policy_kind="ADJUST_POSITION")
+    still_open = [str(row.pk) for row in rows.filter(state="OPEN")]
+    assert f"{len(still_open)} open escalation" in part
+    for pk in still_open:
+        assert f'href="/escalations/{pk}/"' in part
+    assert not code_in(page)
+
+
 def test_a_draft_is_discarded_and_its_number_stays_taken(author: Client) -> None:
     save(author)
     assert author.post(f"{DRAFT}discard/", {"reason": ""}).status_code == 422
@@ -188,7 +208,7 @@ def test_a_draft_is_discarded_and_its_number_stays_taken(author: Client) -> None
     page = text_of(author, DRAFT)
     assert "Discarded" in page
     assert "Not needed" in page
-    assert in_editor(text_of(author, EDITOR))["version"] == "1.2.0"
+    assert in_editor(text_of(author, TEXT))["version"] == "1.2.0"
 
 
 def test_a_draft_begins_from_an_older_version_on_request(author: Client, other: Client) -> None:
@@ -196,15 +216,15 @@ def test_a_draft_begins_from_an_older_version_on_request(author: Client, other: 
     other.post(f"{DRAFT}activate/", {"seen_active": "1.0.0", "reason": "more"})
     hours = Manifest.objects.get(agent__agent_id=AGENT, version="1.0.0")
     before = json.loads(bytes(hours.body))["escalations_per_hour"]
-    assert in_editor(text_of(author, f"{EDITOR}?from=1.0.0"))["escalations_per_hour"] == before
-    assert in_editor(text_of(author, EDITOR))["escalations_per_hour"] == 7
-    assert in_editor(text_of(author, f"{EDITOR}?from=9.9.9"))["policy_kinds"] == []
+    assert in_editor(text_of(author, f"{TEXT}&from=1.0.0"))["escalations_per_hour"] == before
+    assert in_editor(text_of(author, TEXT))["escalations_per_hour"] == 7
+    assert in_editor(text_of(author, f"{TEXT}&from=9.9.9"))["policy_kinds"] == []
 
 
 def test_a_first_manifest_begins_empty(author: Client) -> None:
     new = {"agent_id": "scout", "role": "MONITOR", "owner": "ada", "mission": "Watch."}
     author.post("/register-agent/", new)
-    page = text_of(author, "/agents/scout/manifests/new/")
+    page = text_of(author, "/agents/scout/manifests/new/?as=document")
     assert in_editor(page)["version"] == "1.0.0"
     assert "No version is active" in page
     answer = author.post("/agents/scout/manifests/new/", {"document": json.dumps(in_editor(page))})

@@ -55,7 +55,7 @@ def test_the_queue_lists_it_among_what_has_no_deadline(escalation: Escalation) -
         page = text_of(client, address)
         assert f'data-row="{escalation.pk}"' in page
         assert "an agent is silent" in page
-        assert "1,200 s</b> of 600 s allowed" in page
+        assert "1,200 s</b>; limit 600 s (100 % above)" in page
     assert f'data-row="{escalation.pk}"' not in text_of(client, "/escalations/?family=OPERATIONAL")
 
 

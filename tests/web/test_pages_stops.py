@@ -1,5 +1,7 @@
 """The switches: who may press which, what the page says then, and where a form may lead back to."""
 
+import re
+
 import pytest
 
 from audit.access.roles import Role
@@ -27,13 +29,27 @@ def test_everyone_who_operates_may_stop_and_an_auditor_may_not() -> None:
         assert auditor.post(path, {"reason": "drill"}).status_code == 403
 
 
-def test_whoever_resumes_is_told_how_much_waits() -> None:
-    desk = factories.desk()
-    for _ in range(2):
-        desk.propose(desk.open())
+def test_whoever_resumes_is_told_what_waits_of_whom() -> None:
+    desk, other = factories.desk(), factories.desk(agent_id="other")
+    for one in (desk, desk, other):
+        one.propose(one.open())
+    factories.desk(agent_id="idle")
     admin = sign_in(Role.ADMIN)
     admin.post("/stop/", {"reason": "drill"})
-    assert "Waiting intents: 2." in text_of(admin, "/")
+    page = text_of(admin, "/stop/state/")
+    assert "Waiting intents: 3." in page
+    assert re.findall(r"<bdi>([^<]+)</bdi>", page) == ["other", desk.agent.agent_id]
+    answer = admin.post("/resume/", {"reason": "drill over"}, follow=True)
+    assert "Intents that waited: 3." in answer.content.decode()
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 501])
+def test_a_resumption_of_everything_needs_a_reason(reason: str) -> None:
+    admin = sign_in(Role.ADMIN)
+    admin.post("/stop/", {"reason": "drill"})
+    assert admin.post("/resume/", {"reason": reason}).status_code == 400
+    assert Stop.objects.filter(lifted_at__isnull=True).exists()
+    assert not LedgerEntry.objects.filter(kind="system:resumed").exists()
 
 
 @pytest.mark.parametrize("address", ["/stop/", "/agents/{agent}/stop/"])
@@ -75,7 +91,9 @@ def test_one_agent_is_stopped_and_resumed_from_its_page() -> None:
     page = text_of(admin, path)
     assert "Odd orders" in page
     assert "Resume this agent" in page
-    assert admin.post(f"{path}resume/", {"next": path}).status_code == 302
+    assert admin.post(f"{path}resume/", {"next": path}).status_code == 400
+    assert "Resume this agent" in text_of(admin, path)
+    assert admin.post(f"{path}resume/", {"reason": "They are right", "next": path}).status_code == 302
     assert "Stop this agent" in text_of(admin, path)
     assert admin.post("/agents/nobody/stop/", {"reason": "x"}).status_code == 404
 

@@ -18,6 +18,7 @@ from runtime.contracts.states import Impact
 from runtime.proposals.views import schema_form
 from runtime.registry.models import PolicyKind
 from runtime.registry.services import document_writing
+from runtime.state.models import Fact
 from tests.support import demo_scenes, factories, gate_cases, markup
 from tests.web.test_pages import code_in, sign_in, text_of
 
@@ -47,7 +48,7 @@ def test_the_decision_page_shows_an_amount_in_one_unit(case: Escalation) -> None
     words = markup.words(page)
     assert [raw for raw in RAW if raw in words] == []
     assert "for 4,856.00 USD" in words
-    assert "4,856.00 USD of 1,000.00 USD allowed" in words
+    assert "4,856.00 USD ; limit 1,000.00 USD (385 % above)" in words
     assert "notional_cents 4,856.00 USD" in words
     assert re.search(r"validity_window_sec [0-9]+ s\b", words)
     assert "Type 4,856.00 USD to confirm" in words
@@ -94,10 +95,10 @@ def test_a_dry_run_writes_its_amounts_like_the_page(case: Escalation) -> None:
 def test_the_queue_and_the_timeline_write_it_the_same(case: Escalation) -> None:
     client = sign_in(Role.OPERATOR)
     queue = markup.words(text_of(client, "/escalations/"))
-    assert "4,856.00 USD of 1,000.00 USD allowed" in queue
+    assert "4,856.00 USD ; limit 1,000.00 USD (385 % above)" in queue
     flow = markup.words(text_of(client, f"/flows/{case.flow_id}/"))
     assert "notional_cents 4,856.00 USD" in flow
-    assert "4,856.00 USD of 1,000.00 USD allowed" in flow
+    assert "4,856.00 USD; limit 1,000.00 USD (385 % above)" in flow
     for page in (queue, flow):
         assert [raw for raw in RAW if raw in page] == []
 
@@ -110,9 +111,24 @@ def test_evidence_of_before_there_were_units_is_shown_as_it_was(case: Escalation
     assert read_evidence(earlier.to_bytes()) == earlier
     bound = crossed(earlier)
     assert bound is not None
-    assert (bound.value, bound.limit) == ("485,600", "100,000")
-    view = evidence_page.read(earlier, body=earlier.to_bytes(), live={}, material=frozenset())
+    assert (bound.value, bound.limit) == ("485,600", "100,000 (385 % above)")
+    view = evidence_page.read(earlier, body=earlier.to_bytes())
     assert ("notional_cents", "485600") in view.params
+
+
+def test_facts_have_their_unit_too(case: Escalation) -> None:
+    shown = factories.evidence_of(case)
+    assert shown.amounts.facts == {"price.NVDA": "cents USD", "cash.operations": "cents USD"}
+    client = sign_in(Role.OPERATOR)
+    words = markup.words(text_of(client, f"/escalations/{case.pk}/"))
+    assert "price.NVDA 121.40 USD" in words
+    assert "cash.operations 250,000.00 USD 245,144.00 USD" in words
+    for raw in ("25,000,000", "24,514,400", "12,140"):
+        assert raw not in words
+    Fact.objects.filter(path="price.NVDA").update(value=b"12141")
+    assert "now 121.41 USD" in markup.words(text_of(client, f"/escalations/{case.pk}/"))
+    flow = markup.words(text_of(client, f"/flows/{case.flow_id}/"))
+    assert "25,000,000" not in flow
 
 
 def test_a_kind_without_units_gives_the_evidence_of_before() -> None:
@@ -125,8 +141,8 @@ def test_a_change_of_evidence_names_its_amounts(case: Escalation) -> None:
     before = type(after).from_bytes(after.to_bytes().replace(b"485600", b"300000"))
     lines = {line.path: (line.was, line.now) for line in evidence_page.compare(before, after)}
     assert lines["finding RISK_LIMIT_EXCEEDED max_notional"] == (
-        "REFER (3,000.00 USD of 1,000.00 USD allowed)",
-        "REFER (4,856.00 USD of 1,000.00 USD allowed)",
+        "REFER: 3,000.00 USD; limit 1,000.00 USD (200 % above)",
+        "REFER: 4,856.00 USD; limit 1,000.00 USD (385 % above)",
     )
 
 
@@ -143,9 +159,8 @@ def test_a_manifest_shows_its_limits_in_the_unit_of_its_kinds(case: Escalation) 
     ada = sign_in(Role.ADMIN, name="ada")
     assert "max_notional_cents 1,000.00 USD" in markup.words(text_of(ada, f"/agents/{AGENT}/"))
     page = f"/agents/{AGENT}/manifests/new/"
-    text = json.loads(
-        tag(text_of(ada, page), r'<textarea id="document".*?>(.*?)</textarea>').replace("&quot;", '"')
-    )
+    area = tag(text_of(ada, f"{page}?as=document"), r'<textarea id="document".*?>(.*?)</textarea>')
+    text = json.loads(area.replace("&quot;", '"'))
     text["limits"]["max_notional_cents"] = 250_000
     checked = ada.post(page, {"document": json.dumps(text), "action": "check"}).content.decode()
     assert "limits.max_notional_cents" in checked

@@ -1,0 +1,102 @@
+"""The editors of manifests and kinds in a browser: in place, by keys, on a phone, without a script."""
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Console
+
+MANIFEST = "/agents/momentum-trader/manifests/new/"
+KIND = "/kinds/ADJUST_POSITION/new/"
+STORED = re.compile('"max_notional_cents": 155169')
+
+
+def test_a_manifest_is_checked_in_place_and_a_finding_leads_to_its_field(
+    page_of_operator: Page, console: Console
+) -> None:
+    page = page_of_operator
+    page.goto(f"{console.url}{MANIFEST}")
+    page.evaluate("window.notReloaded = true")
+    limit = page.get_by_label("max_notional_cents")
+    limit.fill("a lot")
+    # Enter checks, as it does in any form, and saves nothing.
+    limit.press("Enter")
+    top = page.locator("#check")
+    expect(top).to_be_focused()
+    expect(top).to_contain_text("Cannot be saved yet")
+    expect(limit).to_have_attribute("aria-invalid", "true")
+    expect(limit).to_have_value("a lot")
+    top.get_by_role("link", name="max_notional_cents").press("Enter")
+    expect(limit).to_be_focused()
+    limit.fill("1,551.69 USD")
+    page.get_by_role("button", name="Check").click()
+    expect(top).to_contain_text("Ready to save")
+    expect(page.get_by_role("region", name="Document")).to_contain_text(STORED)
+    assert page.evaluate("window.notReloaded")
+    page.get_by_role("button", name="Edit as document").click()
+    expect(page.get_by_label("Manifest", exact=True)).to_have_value(STORED)
+    assert page.evaluate("window.notReloaded")
+
+
+def test_rows_of_a_kind_are_added_and_removed_by_keys(page_of_operator: Page, console: Console) -> None:
+    page = page_of_operator
+    page.goto(f"{console.url}{KIND}")
+    rows = page.get_by_role("group", name="Rules, row")
+    before = rows.count()
+    page.get_by_role("button", name="Add a rule").press("Enter")
+    expect(rows).to_have_count(before + 1)
+    added = rows.last.get_by_label("ID")
+    expect(added).to_be_focused()
+    added.fill("R_NEW")
+    page.get_by_role("button", name=f"Remove Rules, row {before}", exact=True).press("Enter")
+    expect(rows).to_have_count(before)
+    expect(page.get_by_role("button", name="Add a rule")).to_be_focused()
+    expect(rows.last.get_by_label("ID")).to_have_value("R_NEW")
+
+
+def test_without_a_script_everything_works_by_plain_forms(browser: Browser, console: Console) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    console.sign_in(page)
+    page.goto(f"{console.url}{MANIFEST}")
+    page.get_by_role("button", name="Add a memory scope").click()
+    page.get_by_label("Scope").fill("desk-notes")
+    page.get_by_label("max_notional_cents").fill("much")
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("#check")).to_contain_text("Enter an amount as a number")
+    expect(page.get_by_label("Scope")).to_have_value("desk-notes")
+    page.get_by_label("max_notional_cents").fill("12.50")
+    page.get_by_role("button", name="Edit as document").click()
+    expect(page.locator("#document")).to_contain_text('"max_notional_cents": 1250')
+    page.get_by_role("button", name="Edit as form").click()
+    expect(page.get_by_label("max_notional_cents")).to_have_value("12.50")
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_keeps_anybody_from_reading_the_editors(
+    browser: Browser, console: Console, theme: str, width: int
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if theme == "dark" else "light"
+    )
+    page = context.new_page()
+    console.sign_in(page)
+    faults = []
+    for path, field in ((MANIFEST, "max_notional_cents"), (KIND, "Time to decide")):
+        page.goto(f"{console.url}{path}")
+        for _ in range(2):
+            found = Axe().run(page)
+            faults += [
+                f"{path}: {item['id']}: {item['nodes'][0]['html']}" for item in found.response["violations"]
+            ]
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            # Again with something wrong on the page.
+            page.get_by_label(field).fill("wrong")
+            page.get_by_role("button", name="Check").click()
+            expect(page.locator("#check")).to_be_visible()
+    context.close()
+    assert not faults, "\n".join(faults)

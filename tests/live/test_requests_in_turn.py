@@ -1,0 +1,148 @@
+"""A few requests at work at a time, in two rows: one for agents, one for people."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from pytest_django.fixtures import Settings
+
+from dir_console.requests_in_turn import MOST_AT_WORK, RequestsInTurn
+from tests.support.wait_until import until_async
+
+PATIENCE_S = 30.0
+
+
+class Room:
+    """Who is at work and how many at most were, until `opened` lets all of them go."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.at_work: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def visit(self, who: str) -> None:
+        with self._lock:
+            self.at_work[who] += 1
+            self.most[who] = max(self.most[who], self.at_work[who])
+        assert self.opened.wait(PATIENCE_S)
+        with self._lock:
+            self.at_work[who] -= 1
+
+
+room = Room()
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    """A page that is at work until the room is opened."""
+    room.visit("person")
+    return HttpResponse("page")
+
+
+def call(request: HttpRequest) -> HttpResponse:
+    """The same for a call of an agent."""
+    room.visit("agent")
+    return HttpResponse("call")
+
+
+urlpatterns = [path("page/", page), path("accounts/login/", page), path("api/call/", call)]
+
+
+@pytest.fixture
+def handler(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RequestsInTurn]:
+    settings.ROOT_URLCONF = __name__
+    settings.MIDDLEWARE = []
+    monkeypatch.setitem(globals(), "room", Room())
+    yield RequestsInTurn()
+    room.opened.set()
+
+
+async def ask(
+    handler: RequestsInTurn, address: str, *said: dict[str, Any], leaves: asyncio.Event | None = None
+) -> int:
+    """The status of the answer, 0 without one; after `said` the client is silent until it leaves."""
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": address,
+        "query_string": b"",
+        "headers": [(b"host", b"testserver")],
+    }
+    words, status = list(said), 0
+
+    async def receive() -> dict[str, Any]:
+        if words:
+            return words.pop(0)
+        await (leaves or asyncio.Event()).wait()
+        return GONE
+
+    async def send(message: Mapping[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    await handler(scope, receive, send)
+    return status
+
+
+WHOLE = {"type": "http.request", "body": b""}
+UNFINISHED = {"type": "http.request", "body": b"x", "more_body": True}
+GONE = {"type": "http.disconnect"}
+
+
+def test_few_are_at_work_and_agents_do_not_hold_up_people(handler: RequestsInTurn) -> None:
+    async def crowd() -> list[int]:
+        calls = [asyncio.create_task(ask(handler, "/api/call/", WHOLE)) for _ in range(3 * MOST_AT_WORK)]
+        await until_async(lambda: room.at_work["agent"] == MOST_AT_WORK)
+        pages = [asyncio.create_task(ask(handler, "/page/", WHOLE)) for _ in range(2 * MOST_AT_WORK)]
+        await until_async(lambda: room.at_work["person"] == MOST_AT_WORK)
+        room.opened.set()
+        return await asyncio.gather(*calls, *pages)
+
+    assert asyncio.run(crowd()) == [200] * (5 * MOST_AT_WORK)
+    assert room.most == {"agent": MOST_AT_WORK, "person": MOST_AT_WORK}
+
+
+def test_who_leaves_while_waiting_takes_no_turn(handler: RequestsInTurn) -> None:
+    async def crowd() -> tuple[list[int], list[int]]:
+        working = [asyncio.create_task(ask(handler, "/page/", WHOLE)) for _ in range(MOST_AT_WORK)]
+        await until_async(lambda: room.at_work["person"] == MOST_AT_WORK)
+        left = await asyncio.gather(*(ask(handler, "/page/", WHOLE, GONE) for _ in range(MOST_AT_WORK)))
+        room.opened.set()
+        return left, await asyncio.gather(*working, ask(handler, "/page/", WHOLE))
+
+    left, answered = asyncio.run(crowd())
+    assert left == [0] * MOST_AT_WORK
+    assert answered == [200] * (MOST_AT_WORK + 1)
+
+
+def test_a_body_that_does_not_come_takes_no_turn(handler: RequestsInTurn) -> None:
+    async def crowd() -> int:
+        leaves = asyncio.Event()
+        slow = [ask(handler, "/page/", UNFINISHED, leaves=leaves) for _ in range(2 * MOST_AT_WORK)]
+        waited = asyncio.gather(*slow)
+        room.opened.set()
+        status = await asyncio.wait_for(ask(handler, "/page/", WHOLE), PATIENCE_S)
+        leaves.set()
+        await waited
+        return status
+
+    assert asyncio.run(crowd()) == 200
+
+
+def test_signing_in_waits_in_a_line_of_its_own_and_takes_no_turn(handler: RequestsInTurn) -> None:
+    async def crowd() -> list[int]:
+        checks = [
+            asyncio.create_task(ask(handler, "/accounts/login/", WHOLE)) for _ in range(2 * MOST_AT_WORK)
+        ]
+        await until_async(lambda: room.at_work["person"] == 2 * MOST_AT_WORK)
+        pages = [asyncio.create_task(ask(handler, "/page/", WHOLE)) for _ in range(MOST_AT_WORK)]
+        await until_async(lambda: room.at_work["person"] == 3 * MOST_AT_WORK)
+        room.opened.set()
+        return await asyncio.gather(*checks, *pages)
+
+    assert asyncio.run(crowd()) == [200] * (3 * MOST_AT_WORK)

@@ -1,20 +1,23 @@
 """`make bench`: speed as ratios of figures of one run; only the ratios carry over to other machines.
 
-Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch).
+Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch), `desk` (an
+escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions).
 """
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import environment, gate, judge, kill_switch, load
+from bench import desk, environment, gate, judge, kill_switch, load, pages
 from bench.environment import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
-PARTS = ("judge", "stop", "gate")
+DATABASES = ("sqlite", "postgresql")
+PARTS = ("judge", "stop", "gate", "desk", "pages")
 
 
 def main() -> int:
@@ -24,25 +27,47 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=800, help="calls in a round of `gate` (default 800)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each ratio (default 3)")
     parser.add_argument("--stops", type=int, default=10, help="how often each switch is pressed (default 10)")
+    parser.add_argument("--escalations", type=int, default=24, help="escalations of `desk` (default 24)")
+    parser.add_argument("--browsers", type=int, default=50, help="browsers of `desk` (default 50)")
+    parser.add_argument("--database", choices=DATABASES, help="one database alone")
     asked = parser.parse_args()
+    # So that the servers and the database of the bench end with it, whoever ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parts, whole = {asked.only} if asked.only else set(PARTS), True
+    databases = {asked.database} if asked.database else set(DATABASES)
     if "judge" in parts:
         judge.run(asked.rounds)
     if "stop" in parts:
         print(f"\nlast new effect after the stop's POST, {asked.stops} stops in a running burst")
         print(f"{'database':<12}{'what':<32}{'p50 ms':>10}{'max ms':>10}")
-        whole &= _on_both(lambda ground: kill_switch.run(ground, asked.stops), redis=REDIS)
+        whole &= _on_each(databases, lambda ground: kill_switch.run(ground, asked.stops), redis=REDIS)
     if "gate" in parts:
         rounds = f"{asked.rounds} rounds of {asked.calls} calls"
         print(f"\n{load.CLIENTS} closed-loop clients, {rounds}, median round")
         print(f"{'database':<12}{'what':<28}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}")
-        whole &= _on_both(lambda ground: gate.run(ground, asked.calls, asked.rounds))
+        whole &= _on_each(databases, lambda ground: gate.run(ground, asked.calls, asked.rounds))
+    if "desk" in parts:
+        print(f"\ncommit of an escalation -> its row, {asked.browsers} browsers on the queue")
+        print(f"{'database':<12}{'what':<32}{'times':>8}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}")
+        whole &= _on_each(
+            databases, lambda ground: desk.run(ground, asked.escalations, asked.browsers), redis=REDIS
+        )
+    if "pages" in parts:
+        print(f"\nserver CPU of one request, median of {asked.rounds} rounds; ratio to the bare view")
+        heads = ("CPU ms", "ratio", "in db ms", "SQL")
+        print(
+            f"{'database':<12}{'open':>5} {'what':<30}{heads[0]:>10}{heads[1]:>8}{heads[2]:>10}{heads[3]:>8}"
+        )
+        whole &= _on_each(databases, lambda ground: pages.run(ground, asked.rounds))
     return 0 if whole else 1
 
 
-def _on_both(measure: Callable[[Stand], None], *, redis: str = "") -> bool:
-    with environment.sqlite() as ground:
-        measure(ground)
+def _on_each(databases: Collection[str], measure: Callable[[Stand], None], *, redis: str = "") -> bool:
+    if "sqlite" in databases:
+        with environment.sqlite() as ground:
+            measure(ground)
+    if "postgresql" not in databases:
+        return True
     with ExitStack() as stack:
         try:
             ground = stack.enter_context(_production(redis))

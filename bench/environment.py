@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STARTUP_S = 30
+STARTUP_S = 60
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,29 @@ def postgres(admin_url: str, *, redis: str = "") -> Iterator[Stand]:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server: its base URL, and the process that everything it starts belongs to."""
+
+    base_url: str
+    pid: int
+
+
+@contextlib.contextmanager
+def serving(stand: Stand, application: str, *options: str) -> Iterator[Server]:
+    """Serve an ASGI application on a free port with more `options` of uvicorn."""
+    port = _free_port()
+    server = ("-m", "uvicorn", application, "--port", str(port), "--log-level", "error", "--no-access-log")
+    with spawned(stand, *server, "--workers", str(stand.workers), *options) as pid:
+        _wait_for(port)
+        yield Server(f"http://127.0.0.1:{port}", pid)
+
+
 @contextlib.contextmanager
 def served(stand: Stand, application: str) -> Iterator[str]:
     """Serve an ASGI application on a free port; gives its base URL."""
-    port = _free_port()
-    server = ("-m", "uvicorn", application, "--port", str(port), "--log-level", "error", "--no-access-log")
-    with spawned(stand, *server, "--workers", str(stand.workers)):
-        _wait_for(port)
-        yield f"http://127.0.0.1:{port}"
+    with serving(stand, application) as server:
+        yield server.base_url
 
 
 @contextlib.contextmanager
@@ -74,14 +89,14 @@ def embedded(stand: Stand) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def spawned(stand: Stand, *arguments: str) -> Iterator[None]:
-    """A process of this interpreter on the stand, ended at the end; it says nothing unless it fails."""
+def spawned(stand: Stand, *arguments: str) -> Iterator[int]:
+    """A process of this interpreter on the stand, ended at the end; it says nothing. Gives its id."""
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=stand.environ, stdout=quiet, stderr=quiet
     )
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(timeout=STARTUP_S)
@@ -96,12 +111,17 @@ def ping(redis_url: str) -> None:
 
 
 def load(stand: Stand, *, base_url: str = "") -> None:
-    """Put the bench's pack in force; with `base_url`, its step is a call to that target."""
+    """Activate the bench's pack; with `base_url`, its step is a call to that target."""
     text = (ROOT / "bench" / "pack.yaml").read_text()
     if base_url:
         simulated = "{id: order, executor: simulated}"
         called = "{id: order, executor: http, target: broker, request: {method: POST, path: /orders}}"
         text = text.replace(simulated, called) + f'targets: {{broker: {{base_url: "{base_url}"}}}}\n'
+    activate(stand, text)
+
+
+def activate(stand: Stand, text: str) -> None:
+    """Load a pack, as YAML text, and activate what it holds."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as pack:
         pack.write(text)
         pack.flush()

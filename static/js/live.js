@@ -35,6 +35,15 @@
     holder.innerHTML = html.trim();
     return holder.content;
   };
+  /* A way to give the focus back: to the link with the same target, or to the button with the same words. */
+  const keepFocus = (region) => {
+    const node = document.activeElement;
+    if (!region.contains(node)) return () => {};
+    const key = (item) => item.getAttribute("href") ?? item.textContent.trim();
+    const alike = () => [...region.querySelectorAll(node.tagName)].filter((item) => key(item) === key(node));
+    const place = alike().indexOf(node);
+    return () => (alike()[place] ?? alike()[0])?.focus({ preventScroll: true });
+  };
   const replace = (region, content) => {
     const next = document.createElement(region.tagName);
     next.append(content);
@@ -42,11 +51,11 @@
     if (region.dataset.liveSeen === normal(next)) return;
     if (region.querySelector(":popover-open, dialog[open]") || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"))) return; // shown at a later refresh
     region.dataset.liveSeen = normal(next);
-    const focused = region.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const focusAgain = keepFocus(region);
     const opened = [...region.querySelectorAll("details")].map((item) => item.open);
     region.replaceChildren(...next.childNodes);
     region.querySelectorAll("details").forEach((item, index) => (item.open = opened[index] ?? item.open));
-    if (focused) region.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    focusAgain();
     window.htmx?.process(region);
   };
 

@@ -1,5 +1,7 @@
 """A running console with its demo, and a Chromium that reaches nothing else."""
 
+import contextlib
+import json
 import os
 import re
 import shutil
@@ -7,13 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page
 
 from demo.client import Client, Context, GivenVerdict
@@ -39,6 +42,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
             if not CHROMIUM and not os.environ.get("CI"):
                 item.add_marker(pytest.mark.skip(reason="no Chromium: install one to see the pages"))
+
+
+SEEN = """() => ({
+  url: location.href,
+  problem: document.getElementById("problem")?.innerText,
+  connection: document.documentElement.dataset.connection,
+  focus: document.activeElement?.outerHTML.slice(0, 200),
+  submit: document.querySelector("[data-submit]")?.outerHTML,
+})"""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the pages showed to the report of a failed test: a page in a wrong state says why on itself."""
+    report = yield
+    if call.when == "call" and report.failed:
+        pages = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Page)]
+        for page in {id(page): page for page in pages if not page.is_closed()}.values():
+            with contextlib.suppress(PlaywrightError):
+                report.sections.append(("page", json.dumps(page.evaluate(SEEN), indent=1)))
+    return report
 
 
 @pytest.fixture(scope="session")

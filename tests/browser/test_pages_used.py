@@ -115,6 +115,24 @@ def test_what_the_page_came_with_stays_where_nothing_has_changed(
     assert mark.evaluate("node => node.isConnected")
 
 
+def test_the_focus_stays_on_a_button_of_a_part_that_is_replaced(
+    page_of_operator: Page, console: Console, agent: Client
+) -> None:
+    page = page_of_operator
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/flows/{made.dfid}/")
+    expect(page.locator("[data-live-word]")).to_have_text("Live")
+    page.wait_for_load_state("networkidle")
+    button = page.locator(".flow-head button").last
+    button.focus()
+    old = button.evaluate_handle("node => node")
+    # As if the server had sent other words than those that are shown.
+    page.evaluate("for (const part of document.querySelectorAll('[data-live]')) part.dataset.liveSeen = 'old'")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_function("node => !node.isConnected", arg=old)
+    expect(button).to_be_focused()
+
+
 def test_new_rows_leave_the_known_ones_and_the_focus_where_they_are(
     page_of_operator: Page, console: Console, agent: Client
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from demo import parent_death
+from demo.market import Schedule
 
 STOP_S: Final = 5.0
 MAX_RESTARTS: Final = 8
@@ -108,14 +109,16 @@ def start(
     broker_port: int,
     secret: str,
     market_key: str = "",
+    market: Schedule = Schedule.CYCLE,
     control_token: str = "",
 ) -> Children:
     """Spawn the demo world and return at once; each child waits for what it needs.
 
     ``keys`` holds an agent key by agent id; they reach the agents in a file that only the owner can
     read. ``feed_key`` writes under ``price.``, ``market_key`` under ``market.``; without the second
-    the market stays as the pack has it. Who knows ``control_token`` may start scenarios at the broker's
-    ``/scenarios``; without one nobody can. Each child logs to ``demo_dir/<name>.log``.
+    the market stays as the pack has it. ``market`` says when the broker opens it. Who knows
+    ``control_token`` may start scenarios at the broker's ``/scenarios``; without one nobody can.
+    Each child logs to ``demo_dir/<name>.log``.
     """
     demo_dir.mkdir(parents=True, exist_ok=True)
     keys_file = demo_dir / "agent_keys.json"
@@ -124,7 +127,8 @@ def start(
         json.dump(dict(keys), file)
     broker_url = f"http://127.0.0.1:{broker_port}"
     feed_keys = {"DIR_FEED_KEY": feed_key, "DIR_MARKET_KEY": market_key}
-    broker_args = ["--port", str(broker_port), "--db", str(demo_dir / "broker.sqlite3")]
+    broker_db = str(demo_dir / "broker.sqlite3")
+    broker_args = ["--port", str(broker_port), "--db", broker_db, "--market", market.value]
     agents_args = ["--base", base_url, "--broker", broker_url]
     commands = [
         _command("broker", broker_args, {"BROKER_SECRET": secret, "BROKER_CONTROL_TOKEN": control_token}),

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 
 from audit import actors
 from demo import agents, supervisor
+from demo.market import Schedule
 from dir_console import env, single_process
 from runtime.contracts.problem import Problem
 from runtime.packs.services import packs
@@ -36,6 +37,7 @@ class Demo:
     feed_key: str
     market_key: str
     broker_port: int
+    market: Schedule
     secret: str
     control_token: str
 
@@ -48,6 +50,7 @@ class Demo:
             feed_key=self.feed_key,
             market_key=self.market_key,
             broker_port=self.broker_port,
+            market=self.market,
             secret=self.secret,
             control_token=self.control_token,
         )
@@ -58,7 +61,7 @@ def is_remembered(folder: Path) -> bool:
     return (folder / "demo").is_dir()
 
 
-def prepare(folder: Path) -> Demo:
+def prepare(folder: Path, *, market: Schedule) -> Demo:
     """Load and activate the pack, issue the keys that are missing, choose the broker's place.
 
     The broker's address is allowed for this process only, and only with its port: the rest of the loopback
@@ -86,6 +89,7 @@ def prepare(folder: Path) -> Demo:
         feed_key=keys["feed"],
         market_key=keys["market_feed"],
         broker_port=port,
+        market=market,
         secret=secret,
         control_token=settings.DIR_DEMO_TOKEN,
     )

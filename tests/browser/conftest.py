@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page
 
-from demo.client import Client, Context, GivenVerdict
+from demo.client import Client, GivenVerdict
 from tests.support import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ SEEN = """() => ({
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the pages showed to the report of a failed test: a page in a wrong state says why on itself."""
+    """Add what the pages showed to the report of a failed test: a page often says what is wrong."""
     report = yield
     if call.when == "call" and report.failed:
         pages = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Page)]
@@ -114,11 +114,25 @@ class Console:
 
 
 def started(folder: Path, *options: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """`manage.py up` in a folder of its own, and the lines it says, as they come."""
+    """`manage.py up` in a folder of its own, and the lines it says, as they come.
+
+    The demo's market stays open: a close between an escalation and its decision would change the evidence.
+    """
     unwanted = {"DATABASE_URL", "REDIS_URL"}
     environment = {name: value for name, value in os.environ.items() if name not in unwanted}
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "up", "--port", "0", "--data", str(folder), *options],
+        [
+            sys.executable,
+            "manage.py",
+            "up",
+            "--port",
+            "0",
+            "--data",
+            str(folder),
+            "--market",
+            "open",
+            *options,
+        ],
         cwd=ROOT,
         env=environment,
         stderr=subprocess.PIPE,
@@ -170,20 +184,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         stop(process)
 
 
-def _open_market(agent: Client, dfid: str) -> Context | None:
-    context = agent.context(dfid)
-    return context if context.fact("market.state") == "OPEN" else None
-
-
 EXPLAIN = "Strong momentum; the desk would agree."
 
 
 def escalate(agent: Client, *, symbol: str, cents: int, explain: str = EXPLAIN) -> GivenVerdict:
     """An order worth about `cents` at the live price, above the agent's limit: a person is asked."""
     dfid = agent.open_flow(trigger="browser test")
-    # The demo's market closes for a moment every five minutes, and then everything is rejected.
-    context = wait_until.until(lambda: _open_market(agent, dfid), interval_s=0.5)
-    assert context is not None
+    context = agent.context(dfid)
     price = int(context.fact(f"price.{symbol}"))
     quantity = max(1, cents // price)
     verdict = agent.propose(

@@ -11,6 +11,7 @@ import pytest
 
 from demo import agents, supervisor
 from demo.http_client import Unreachable, Wire
+from demo.market import Schedule
 from tests.demo.paper import free_port, gone
 from tests.support.wait_until import until
 
@@ -18,31 +19,39 @@ NOWHERE = "http://127.0.0.1:9"
 KEYS = {"momentum-trader": "agk_x.y"}
 
 
-def _broker_answers(port: int) -> bool:
+def _market(port: int) -> str | None:
+    """``OPEN`` or ``CLOSED`` as the broker says; None while it does not answer."""
     wire = Wire(base_url=f"http://127.0.0.1:{port}", patience_s=0)
     try:
-        return wire.call("GET", "/market").status == 200
+        answer = wire.call("GET", "/market")
+        return str(answer.body["state"]) if answer.status == 200 else None
     except Unreachable:
-        return False
+        return None
     finally:
         wire.close()
 
 
-def _start(folder: Path, port: int) -> supervisor.Children:
+def _start(folder: Path, port: int, market: Schedule = Schedule.CYCLE) -> supervisor.Children:
     return supervisor.start(
-        base_url=NOWHERE, demo_dir=folder, keys=KEYS, feed_key="fdk_x.y", broker_port=port, secret=""
+        base_url=NOWHERE,
+        demo_dir=folder,
+        keys=KEYS,
+        feed_key="fdk_x.y",
+        broker_port=port,
+        market=market,
+        secret="",
     )
 
 
-def test_restarts_a_crashed_child_and_stops_them_all(tmp_path: Path) -> None:
+def test_restarts_a_crashed_child_as_it_was_and_stops_them_all(tmp_path: Path) -> None:
     port = free_port()
-    demo = _start(tmp_path, port)
+    demo = _start(tmp_path, port, Schedule.CLOSED)
     try:
-        until(lambda: len(demo.pids()) == 3 and _broker_answers(port), timeout_s=90)
+        until(lambda: len(demo.pids()) == 3 and _market(port) == "CLOSED", timeout_s=90)
         first = demo.pids()
         os.kill(first["broker"], signal.SIGKILL)
         until(lambda: demo.pids().get("broker") not in {None, first["broker"]}, timeout_s=90)
-        until(lambda: _broker_answers(port), timeout_s=90)
+        until(lambda: _market(port) == "CLOSED", timeout_s=90)
         last = demo.pids()
     finally:
         demo.stop()

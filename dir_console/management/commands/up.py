@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from audit import actors
 from audit.access.roles import Role
 from audit.verification import triggers
+from demo.market import Schedule
 from dir_console import command_line, demo_launcher, env, single_process
 from runtime.contracts.problem import Problem
 from runtime.epochs.services import boots, epochs
@@ -42,6 +43,13 @@ class Command(BaseCommand):
             default=None,
             help="also run a paper broker and its agents (default for a new folder)",
         )
+        parser.add_argument(
+            "--market",
+            type=Schedule,
+            choices=list(Schedule),
+            default=Schedule.CYCLE,
+            help="when the demo's market is open: always, never, or with a close of 20 s every 5 minutes",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name in ("DATABASE_URL", "REDIS_URL"):
@@ -66,7 +74,9 @@ class Command(BaseCommand):
                 f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
             ) from error
 
-    def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, **_: Any) -> None:
+    def _run(
+        self, folder: Path, *, host: str, port: int, demo: bool | None, market: Schedule, **_: Any
+    ) -> None:
         try:
             bound = single_process.listen(host, port)
         except single_process.PortTakenError as error:
@@ -74,10 +84,12 @@ class Command(BaseCommand):
                 f"Cannot listen on {host} port {port}: {error}. Choose another with --port."
             ) from error
         with bound:
-            self._serve(folder, host=host, demo=demo, bound=bound)
+            self._serve(folder, host=host, demo=demo, market=market, bound=bound)
         self._say("The console has stopped.")
 
-    def _serve(self, folder: Path, *, host: str, demo: bool | None, bound: socket.socket) -> None:
+    def _serve(
+        self, folder: Path, *, host: str, demo: bool | None, market: Schedule, bound: socket.socket
+    ) -> None:
         call_command("migrate", interactive=False, verbosity=0)
         if absent := triggers.missing():
             raise CommandError(
@@ -93,7 +105,7 @@ class Command(BaseCommand):
                 f"{command_line.manage()} leave_recovery"
             )
             wants_demo = False
-        prepared = demo_launcher.prepare(folder) if wants_demo else None
+        prepared = demo_launcher.prepare(folder, market=market) if wants_demo else None
         # Nobody else is alive to hold a claim: all leases end here, and later ones are this server's own.
         boots.begin()
         rescued = sweeper.expire_all_leases()

@@ -1,5 +1,6 @@
 """What a person meets in the browser: every page readable by everyone, in both themes and on a phone."""
 
+import re
 from typing import Literal
 
 import pytest
@@ -194,5 +195,19 @@ def test_an_open_circuit_says_all_it_has_to_within_its_cell(page_of_operator: Pa
     page.goto(f"{console.url}/targets/")
     expect(page.get_by_text("next try")).to_be_visible()
     for width in (390, 720, 1024):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(SPILT) == [], width
+
+
+def test_a_long_source_of_an_actual_change_wraps_within_its_cell(
+    page_of_operator: Page, console: Console, addresses: list[str]
+) -> None:
+    """Beside the entries of a timeline the table of changes is narrow, at a desk too."""
+    page = page_of_operator
+    page.goto(f"{console.url}{next(path for path in addresses if re.fullmatch('/flows/[^/]+/', path))}")
+    source = page.locator("td[data-label=Actual] .faint.tiny").first
+    expect(source).to_be_visible()
+    source.evaluate("node => node.prepend('receipt of an executor with a long name, ')")
+    for width in (390, 720, 1024, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(SPILT) == [], width

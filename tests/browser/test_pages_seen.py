@@ -1,6 +1,5 @@
 """What a person meets in the browser: every page readable by everyone, in both themes and on a phone."""
 
-import re
 from typing import Literal
 
 import pytest
@@ -200,13 +199,19 @@ def test_an_open_circuit_says_all_it_has_to_within_its_cell(page_of_operator: Pa
 
 
 def test_a_long_source_of_an_actual_change_wraps_within_its_cell(
-    page_of_operator: Page, console: Console, addresses: list[str]
+    page_of_operator: Page, console: Console, agent: Client, reason: str
 ) -> None:
     """Beside the entries of a timeline the table of changes is narrow, at a desk too."""
     page = page_of_operator
-    page.goto(f"{console.url}{next(path for path in addresses if re.fullmatch('/flows/[^/]+/', path))}")
+    made = conftest.escalate(agent, symbol="MSFT", cents=150_000)
+    page.goto(f"{console.url}/escalations/{made.escalation_id}/")
+    page.get_by_role("radio", name="Override").check()
+    page.fill("#justification", reason)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Override: run it as proposed").click()
+    page.goto(f"{console.url}/flows/{made.dfid}/")
     source = page.locator("td[data-label=Actual] .faint.tiny").first
-    expect(source).to_be_visible()
+    expect(source).to_be_visible(timeout=30_000)
     source.evaluate("node => node.prepend('receipt of an executor with a long name, ')")
     for width in (390, 720, 1024, 1440):
         page.set_viewport_size({"width": width, "height": 900})

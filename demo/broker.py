@@ -37,14 +37,15 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="demo.broker", description="A paper broker for trials.")
     parser.add_argument("--port", type=int, default=9410)
     parser.add_argument("--db", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--market", type=Schedule, choices=list(Schedule), default=Schedule.CYCLE)
+    schedules = [schedule.value for schedule in Schedule]
+    parser.add_argument("--market", choices=schedules, default=Schedule.CYCLE.value)
     parser.add_argument("--seed", type=int, default=7)
     chosen = parser.parse_args(argv)
     parent_death.bind()
     exchange = Exchange(
         book=Book(path=chosen.db),
         walk=Walk(seed=chosen.seed),
-        schedule=chosen.market,
+        schedule=Schedule(chosen.market),
         switch=Switch(seed=chosen.seed),
         secret=os.environ.get(SECRET_ENV, ""),
         control_token=os.environ.get(CONTROL_ENV, ""),

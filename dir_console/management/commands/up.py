@@ -45,9 +45,8 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--market",
-            type=Schedule,
-            choices=list(Schedule),
-            default=Schedule.CYCLE,
+            choices=[schedule.value for schedule in Schedule],
+            default=Schedule.CYCLE.value,
             help="when the demo's market is open: always, never, or with a close of 20 s every 5 minutes",
         )
 
@@ -74,9 +73,7 @@ class Command(BaseCommand):
                 f"Another console is running on {folder}. Stop it first, or choose a folder with --data."
             ) from error
 
-    def _run(
-        self, folder: Path, *, host: str, port: int, demo: bool | None, market: Schedule, **_: Any
-    ) -> None:
+    def _run(self, folder: Path, *, host: str, port: int, demo: bool | None, market: str, **_: Any) -> None:
         try:
             bound = single_process.listen(host, port)
         except single_process.PortTakenError as error:
@@ -84,7 +81,7 @@ class Command(BaseCommand):
                 f"Cannot listen on {host} port {port}: {error}. Choose another with --port."
             ) from error
         with bound:
-            self._serve(folder, host=host, demo=demo, market=market, bound=bound)
+            self._serve(folder, host=host, demo=demo, market=Schedule(market), bound=bound)
         self._say("The console has stopped.")
 
     def _serve(

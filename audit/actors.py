@@ -1,4 +1,7 @@
-"""Who acts, as the ledger names it. An agent, a person, a feed or a guard has a stream of the same name."""
+"""Who acts, as the ledger names it.
+
+An agent, a person, a feed, a guard or an auditor's key has a stream of the same name.
+"""
 
 from typing import Final
 
@@ -20,6 +23,11 @@ def user(pk: object) -> str:
 def feed(name: str) -> str:
     """A source of facts, by the name that its key carries."""
     return f"feed:{name}"
+
+
+def auditor(name: str) -> str:
+    """Who reads the audit API, by the name that the key carries; a person who signs in is a `user`."""
+    return f"auditor:{name}"
 
 
 def guard(guard_id: str) -> str:

@@ -317,7 +317,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "stop",
             Lane.SYSTEM,
             "Backup restored",
-            says("Entry {missing_entry} is missing; the newest here is {newest_entry}."),
+            sentences.restored,
         ),
         Kind.EPOCH_BEGUN: Presenter("play", Lane.SYSTEM, "New epoch", says("Epoch {epoch}: {reason}.")),
         Kind.SYSTEM_RESUMED: Presenter("play", Lane.SYSTEM, "Everything resumed", sentences.resumed),
@@ -401,6 +401,12 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         ),
         Kind.PAYLOAD_ERASED: Presenter(
             "cross", Lane.SYSTEM, "Payload erased", says("Only its commitment is kept: {reason}.")
+        ),
+        Kind.RECORD_EMITTED: Presenter(
+            "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
+        ),
+        Kind.SIGNING_KEY_BEGUN: Presenter(
+            "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")
         ),
         Kind.ROW_MISMATCHED: Presenter(
             "high",

@@ -296,6 +296,15 @@ def question_closed(payload: Mapping[str, Any]) -> str:
     return f"Question {payload['number']} is closed: {why.get(payload['why'], 'the flow ended')}."
 
 
+def restored(payload: Mapping[str, Any]) -> str:
+    here = f"the newest here is {payload['newest_entry']}."
+    said = f"Entry {payload['missing_entry']} is missing; {here}" if payload["missing_entry"] else ""
+    if not payload.get("witness"):
+        return said or f"The mark cannot be read; {here}"
+    held = f"The witness {payload['witness']} holds a checkpoint over {payload['missing_size']} entries"
+    return f"{said} {held} that this database does not begin with.".strip()
+
+
 def resumed(payload: Mapping[str, Any]) -> str:
     return f"Resumed: {payload['reason']}." if payload.get("reason") else "Resumed."
 

@@ -30,6 +30,11 @@ def is_signed(statement: bytes, signature: bytes, public_key: bytes) -> bool:
     return True
 
 
+def key_id_of(public_key: bytes) -> str:
+    """The name of a key: the first 16 hex digits of the SHA-256 of its 32 raw bytes."""
+    return hashlib.sha256(public_key).hexdigest()[:16]
+
+
 def public_keys() -> dict[str, str]:
     """The public keys held here, by key id: 32 raw bytes as base64, for whoever checks a signature."""
     own = signer()
@@ -51,16 +56,19 @@ class LocalSigner:
 
     def __init__(self, seed: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        self._public_key = self._key.public_key().public_bytes(*raw)
+        self._key_id = key_id_of(self._public_key)
 
     @property
     def public_key(self) -> bytes:
         """The raw public key, 32 bytes."""
-        return self._key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        return self._public_key
 
     @property
     def key_id(self) -> str:
         """The name of the key."""
-        return hashlib.sha256(self.public_key).hexdigest()[:16]
+        return self._key_id
 
     def sign(self, statement: bytes) -> bytes:
         """The signature of `statement`, 64 bytes."""

@@ -1,7 +1,8 @@
 """`make bench`: speed as ratios of figures of one run; only the ratios carry over to other machines.
 
 Parts: `gate` (proposal to verdict over HTTP), `judge` (the gate alone), `stop` (the kill switch), `desk` (an
-escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions).
+escalation's commit to its row in every browser), `pages` (server CPU of the queue and of decisions), `ledger`
+(sealing under load, and verification).
 """
 
 import argparse
@@ -11,13 +12,13 @@ import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from bench import desk, environment, gate, judge, kill_switch, load, pages
+from bench import desk, environment, gate, judge, kill_switch, ledger, load, pages
 from bench.environment import Stand
 
 POSTGRES = os.environ.get("DIR_BENCH_POSTGRES", "postgres://root@127.0.0.1:5432/postgres")
 REDIS = os.environ.get("DIR_BENCH_REDIS", "redis://127.0.0.1:6379/14")
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("judge", "stop", "gate", "desk", "pages")
+PARTS = ("judge", "stop", "gate", "desk", "pages", "ledger")
 
 
 def main() -> int:
@@ -59,6 +60,9 @@ def main() -> int:
             f"{'database':<12}{'open':>5} {'what':<30}{heads[0]:>10}{heads[1]:>8}{heads[2]:>10}{heads[3]:>8}"
         )
         whole &= _on_each(databases, lambda ground: pages.run(ground, asked.rounds))
+    if "ledger" in parts:
+        print(f"\n{load.CLIENTS} closed-loop clients, {asked.calls} calls")
+        whole &= _on_each(databases, lambda ground: ledger.run(ground, asked.calls), redis=REDIS)
     return 0 if whole else 1
 
 

@@ -1,9 +1,11 @@
 """Reading the environment: each function says what to do when a value is missing or wrong."""
 
 import base64
+import binascii
 import os
 import re
 import secrets
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -12,6 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 LEAST_SECRET_CHARS = 32
 LOCK_WAIT_S = 5
+SIGNING_KEY_FILE = "signing_key"
+LEAST_WEBHOOK_SECRET_BYTES = 24
 
 
 def words(name: str, *, default: str = "") -> list[str]:
@@ -61,10 +65,7 @@ def keep_secret_file(path: Path, content: str) -> str:
 
     Two processes may start together: the exclusive create decides which of them wrote it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(content)
+    draft = draft_secret_file(path, content)
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -72,6 +73,15 @@ def keep_secret_file(path: Path, content: str) -> str:
     finally:
         draft.unlink()
     return path.read_text().strip()
+
+
+def draft_secret_file(path: Path, content: str) -> Path:
+    """Write `content` beside `path`, readable by its owner only; the caller moves it there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(content)
+    return draft
 
 
 def secret_key(folder: Path) -> str:
@@ -101,7 +111,7 @@ def signing_key(folder: Path) -> str:
             "DIR_SIGNING_KEY is missing: production needs one that all processes share. Make one with: "
             "python3 -c 'import base64, secrets; print(base64.b64encode(secrets.token_bytes(32)).decode())'"
         )
-    return keep_secret_file(folder / "signing_key", base64.b64encode(secrets.token_bytes(32)).decode())
+    return keep_secret_file(folder / SIGNING_KEY_FILE, base64.b64encode(secrets.token_bytes(32)).decode())
 
 
 def mark(folder: Path) -> str:
@@ -112,6 +122,62 @@ def mark(folder: Path) -> str:
     if os.environ.get("DATABASE_URL", "").startswith("postgres"):
         return os.environ.get("DIR_MARK", str(folder / "ledger.mark"))
     return os.environ.get("DIR_MARK", str(folder.with_name(f"{folder.name}.mark")))
+
+
+def witnesses(*, allow: Collection[str]) -> list[str]:
+    """Where checkpoints are sent, from DIR_WITNESS: absolute paths of folders, and webhook URLs.
+
+    `allow` holds the words of DIR_EGRESS_ALLOW: only what it names may be called without TLS. An error names
+    the position of a value, since a URL may hold a token.
+    """
+    found = []
+    for number, word in enumerate(words("DIR_WITNESS"), start=1):
+        try:
+            parts = urlsplit(word)
+            port = parts.port or 80
+        except ValueError:
+            raise ImproperlyConfigured(f"DIR_WITNESS: value {number} is not a valid URL.") from None
+        host = (parts.hostname or "").lower()
+        if parts.scheme in {"https", "http"}:
+            if not host or parts.username is not None or parts.password is not None:
+                raise ImproperlyConfigured(
+                    f"DIR_WITNESS: value {number} must have a host, and no user name or password in it."
+                )
+            shown = f"[{host}]" if ":" in host else host
+            is_allowed = {host, shown, f"{shown}:{port}"} & {each.lower() for each in allow}
+            if parts.scheme == "http" and not is_allowed:
+                raise ImproperlyConfigured(
+                    f"DIR_WITNESS: value {number} must begin with https, or DIR_EGRESS_ALLOW name its host."
+                )
+            found.append(word)
+            continue
+        is_file_url = parts.scheme == "file" and host in {"", "localhost"}
+        path = unquote(parts.path) if is_file_url else word
+        if not path.startswith("/") or "\0" in path:
+            raise ImproperlyConfigured(
+                f"DIR_WITNESS: value {number} is neither an absolute path (/mnt/witness) nor an https URL."
+            )
+        found.append(str(Path(path)))
+    return list(dict.fromkeys(found))
+
+
+def witness_secret(places: Sequence[str]) -> str:
+    """The secret that signs what webhooks of DIR_WITNESS get; without a webhook it may be missing."""
+    secret = os.environ.get("DIR_WITNESS_SECRET", "")
+    if all(place.startswith("/") for place in places):
+        return secret
+    try:
+        decoded = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except (binascii.Error, ValueError):
+        decoded = b""
+    if len(decoded) < LEAST_WEBHOOK_SECRET_BYTES:
+        raise ImproperlyConfigured(
+            "DIR_WITNESS names a webhook, so DIR_WITNESS_SECRET must hold the secret that signs its "
+            f"requests: base64 of at least {LEAST_WEBHOOK_SECRET_BYTES} random bytes. Make one with: "
+            "python3 -c 'import base64, secrets; "
+            'print("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())\''
+        )
+    return secret
 
 
 def _is_production() -> bool:

@@ -21,7 +21,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "For admins",
         ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
     ),
-    ("For auditors", ("ledger", "permissions", "promises")),
+    ("For auditors", ("ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises")),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
     ("Reference", ("reasons", "states", "events", "settings", "checks")),
 )

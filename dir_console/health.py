@@ -6,6 +6,7 @@ gone, a beat that has died and a worker that is stuck all show in its age, where
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,8 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from audit.models import LedgerEntry
+from audit.sealing import proofs, witnesses
+from audit.sealing.witnesses import WitnessReport
 from runtime.core import clock
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import boots
@@ -24,6 +27,8 @@ from runtime.workers import embedded, sweep_rounds
 LATE_S: Final = 20.0
 # A server that has just begun waits so long for the first heartbeat before it misses it.
 STARTING_S: Final = 30.0
+# A checkpoint is signed every minute at least.
+UNSEALED_S: Final = 180.0
 LEAST_FREE_BYTES: Final = 8_000_000
 REDIS_WAIT_S: Final = 1.0
 
@@ -37,17 +42,24 @@ def examine() -> dict[str, str]:
         beaten_at = silent_agents.last_round_at()
         superseded = boots.is_superseded()
         recovering = current_epoch.is_recovering()
+        sealed_at = proofs.sealed_at()
         failing_since = sweep_rounds.failing_since()
+        reports = witnesses.reports()
         now = clock.now()
     except DatabaseError:
         connection.close()
         return {"database": "the database does not answer", **_without_database()}
-    return {
+    found = {
         "database": "another server has taken the database" if superseded else "",
         "sweeper": _fault_of_sweeper(beaten_at, failing_since, now=now),
+        # In recovery nothing is sealed on purpose.
+        "sealer": "" if recovering else _fault_of_sealer(sealed_at, now=now),
         "recovery": "a backup was restored: see manage.py leave_recovery" if recovering else "",
-        **_without_database(),
     }
+    if reports:
+        # In recovery nothing is sent on purpose.
+        found["witness"] = "" if recovering else _fault_of_witnesses(reports, now=now)
+    return found | _without_database()
 
 
 def free_bytes() -> int | None:
@@ -76,6 +88,29 @@ def _without_database() -> dict[str, str]:
         except redis.RedisError:
             found["redis"] = "Redis does not answer: nothing is executed until it does"
     return found
+
+
+def _fault_of_sealer(sealed_at: datetime | None, *, now: datetime) -> str:
+    if time.monotonic() - _began_s < STARTING_S:
+        return ""
+    if sealed_at is None:
+        return "the ledger has never been sealed"
+    late = now - sealed_at
+    # A clock that was set back signs no earlier time, so a checkpoint of the future is no fault.
+    if late > timedelta(seconds=UNSEALED_S):
+        return f"the ledger has not been sealed for {late.total_seconds():.0f} s: see manage.py verify_ledger"
+    return ""
+
+
+def _fault_of_witnesses(reports: Sequence[WitnessReport], *, now: datetime) -> str:
+    faults = []
+    for report in reports:
+        if report.state is not None and report.state.finding:
+            faults.append(f"{report.name}: {report.state.finding} is not what this ledger signed")
+        elif time.monotonic() - _began_s >= STARTING_S and report.is_late(now):
+            error = report.state.error if report.state is not None else ""
+            faults.append(f"{report.name} has no new checkpoint{': ' if error else ''}{error}")
+    return "; ".join(faults)
 
 
 def _fault_of_sweeper(beaten_at: datetime | None, failing_since: datetime | None, *, now: datetime) -> str:

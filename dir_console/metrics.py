@@ -1,6 +1,6 @@
 """`/metrics` for Prometheus: counted from the rows when asked, so that every process tells the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from audit.access.permissions import public
+from audit.sealing import proofs, witnesses
 from dir_console import addresses, health
 from escalations import contracts
 from escalations.models import Escalation, Notice
@@ -90,6 +91,18 @@ class Rows:
             "Since when the sweeper has written nothing; -1 before its first round",
             value=-1 if beaten_at is None else abs(now - beaten_at).total_seconds(),
         )
+        sealed_at = proofs.sealed_at()
+        yield GaugeMetricFamily(
+            "dir_sealed_age_seconds",
+            "Since when no checkpoint of the ledger was signed; -1 before the first",
+            value=-1 if sealed_at is None else max(0.0, (now - sealed_at).total_seconds()),
+        )
+        yield GaugeMetricFamily(
+            "dir_entries_unsealed",
+            "Entries that are not in the tree yet",
+            value=proofs.count_unsealed(),
+        )
+        yield from _of_witnesses(now)
         free = health.free_bytes()
         if free is not None:
             yield GaugeMetricFamily("dir_disk_free_bytes", "Room beside the database's file", value=free)
@@ -109,13 +122,37 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
+def _of_witnesses(now: datetime) -> Iterator[Metric]:
+    """Nothing where no witness is configured."""
+    reports = witnesses.reports()
+    if not reports:
+        return
+    ages, findings = {}, {}
+    for report in reports:
+        age_s = report.age_s(now)
+        ages[report.name] = -1.0 if age_s is None else age_s
+        findings[report.name] = int(report.state is not None and bool(report.state.finding))
+    yield _by(
+        "dir_witness_age_seconds",
+        "How old the checkpoint is that a witness holds; -1 before its first",
+        "witness",
+        ages,
+    )
+    yield _by(
+        "dir_witness_finding",
+        "1 where a witness holds a file that this ledger did not sign",
+        "witness",
+        findings,
+    )
+
+
 def _oldest_due_s(rows: QuerySet[Any], now: datetime) -> float:
     """How long the row with the earliest `next_at` has been due, in seconds; 0 where none is."""
     oldest = rows.filter(next_at__lte=now).aggregate(Min("next_at"))["next_at__min"]
     return 0.0 if oldest is None else float((now - oldest).total_seconds())
 
 
-def _by(name: str, words: str, label: str, counts: dict[str, int]) -> GaugeMetricFamily:
+def _by(name: str, words: str, label: str, counts: Mapping[str, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=[label])
     for value, count in sorted(counts.items()):
         family.add_metric([value], count)

@@ -16,6 +16,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as NinjaValidationError
 
+from audit.api.refusals import RefusedError, Why
 from dir_console.crowds import CrowdedError
 from runtime.contracts.problem import Problem, ProblemError, Violation
 from runtime.contracts.problem_codes import ProblemCode
@@ -43,6 +44,14 @@ PLAIN: Mapping[ProblemCode, str] = {
     ProblemCode.TEMPORARILY_UNAVAILABLE: "The runtime is busy. Retry with the same Idempotency-Key.",
 }
 PLAIN_CODES: Mapping[int, ProblemCode] = {code.status: code for code in PLAIN}
+
+# What calls of the audit app, which knows no problem documents, are refused with.
+AUDIT_CODES: Mapping[Why, ProblemCode] = {
+    Why.UNKNOWN: ProblemCode.NOT_FOUND,
+    Why.NOT_SEALED: ProblemCode.NOT_SEALED,
+    Why.NO_SUCH_SIZE: ProblemCode.TREE_SIZE_UNKNOWN,
+    Why.TAMPERED: ProblemCode.TAMPERED,
+}
 
 BUSY = Problem(
     code=ProblemCode.BUSY, detail="Too many concurrent updates. Retry with the same Idempotency-Key."
@@ -95,6 +104,8 @@ def for_exception(error: BaseException) -> Problem:
     match error:
         case ProblemError(problem=problem):
             return problem
+        case RefusedError(why=why, detail=detail):
+            return Problem(code=AUDIT_CODES[why], detail=detail)
         case transactions.BusyError():
             return BUSY
         case NinjaValidationError(errors=errors):

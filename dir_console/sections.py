@@ -28,7 +28,15 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Notifications", "notifications", "send"),
         ),
     ),
-    ("Audit", (("Decisions", "decisions", "record"), ("Ledger", "ledger", "ledger"))),
+    (
+        "Audit",
+        (
+            ("Decisions", "decisions", "record"),
+            ("Records", "records", "shield"),
+            ("Ledger", "ledger", "ledger"),
+            ("Conformance", "conformance", "check"),
+        ),
+    ),
 )
 DEMO: tuple[str, str, str] = ("Demo scenarios", "demo", "play")
 HELP: tuple[tuple[str, str, str], ...] = (("Help", "help", "help"), ("Glossary", "glossary", "help"))

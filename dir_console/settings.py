@@ -189,17 +189,24 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_SERIALIZER = "json"
-# Soft guards and notices have queues of their own: a slow receiver holds up no intent and no sweep.
+# Soft guards and notices have queues of their own: a slow receiver holds up no intent and no sweep. So has
+# sealing, which intents hold up for as long as a burst lasts.
 CELERY_TASK_QUEUES = {
     name: {"exchange": name, "routing_key": name, "exchange_type": "direct"}
-    for name in ("celery", "guards", "notices")
+    for name in ("celery", "guards", "notices", "sealer")
 }
-CELERY_TASK_ROUTES = {"runtime.guard": {"queue": "guards"}, "runtime.send_notices": {"queue": "notices"}}
+CELERY_TASK_ROUTES = {
+    "runtime.guard": {"queue": "guards"},
+    "runtime.send_notices": {"queue": "notices"},
+    "runtime.send_checkpoints": {"queue": "notices"},
+    "runtime.seal": {"queue": "sealer"},
+}
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep": {"task": "runtime.sweep", "schedule": 1.0},
     # What piled up while every worker was busy sending would find nothing to do.
     "send_notices": {"task": "runtime.send_notices", "schedule": 1.0, "options": {"expires": 5}},
+    "seal": {"task": "runtime.seal", "schedule": 1.0, "options": {"expires": 5}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
@@ -226,6 +233,7 @@ DIR_HEADS = ["runtime.verification.stream_heads.flow_heads"]
 # What compares rows with the entries about them, for verify_ledger.
 DIR_ROW_CHECKS = [
     "runtime.verification.flow_rows.FlowRowCheck",
+    "runtime.verification.record_rows.RecordRowCheck",
     "runtime.verification.execution_rows.ExecutionRowCheck",
     "runtime.verification.registry_rows.RegistryRowCheck",
     "runtime.verification.world_rows.WorldRowCheck",
@@ -237,12 +245,24 @@ DIR_ROW_CHECKS = [
     "escalations.route_row_checks.RouteRowCheck",
     "escalations.note_rows.NoteRowCheck",
 ]
+# What gives the bytes that a flow's entries name by digest, for evidence packs.
+DIR_PACK_OBJECTS = ["runtime.verification.pack_objects.of_flow", "escalations.pack_objects.of_flow"]
 
 DIR_SIGNING_KEY = env.signing_key(DATA_DIR)
 # Without a slash at the end; links in notices begin with it. `manage.py up` sets its own where there is none.
 DIR_PUBLIC_URL = env.public_url()
 DIR_TARGET_URLS = env.target_urls()
 DIR_EGRESS_ALLOW = env.words("DIR_EGRESS_ALLOW")
+# Folders and webhooks outside that get the newest checkpoint of the ledger.
+DIR_WITNESS = env.witnesses(allow=DIR_EGRESS_ALLOW)
+DIR_WITNESS_SECRET = env.witness_secret(DIR_WITNESS)
+DIR_WITNESS_EVERY_S = env.number("DIR_WITNESS_EVERY_S", default=60, least=1)
+if DIR_WITNESS:
+    CELERY_BEAT_SCHEDULE["send_checkpoints"] = {
+        "task": "runtime.send_checkpoints",
+        "schedule": float(min(5, DIR_WITNESS_EVERY_S)),
+        "options": {"expires": 5},
+    }
 DIR_LEASE_S = env.number("DIR_LEASE_S", default=30, least=2)
 DIR_CIRCUIT_FAILURES = env.number("DIR_CIRCUIT_FAILURES", default=5, least=1)
 DIR_CIRCUIT_FIRST_S = env.number("DIR_CIRCUIT_FIRST_S", default=5, least=1)

@@ -4,7 +4,17 @@ from allauth.account import views as account
 from django.urls import URLPattern, URLResolver, include, path
 
 from audit.access.permissions import public, signed_in
-from dir_console import app_files, demo_pages, help_pages, metrics, person_pages, search_page, tour, views
+from dir_console import (
+    app_files,
+    conformance_pages,
+    demo_pages,
+    help_pages,
+    metrics,
+    person_pages,
+    search_page,
+    tour,
+    views,
+)
 from dir_console.api import api
 from escalations.views import noise_page, notes
 
@@ -27,6 +37,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("search/", search_page.index, name="search"),
     path("people/<int:user>/", person_pages.person, name="person"),
     path("account/", person_pages.account, name="account"),
+    path("conformance/", conformance_pages.index, name="conformance"),
+    path("conformance/run/", conformance_pages.start, name="run-conformance"),
     path("glossary/", views.glossary_page, name="glossary"),
     path("help/", help_pages.index, name="help"),
     path("help/<slug:page>/", help_pages.detail, name="help-page"),

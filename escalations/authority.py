@@ -32,6 +32,7 @@ def person_of(
         username=user.get_username(),
         roles=roles,
         groups=group_members.groups_of(user_pk=user.pk, at=at),
+        groups_now=group_members.groups_now(user_pk=user.pk),
         confirmed_at_ms=None,
         is_solo=False,
         limits=authority_rows.list_for(tenant=tenant, user_pk=user.pk, roles=roles)

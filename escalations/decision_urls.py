@@ -2,9 +2,9 @@
 
 from django.urls import path
 
-from escalations.views import decision_list, decision_record
+from escalations.views import decision_list, recorded_decision
 
 urlpatterns = [
     path("", decision_list.index, name="decisions"),
-    path("<uuid:escalation_id>/", decision_record.detail, name="decision-record"),
+    path("<uuid:escalation_id>/", recorded_decision.detail, name="recorded-decision"),
 ]

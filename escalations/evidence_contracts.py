@@ -137,7 +137,7 @@ class CallEvidence(EvidencePart):
 class KindEvidence(EvidencePart):
     """The policy kind; `undo` names the steps that can be undone.
 
-    `approvals` is how many different people it asks for.
+    `approvals` is how many different people it asks for, `gate_id` the group that they must be in, if any.
     """
 
     kind: str
@@ -149,6 +149,7 @@ class KindEvidence(EvidencePart):
     calls: tuple[CallEvidence, ...]
     params_schema: dict[str, Any]
     approvals: int = Field(default=1, exclude_if=is_one)
+    gate_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class AnswerEvidence(EvidencePart):

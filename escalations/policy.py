@@ -30,6 +30,7 @@ class Person:
 
     `groups` are the current ones and those left lately. `is_solo`: nobody else has held a role that
     decides in those days. `limits` are those of authority that were set for the person or the roles.
+    `groups_now` are the groups of this moment alone: what gives a right.
     """
 
     user_id: int
@@ -39,6 +40,7 @@ class Person:
     confirmed_at_ms: int | None
     is_solo: bool
     limits: tuple[AuthorityLimit, ...] = ()
+    groups_now: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,7 @@ class EscalationContext:
     since, so that RESUME overrides it.
     `approvals` is how many people the kind asks for; `first_by` made the first of two decisions, the primary
     key of a user, and `in_one_hand` are users (`user:7`) who cannot be the second to that first.
+    `gate_id` is the group whose members alone may let it run, empty where anybody may who decides.
     `amounts` are the largest amounts of the case by unit.
     """
 
@@ -86,6 +89,7 @@ class EscalationContext:
     approvals: int = 1
     first_by: int | None = None
     in_one_hand: frozenset[str] = frozenset()
+    gate_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ def may(
         _not_offered(action, situation, now_ms)
         or role_missing(person)
         or _not_possible(action, situation, now_ms)
+        or _not_of_gate(action, person, situation)
         or beyond_authority(action, person, situation)
         or _not_one_of_two(action, person, situation)
     )
@@ -282,6 +287,19 @@ def role_missing(person: Person) -> Denied | None:
     if person.roles & DECIDING_ROLES:
         return None
     return Denied(ProblemCode.ROLE_MISSING, "Deciding needs the role operator or senior.")
+
+
+def passes_gate(person: Person, situation: EscalationContext) -> bool:
+    """Whether the person is in the group that must approve."""
+    return not situation.gate_id or situation.gate_id in person.groups_now
+
+
+def _not_of_gate(action: Action, person: Person, situation: EscalationContext) -> Denied | None:
+    """Who is not in the group that must approve; to stop and to ask is for everybody who decides."""
+    if action.spec.stops or action.spec.asks or passes_gate(person, situation):
+        return None
+    why = f"Only people in the group {situation.gate_id} may let this run. You can ask the agent, or abort."
+    return Denied(ProblemCode.GATE_CLOSED, why)
 
 
 def _not_one_of_two(action: Action, person: Person, situation: EscalationContext) -> Denied | None:

@@ -6,10 +6,14 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from audit import actors, canonical, cells, signing
+from django.conf import settings
+
+from audit import actors, canonical, cells
 from audit.chain import BreakKind, ChainBreak, time_text
 from audit.events import Kind
 from audit.models import Payload
+from audit.sealing import keys
+from audit.sealing.keys import Keyring
 from audit.verification import row_checks
 from audit.verification.row_checks import Entry, Found, NotProved
 from escalations import evidence_contracts, recorded_deadlines
@@ -74,9 +78,10 @@ class EscalationRowCheck(row_checks.FlowRows):
         found = Found()
         escalations = _compare_escalations(found, flows)
         _compare_evidence(found, flows, escalations)
-        _compare_decisions(found, flows, escalations)
-        _compare_questions(found, flows, escalations)
-        _compare_effects(found, flows, escalations)
+        ring = keys.keyring(tenant=settings.DIR_TENANT)
+        _compare_decisions(found, flows, escalations, ring)
+        _compare_questions(found, flows, escalations, ring)
+        _compare_effects(found, flows, escalations, ring)
         for key_id, entries in found.unknown_keys.items():
             self._unknown[key_id] |= entries
         return found.breaks
@@ -176,7 +181,9 @@ def _compare_evidence(found: Found, flows: Mapping[UUID, Sequence[Entry]], escal
         found.without_entry(owner[2], str(owner[1]), f"revision {revision} of the evidence of {name}")
 
 
-def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+def _compare_decisions(
+    found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows, ring: Keyring
+) -> None:
     decisions = Decision.objects.filter(escalation__flow__in=flows).values(
         "escalation_id",
         "sequence",
@@ -206,7 +213,7 @@ def _compare_decisions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
             state = DecisionState(ended.get(key, DecisionState.AWAITING_SECOND))
         found.same(entry, "decision.state", state, row["state"])
         found.bytes(entry, "decision.statement", payload["statement_digest"], row["statement"])
-        _compare_signature(found, entry, row)
+        _compare_signature(found, entry, row, ring)
         for name in ("action", "revision", "evidence_hash", "key_id"):
             # The entry of a first decision does not say what was chosen.
             if name in payload:
@@ -231,18 +238,20 @@ def _decision_key(payload: Mapping[str, Any]) -> tuple[str, int]:
     return payload["escalation_id"], payload.get("sequence", 1)
 
 
-def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any]) -> None:
+def _compare_signature(found: Found, entry: Entry, row: Mapping[str, Any], ring: Keyring) -> None:
     statement, signature = bytes(row["statement"]), bytes(row["signature"])
     found.same(entry, "signature", entry.payload["signature"], signature.hex())
-    verified = signing.verify(statement, signature, row["key_id"])
+    verified = ring.verify(statement, signature, row["key_id"], at=entry.at)
     if verified is None:
         found.unknown_keys.setdefault(row["key_id"], set()).add((entry.stream, entry.seq))
     elif not verified:
-        detail = f"the statement is not signed by key {row['key_id']}"
+        detail = f"the statement is not signed by key {row['key_id']} while that was valid"
         found.breaks.append(entry.wrong(BreakKind.SIGNATURE_WRONG, detail))
 
 
-def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+def _compare_questions(
+    found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows, ring: Keyring
+) -> None:
     rows = {
         (str(row["escalation_id"]), row["number"]): row
         for row in Question.objects.filter(escalation__flow__in=flows).values()
@@ -265,17 +274,19 @@ def _compare_questions(found: Found, flows: Mapping[UUID, Sequence[Entry]], esca
             _compare_text(found, entry, "question.answer", payload["answer_commitment"], row["answer"], salts)
             found.same(entry, "question.payload_ref", payload["payload_ref"] or "", row["payload_ref"])
         else:
-            _compare_question(found, entry, row, ends.get(key))
+            _compare_question(found, entry, row, ends.get(key), ring)
             _compare_text(found, entry, "question.text", payload["text_commitment"], row["text"], salts)
     for name, number in rows.keys() - asked:
         owner = escalations[name]
         found.without_entry(owner[2], str(owner[1]), f"question {number} of {name}")
 
 
-def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: Entry | None) -> None:
+def _compare_question(
+    found: Found, entry: Entry, row: Mapping[str, Any], end: Entry | None, ring: Keyring
+) -> None:
     payload = entry.payload
     found.bytes(entry, "question.statement", payload["statement_digest"], row["statement"])
-    _compare_signature(found, entry, row)
+    _compare_signature(found, entry, row, ring)
     for name in ("revision", "evidence_hash", "key_id"):
         found.same(entry, f"question.{name}", payload[name], row[name])
     found.same(entry, "question.asked_by", entry.actor, actors.user(row["asked_by_id"]))
@@ -291,14 +302,16 @@ def _compare_question(found: Found, entry: Entry, row: Mapping[str, Any], end: E
     found.same(end or entry, "question.answered_at", end.at if end and answered else None, row["answered_at"])
 
 
-def _compare_effects(found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows) -> None:
+def _compare_effects(
+    found: Found, flows: Mapping[UUID, Sequence[Entry]], escalations: Rows, ring: Keyring
+) -> None:
     """What people stated later of calls: by the digest of the statement, since a call may have several."""
     stored = EffectStatement.objects.filter(escalation__flow__in=flows).values()
     rows = {(str(row["escalation_id"]), cells.digest_of(row["statement"])): row for row in stored}
     entries, key = _of_kind(flows, Kind.EFFECT_STATED), itemgetter("escalation_id", "statement_digest")
     for entry, row in found.rows_of(entries, rows, key, "the statement of the effect"):
         payload = entry.payload
-        _compare_signature(found, entry, row)
+        _compare_signature(found, entry, row, ring)
         found.same(entry, "effectstatement.intent", payload["intent_id"], str(row["intent_id"]))
         found.same(entry, "effectstatement.effect", payload["effect"], row["effect"])
         found.same(entry, "effectstatement.key_id", payload["key_id"], row["key_id"])

@@ -5,8 +5,9 @@ from django.urls.converters import StringConverter
 
 from runtime.contexts.views import context_pages
 from runtime.execution.views import target_pages
-from runtime.flows.views import flow_pages, ledger_page
+from runtime.flows.views import evidence_file, flow_pages, ledger_page, record_pages
 from runtime.guards.views import review_groups, review_pages
+from runtime.proposals.views import record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
     agent_admin,
@@ -76,6 +77,8 @@ urlpatterns = [
     path("flows/", flow_pages.search, name="flows"),
     path("flows/<uuid:dfid>/", flow_pages.detail, name="flow"),
     path("flows/<uuid:dfid>/contexts/<name:context_ref>/", context_pages.detail, name="flow-context"),
+    path("flows/<uuid:dfid>/evidence.zip", evidence_file.download, name="evidence-pack"),
+    path("flows/<uuid:dfid>/replay", replay_page.fragment, name="flow-replay"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),
     path("memory/", memory_pages.index, name="memory"),
@@ -104,4 +107,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/", people_pages.join, name="join-group"),
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
+    path("records/", record_pages.index, name="records"),
+    path("records/<name:record_id>/", record_pages.detail, name="record"),
+    path("records/reports/<name:name>/", record_report_page.show, name="record-report"),
 ]

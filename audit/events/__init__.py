@@ -85,6 +85,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
+from audit.events.records import RecordEmitted
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -128,6 +129,7 @@ from audit.events.registry import (
     UserSessionsEnded,
 )
 from audit.events.routes import AgentAdvised, FactNotWritten, RouteFailed, RouteTaken
+from audit.events.tree import SigningKeyBegun
 from audit.events.visits import (
     NameTried,
     SigninFailed,
@@ -227,6 +229,7 @@ __all__ = [
     "PayloadErased",
     "ProposalSubmitted",
     "ReasonEntry",
+    "RecordEmitted",
     "RequestRefused",
     "ResourceCommitted",
     "ResourceConfigured",
@@ -244,6 +247,7 @@ __all__ = [
     "SessionOpened",
     "ShiftHandedOver",
     "SigninFailed",
+    "SigningKeyBegun",
     "StatusQueryFinished",
     "StatusQueryStarted",
     "StepReported",

@@ -131,6 +131,8 @@ class Kind(StrEnum):
     DEMO_SCENARIO_STARTED = "demo:scenario_started"
     DEMO_SCENARIO_ENDED = "demo:scenario_ended"
     PAYLOAD_ERASED = "payload:erased"
+    SIGNING_KEY_BEGUN = "signing_key:begun"
+    RECORD_EMITTED = "record:emitted"
     ROW_MISMATCHED = "row:mismatched"
 
 

@@ -4,6 +4,11 @@ from audit.events.base import At, Event, Id, Kind, Text
 
 
 class EscalationOpened(Event):
+    """`approvals` is how many people the policy kind asks for; at CRITICAL impact two are needed anyhow.
+
+    Entries of old have none.
+    """
+
     kind = Kind.ESCALATION_OPENED
     escalation_id: Id
     family: Text
@@ -12,14 +17,19 @@ class EscalationOpened(Event):
     revision: int
     evidence_hash: str
     deadline_at: At | None = None
+    approvals: int | None = None
 
 
 class EscalationRevised(Event):
+    """`impact` and `approvals` are those of the new evidence. Entries of old have neither."""
+
     kind = Kind.ESCALATION_REVISED
     escalation_id: Id
     revision: int
     evidence_hash: str
     why: Text
+    impact: Text | None = None
+    approvals: int | None = None
 
 
 class EscalationClaimed(Event):

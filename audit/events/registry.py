@@ -245,7 +245,11 @@ class SystemResumed(Event):
 
 
 class EpochRestored(Event):
-    """The database is older than its mark: it does not hold the entry that the mark names."""
+    """The database is older than its mark: it does not hold the entry that the mark names.
+
+    Or than a checkpoint that a witness holds, over `missing_size` entries; without a mark that names
+    anything, `missing_entry` is 0.
+    """
 
     kind = Kind.EPOCH_RESTORED
     epoch: int
@@ -254,6 +258,8 @@ class EpochRestored(Event):
     newest_entry: int
     missing_digest: str | None = None
     database_id: Text | None = None
+    witness: Text | None = None
+    missing_size: int | None = None
 
 
 class EpochBegun(Event):

@@ -49,6 +49,7 @@ _OF_WORK: Final = frozenset(
         Kind.BUDGET_SPENT,
         Kind.BUDGET_REFILLED,
         Kind.SESSION_OPENED,
+        Kind.RECORD_EMITTED,
         Kind.REQUEST_REFUSED,
         Kind.WHATIF_ANSWERED,
         Kind.USER_SIGNED_IN,

@@ -2,5 +2,21 @@
 
 from audit.models.entries import LedgerEntry, StreamHead
 from audit.models.payloads import Payload
+from audit.models.records import DecisionRecord, RecordTerm
+from audit.models.tree import Checkpoint, HeadPage, Leaf, Tile, Tree, UnsealedEntry
+from audit.models.witnesses import WitnessState
 
-__all__ = ["LedgerEntry", "Payload", "StreamHead"]
+__all__ = [
+    "Checkpoint",
+    "DecisionRecord",
+    "HeadPage",
+    "Leaf",
+    "LedgerEntry",
+    "Payload",
+    "RecordTerm",
+    "StreamHead",
+    "Tile",
+    "Tree",
+    "UnsealedEntry",
+    "WitnessState",
+]

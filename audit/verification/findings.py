@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 
@@ -18,8 +19,10 @@ from audit import actors, canonical, cells, chain
 from audit.chain import BreakKind, ChainBreak, ChainVerifier, LedgerRow
 from audit.events import EVENTS, Kind
 from audit.models import LedgerEntry, Payload
+from audit.sealing.notes import Signed
 from audit.verification import row_checks, triggers, verify
 from audit.verification.row_checks import Entry, NotProved
+from audit.verification.tree_check import TreeCheck
 
 MOST_FINDINGS = 100
 _CHUNK = 2000
@@ -41,6 +44,8 @@ class VerificationResult:
     heads: int = 0
     payloads: int = 0
     erased: int = 0
+    leaves: int = 0
+    checkpoints: int = 0
     findings: list[ChainBreak] = field(default_factory=list)
     more: int = 0
     not_proved: tuple[str, ...] = ()
@@ -63,10 +68,13 @@ class UnreadableEntry:
     hash: bytes
 
 
-def verify_all() -> VerificationResult:
-    """Check everything that this database holds of the ledger, beside a running server. Writes nothing."""
+def verify_all(*, given: Signed | None = None) -> VerificationResult:
+    """Check everything that this database holds of the ledger, beside a running server. Writes nothing.
+
+    `given` is a checkpoint that was kept elsewhere: this ledger must begin with what it was signed over.
+    """
     with verify.snapshot():
-        return _verify_all()
+        return _verify_all(given)
 
 
 def all_checks() -> list[row_checks.RowCheck]:
@@ -74,7 +82,7 @@ def all_checks() -> list[row_checks.RowCheck]:
     return [_Payloads(), *row_checks.all_checks()]
 
 
-def _verify_all() -> VerificationResult:
+def _verify_all(given: Signed | None) -> VerificationResult:
     result, walk, checks = VerificationResult(), ChainVerifier(), all_checks()
     by_kind: dict[str, list[row_checks.RowCheck]] = defaultdict(list)
     for check in checks:
@@ -93,6 +101,8 @@ def _verify_all() -> VerificationResult:
             result.note(_seen(row, walk, by_kind[row.kind]))
     heads = verify.check_all_heads(walk)
     result.note(heads.breaks)
+    tree = TreeCheck(settings.DIR_TENANT, given)
+    result.note(_guarded(tree, tree.run))
     for check in checks:
         result.note(_guarded(check, check.finish))
     # Last, since they name no entry; and past the bound, since they show how entries could be changed.
@@ -102,7 +112,7 @@ def _verify_all() -> VerificationResult:
             actors.SYSTEM,
             0,
             BreakKind.TRIGGER_MISSING,
-            f"the append-only trigger {name} is missing or changed",
+            f"the trigger {name} of the ledger is missing or changed",
         )
         for name in triggers.missing()
     ]
@@ -110,7 +120,8 @@ def _verify_all() -> VerificationResult:
     for check in checks:
         if isinstance(check, _Payloads):
             result.payloads, result.erased = check.count, len(check.erased)
-    result.not_verified = tuple(words for check in checks for words in check.not_verified)
+    result.leaves, result.checkpoints = tree.leaves, tree.checkpoints
+    result.not_verified = (*tree.not_verified, *(words for check in checks for words in check.not_verified))
     result.not_proved = tuple(str(item) for check in checks for item in check.not_proved)
     return result
 
@@ -133,7 +144,7 @@ def _seen(row: LedgerRow, walk: ChainVerifier, checks: Iterable[row_checks.RowCh
         yield from _guarded(check, partial(check.see, entry))
 
 
-def _guarded(check: row_checks.RowCheck, work: Callable[[], Iterable[ChainBreak]]) -> Iterator[ChainBreak]:
+def _guarded(check: object, work: Callable[[], Iterable[ChainBreak]]) -> Iterator[ChainBreak]:
     try:
         yield from work()
     except verify.UNREADABLE as error:
@@ -188,6 +199,7 @@ class _Payloads:
     not_proved: Sequence[NotProved] = (
         NotProved("audit_payload", ("tenant",), "a commitment is unique over all tenants"),
         NotProved("audit_streamhead", ("at",), "number and hash say where a stream ends"),
+        NotProved("audit_witnessstate", (), "what a witness holds is asked of the witness"),
     )
     not_verified: Sequence[str] = ()
 

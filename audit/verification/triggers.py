@@ -1,54 +1,122 @@
-"""Append only, enforced by the database: entries can be neither changed nor removed by ordinary SQL.
+"""Append only, enforced by the database: ordinary SQL changes and removes no entry, leaf or checkpoint.
 
-A database owner can still switch triggers off; the chain of hashes is what shows that.
+Another trigger queues each new entry for the tree. A database owner can still switch triggers off; the chain
+of hashes and the tree are what show that.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 from django.db import connections
+from django.db.backends.utils import CursorWrapper
 
-_TABLE = "audit_ledgerentry"
-_REFUSAL = "ledger entries are append only"
-_SAME_PLACE = (
-    f"SELECT 1 FROM {_TABLE} WHERE id = NEW.id "  # noqa: S608 (constants only)
-    "OR (tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq)"
-)
+_ENTRIES = "audit_ledgerentry"
 
-_SQLITE = {
-    "audit_entry_no_update": f"BEFORE UPDATE ON {_TABLE} BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
-    "audit_entry_no_delete": f"BEFORE DELETE ON {_TABLE} BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger of a table: what follows its name in CREATE TRIGGER, and the other table that it writes to.
+
+    PostgreSQL alone has the rest: the function that it runs, with its source, and its pg_trigger.tgtype.
+    """
+
+    table: str
+    words: str
+    writes_to: str = ""
+    function: str = ""
+    source: str = ""
+    tgtype: int = 0
+
+
+def _refusal(what: str) -> str:
+    return f"{what} are append only"
+
+
+def _append_only_sqlite(name: str, table: str, what: str, same_place: str) -> dict[str, Trigger]:
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{_refusal(what)}'); END"
+    same = f"SELECT 1 FROM {table} WHERE {same_place}"  # noqa: S608 (constants only)
     # INSERT OR REPLACE removes the old row without firing the delete trigger.
-    "audit_entry_no_replace": f"BEFORE INSERT ON {_TABLE} WHEN EXISTS ({_SAME_PLACE}) "
-    "BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: the ledger has this entry'); END",
-}
-_FUNCTION = "audit_refuse_change"
-_SOURCE = f" BEGIN RAISE EXCEPTION '{_REFUSAL}' USING ERRCODE = 'restrict_violation'; END "
-_POSTGRESQL_FUNCTION = (
-    f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${_SOURCE}$$"
+    taken = f"BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: {what} have this one'); END"
+    return {
+        f"audit_{name}_no_update": Trigger(table, f"BEFORE UPDATE ON {table} {refuse}"),
+        f"audit_{name}_no_delete": Trigger(table, f"BEFORE DELETE ON {table} {refuse}"),
+        f"audit_{name}_no_replace": Trigger(table, f"BEFORE INSERT ON {table} WHEN EXISTS ({same}) {taken}"),
+    }
+
+
+# As pg_trigger.tgtype has them.
+_ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
+
+
+def _append_only_postgresql(name: str, table: str, what: str, function: str) -> dict[str, Trigger]:
+    source = f" BEGIN RAISE EXCEPTION '{_refusal(what)}' USING ERRCODE = 'restrict_violation'; END "
+    run = f"EXECUTE FUNCTION {function}()"
+    change = f"BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW {run}"
+    truncate = f"BEFORE TRUNCATE ON {table} FOR EACH STATEMENT {run}"
+    return {
+        f"audit_{name}_no_change": Trigger(
+            table, change, "", function, source, _ROW | _BEFORE | _DELETE | _UPDATE
+        ),
+        f"audit_{name}_no_truncate": Trigger(table, truncate, "", function, source, _BEFORE | _TRUNCATE),
+    }
+
+
+_QUEUE_TABLE = "audit_unsealedentry"
+_QUEUE = "INSERT INTO audit_unsealedentry (entry_id) VALUES (NEW.id);"
+_QUEUED = "audit_entry_queued"
+# Whatever writes an entry also puts it in line for the tree, in the same transaction.
+_QUEUES_SQLITE = Trigger(_ENTRIES, f"AFTER INSERT ON {_ENTRIES} BEGIN {_QUEUE} END", _QUEUE_TABLE)
+_QUEUES_POSTGRESQL = Trigger(
+    _ENTRIES,
+    f"AFTER INSERT ON {_ENTRIES} FOR EACH ROW EXECUTE FUNCTION audit_queue_entry()",
+    _QUEUE_TABLE,
+    "audit_queue_entry",
+    f" BEGIN {_QUEUE} RETURN NULL; END ",
+    _ROW | _INSERT,
 )
-_POSTGRESQL = {
-    "audit_entry_no_change": (
-        f"BEFORE UPDATE OR DELETE ON {_TABLE} FOR EACH ROW EXECUTE FUNCTION {_FUNCTION}()"
-    ),
-    "audit_entry_no_truncate": (
-        f"BEFORE TRUNCATE ON {_TABLE} FOR EACH STATEMENT EXECUTE FUNCTION {_FUNCTION}()"
-    ),
+
+WANTED: Mapping[str, Mapping[str, Trigger]] = {
+    "sqlite": {
+        **_append_only_sqlite(
+            "entry",
+            _ENTRIES,
+            "ledger entries",
+            "id = NEW.id OR (tenant = NEW.tenant AND stream = NEW.stream AND seq = NEW.seq)",
+        ),
+        **_append_only_sqlite(
+            "leaf", "audit_leaf", "leaves", '"index" = NEW."index" OR entry_id = NEW.entry_id'
+        ),
+        **_append_only_sqlite("checkpoint", "audit_checkpoint", "checkpoints", "id = NEW.id"),
+        **_append_only_sqlite(
+            "record", "audit_decisionrecord", "decision records", "id = NEW.id OR record_id = NEW.record_id"
+        ),
+        **_append_only_sqlite("term", "audit_recordterm", "terms of decision records", "id = NEW.id"),
+        _QUEUED: _QUEUES_SQLITE,
+    },
+    "postgresql": {
+        **_append_only_postgresql("entry", _ENTRIES, "ledger entries", "audit_refuse_change"),
+        **_append_only_postgresql("leaf", "audit_leaf", "leaves", "audit_refuse_leaf"),
+        **_append_only_postgresql("checkpoint", "audit_checkpoint", "checkpoints", "audit_refuse_checkpoint"),
+        **_append_only_postgresql(
+            "record", "audit_decisionrecord", "decision records", "audit_refuse_record"
+        ),
+        **_append_only_postgresql(
+            "term", "audit_recordterm", "terms of decision records", "audit_refuse_term"
+        ),
+        _QUEUED: _QUEUES_POSTGRESQL,
+    },
 }
-# As pg_trigger.tgtype has them: 1 for each row, 2 before, 8 delete, 16 update, 32 truncate.
-_POSTGRESQL_TYPES = {"audit_entry_no_change": 1 | 2 | 8 | 16, "audit_entry_no_truncate": 2 | 32}
 # Those that fire in this session, on every column and every row, and what they run.
 _POSTGRESQL_PRESENT = """
-SELECT tgname, tgtype FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
-JOIN pg_language ON pg_language.oid = prolang
-WHERE tgrelid = to_regclass(%s) AND tgqual IS NULL AND tgattr = ''
+SELECT tgname, relname, tgtype, proname, prosrc FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+JOIN pg_language ON pg_language.oid = prolang JOIN pg_class ON pg_class.oid = tgrelid
+WHERE pg_table_is_visible(pg_class.oid) AND tgqual IS NULL AND tgattr = ''
 AND (tgenabled = 'A' OR (tgenabled = 'O' AND current_setting('session_replication_role') <> 'replica'))
-AND proname = %s AND prosrc = %s AND lanname = 'plpgsql'
+AND lanname = 'plpgsql'
 """
-
-WANTED: Mapping[str, Mapping[str, str]] = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
 def install(*, using: str = "default") -> None:
@@ -57,42 +125,66 @@ def install(*, using: str = "default") -> None:
     absent = missing(using=using)
     if not absent:
         return
-    suffix = f" ON {_TABLE}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(_POSTGRESQL_FUNCTION)
         for name in absent:
+            trigger = WANTED[connection.vendor][name]
+            suffix = ""
+            if connection.vendor == "postgresql":
+                suffix = f" ON {trigger.table}"
+                cursor.execute(
+                    f"CREATE OR REPLACE FUNCTION {trigger.function}() RETURNS trigger "
+                    f"LANGUAGE plpgsql AS $${trigger.source}$$"
+                )
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}{suffix}")
-            cursor.execute(_definition(connection.vendor, name))
+            cursor.execute(f"CREATE TRIGGER {name} {trigger.words}")
+
+
+def stop_queueing(*, using: str) -> None:
+    """Remove the trigger that queues entries, for a migration back to when there was no queue."""
+    connection = connections[using]
+    suffix = f" ON {_ENTRIES}" if connection.vendor == "postgresql" else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER IF EXISTS {_QUEUED}{suffix}")
 
 
 def missing(*, using: str = "default") -> list[str]:
-    """Names of the append-only triggers that are absent, switched off or other than they should be.
+    """Names of the triggers that are absent, switched off or other than they should be.
 
-    None before the first migrate. A name proves nothing: a trigger may be empty, or its function may return.
+    None of a table that is not made yet. A name proves nothing: a trigger may be empty, or its function may
+    return.
     """
     connection = connections[using]
+    wanted = WANTED[connection.vendor]
     with connection.cursor() as cursor:
-        if _TABLE not in connection.introspection.table_names(cursor):
-            return []
-        if connection.vendor == "postgresql":
-            cursor.execute(_POSTGRESQL_PRESENT, [_TABLE, _FUNCTION, _SOURCE])
-            present = {name for name, kind in cursor.fetchall() if _POSTGRESQL_TYPES.get(name) == kind}
-        else:
-            cursor.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [_TABLE]
-            )
-            # SQLite keeps the words of a trigger, and puts quotes around the table when it is renamed.
-            present = {
-                name
-                for name, sql in cursor.fetchall()
-                if name in _SQLITE and _plain(sql) == _plain(_definition("sqlite", name))
-            }
-    return sorted(WANTED[connection.vendor].keys() - present)
+        tables = set(connection.introspection.table_names(cursor))
+        present = _present_in_sqlite(cursor) if connection.vendor == "sqlite" else _present(cursor)
+    return sorted(
+        name
+        for name in wanted.keys() - present
+        if wanted[name].table in tables and (not wanted[name].writes_to or wanted[name].writes_to in tables)
+    )
 
 
-def _definition(vendor: str, name: str) -> str:
-    return f"CREATE TRIGGER {name} {WANTED[vendor][name]}"
+def _present(cursor: CursorWrapper) -> set[str]:
+    cursor.execute(_POSTGRESQL_PRESENT)
+    return {
+        name
+        for name, table, tgtype, function, source in cursor.fetchall()
+        if (wanted := WANTED["postgresql"].get(name)) is not None
+        and (wanted.table, wanted.tgtype, wanted.function, wanted.source) == (table, tgtype, function, source)
+    }
+
+
+def _present_in_sqlite(cursor: CursorWrapper) -> set[str]:
+    cursor.execute("SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'")
+    # SQLite keeps the words of a trigger, and puts quotes around the table when it is renamed.
+    return {
+        name
+        for name, table, sql in cursor.fetchall()
+        if (wanted := WANTED["sqlite"].get(name)) is not None
+        and wanted.table == table
+        and _plain(sql) == _plain(f"CREATE TRIGGER {name} {wanted.words}")
+    }
 
 
 def _plain(sql: str) -> str:
@@ -110,7 +202,7 @@ def check_installed(
     """System check: an error for each missing trigger."""
     return [
         Error(
-            f"The append-only trigger {name} is missing, switched off or changed on database {using}.",
+            f"The trigger {name} of the ledger is missing, switched off or changed on database {using}.",
             hint="Run manage.py migrate --skip-checks, which puts it back, and then manage.py verify_ledger.",
             id="audit.E001",
         )

@@ -141,6 +141,16 @@ def check_all_heads(walk: ChainVerifier) -> Heads:
     return Heads(len(seen), tuple(breaks))
 
 
+def stored_heads() -> Iterator[tuple[str, str, int, bytes]]:
+    """The stored ends of all streams: tenant, stream, number, hash; one that cannot be read is left out."""
+    providers = [import_string(path) for path in getattr(settings, FLOW_HEADS_SETTING, ())]
+    with reading():
+        for tenant, stream, seq, head_hash in _all_heads(providers):
+            held = cells.bytes_of(head_hash)
+            if isinstance(seq, int) and held is not None:
+                yield tenant, stream, seq, held
+
+
 def reading() -> AbstractContextManager[Any]:
     """What a long read needs: a transaction on PostgreSQL, none on SQLite."""
     # PostgreSQL streams a cursor inside a transaction only; on SQLite one would stop every writer.

@@ -240,7 +240,7 @@ def _propose(order: AuthorizedDecision, flow: Flow, agent: Agent, journal: Journ
     judged = _judge(order, flow, agent, journal.at)
     if isinstance(judged, Problem):
         return judged
-    journal.add(*judging.store(judged))
+    judging.store(judged, journal)
     intent = order.escalation.intent
     if intent is not None:
         recovery.supersede(

@@ -13,6 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from audit import actors, canonical, cells, queries, signing
 from audit.chain import time_text
 from audit.events import Kind
+from audit.sealing import keys
 from escalations import evidence_contracts, recorded_deadlines
 from escalations.evidence_contracts import AnyEvidence
 from escalations.models import Decision, Escalation, Evidence
@@ -273,10 +274,15 @@ def compare_signed(payload: Mapping[str, Any], decision: Decision) -> list[Misma
 
 
 def _is_signed(decision: Decision, payload: Mapping[str, Any]) -> bool:
-    """Whether the signature is the recorded one; for a key that is not held here, no more can be checked."""
+    """Whether the signature is the recorded one; for a key that is not known here, no more can be checked."""
     signature = cells.bytes_of(decision.signature)
     if signature is None or signature.hex() != payload["signature"]:
         return False
     if decision.key_id != payload["key_id"]:
         return False
-    return signing.verify(bytes(decision.statement), signature, decision.key_id) is not False
+    signed, key_id = bytes(decision.statement), decision.key_id
+    verified = signing.verify(signed, signature, key_id)
+    if verified is None:
+        ring = keys.keyring(tenant=decision.escalation.tenant)
+        verified = ring.verify(signed, signature, key_id, at=decision.decided_at)
+    return verified is not False

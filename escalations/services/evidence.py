@@ -106,7 +106,8 @@ def build(
                 for step in kind.steps
             ),
             params_schema=kind.params_schema,
-            approvals=kind.approvals,
+            approvals=kind.people_needed,
+            gate_id=kind.gate_id,
         ),
         policy_bundle_hash=judgement.rules_digest,
         input_digest=canonical.digest(judgement.to_bytes()),

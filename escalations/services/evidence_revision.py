@@ -186,6 +186,8 @@ def _store(
             revision=escalation.revision,
             evidence_hash=escalation.evidence_hash,
             why=why[:300],
+            impact=impact,
+            approvals=following.kind.approvals,
         ),
     )
     return Revised(why=why, revision=escalation.revision, evidence_hash=escalation.evidence_hash)

@@ -85,10 +85,10 @@ def open_escalation(
         opened_at=at,
         deadline_at=deadline_at,
     )
-    return store(row, body=shown.to_bytes())
+    return store(row, body=shown.to_bytes(), approvals=shown.kind.approvals)
 
 
-def store(row: Escalation, *, body: bytes) -> OpenedEscalation:
+def store(row: Escalation, *, body: bytes, approvals: int = 1) -> OpenedEscalation:
     """Store a new escalation with `body` as revision 1 of its evidence and queue who is told of it.
 
     The caller writes the entry.
@@ -107,6 +107,7 @@ def store(row: Escalation, *, body: bytes) -> OpenedEscalation:
         revision=row.revision,
         evidence_hash=row.evidence_hash,
         deadline_at=row.deadline_at,
+        approvals=approvals,
     )
     return OpenedEscalation(escalation_id=row.pk, evidence_hash=row.evidence_hash, event=entry)
 

@@ -60,6 +60,7 @@ def of(
         policy_kind=escalation.policy_kind,
         amounts=amounts.of_evidence(shown),
         approvals=approvals_of(shown),
+        gate_id=gate_of(shown),
         first_by=None if first is None else first.approver_id,
         in_one_hand=frozenset()
         if first is None
@@ -115,6 +116,11 @@ def impact_of(escalation: Escalation) -> Impact:
 def approvals_of(shown: EvidenceDocument | None) -> int:
     """How many people the kind asks for; 1 where the evidence names no kind."""
     return shown.kind.approvals if isinstance(shown, JudgedEvidence) else 1
+
+
+def gate_of(shown: EvidenceDocument | None) -> str:
+    """The group whose members must approve; empty where the evidence names none."""
+    return shown.kind.gate_id or "" if isinstance(shown, JudgedEvidence) else ""
 
 
 def is_in_doubt(intent: Intent) -> bool:

@@ -7,10 +7,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponse, JsonResponse
 
-from audit import signing
-from escalations.services.decision_records import DecisionRecord
+from audit.sealing import keys
+from escalations.services.recorded_decisions import RecordedDecision
 from escalations.views import decision_rows
 from escalations.views.decision_filter import AskedFilter
 from runtime.contracts import timestamps
@@ -56,7 +57,7 @@ _FORMULA = ("=", "+", "-", "@", "|", "%")
 
 
 def answer(
-    records: Sequence[DecisionRecord], asked: Mapping[str, str], *, form: str, rest_url: str = ""
+    records: Sequence[RecordedDecision], asked: Mapping[str, str], *, form: str, rest_url: str = ""
 ) -> HttpResponse:
     """The file. `rest_url` is where the result goes on if it has more decisions than one file holds."""
     rows = [decision_rows.exported(record) for record in records]
@@ -64,7 +65,7 @@ def answer(
     return _attached(response, form=form, rest_url=rest_url)
 
 
-def with_evidence(records: Sequence[DecisionRecord], asked: Mapping[str, str]) -> HttpResponse:
+def with_evidence(records: Sequence[RecordedDecision], asked: Mapping[str, str]) -> HttpResponse:
     """A few decisions as JSON, each with the bytes of the evidence that it signed."""
     rows = [
         decision_rows.exported(record)
@@ -106,7 +107,7 @@ def _json(rows: Sequence[dict[str, Any]], asked: Mapping[str, str], rest_url: st
         "filter": {name: value for name, value in asked.items() if value},
         "complete": not rest_url,
         "next": rest_url or None,
-        "public_keys": signing.public_keys(),
+        "public_keys": keys.public_keys(tenant=settings.DIR_TENANT),
         "decisions": rows,
     }
     return HttpResponse(json.dumps(document, ensure_ascii=False, indent=1), content_type="application/json")

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 from audit.access.permissions import signed_in, tenant_of
 from escalations import contracts, decision_search
 from escalations.decision_search import Cursor
-from escalations.services import decision_records
-from escalations.services.decision_records import Found
+from escalations.services import recorded_decisions
+from escalations.services.recorded_decisions import Found
 from escalations.views import decision_export, decision_filter, decision_rows
 from runtime.core import paging
 from runtime.core.views import labels
@@ -33,7 +33,7 @@ def index(request: HttpRequest) -> HttpResponse:
     if form in decision_export.FORMATS:
         if asked.wrong:
             return decision_export.refusal(asked)
-        found = decision_records.search(
+        found = recorded_decisions.search(
             tenant=tenant,
             wanted=asked.wanted,
             before=before,
@@ -47,7 +47,7 @@ def index(request: HttpRequest) -> HttpResponse:
         )
     found = Found(records=[], following=None, examined=0)
     if not asked.wrong:
-        found = decision_records.search(
+        found = recorded_decisions.search(
             tenant=tenant, wanted=asked.wanted, before=before, size=PAGE, most_examined=MOST_EXAMINED
         )
     context = {

@@ -10,7 +10,7 @@ from django.urls import reverse
 from audit import cells
 from escalations import presenters
 from escalations.presenters import Piece
-from escalations.services.decision_records import DecisionRecord
+from escalations.services.recorded_decisions import RecordedDecision
 from escalations.views.two_people import FIRST_OF_TWO
 from runtime.contracts import timestamps
 from runtime.contracts.verdict import Segment
@@ -47,7 +47,7 @@ class DecisionRow:
     standing: Badge | None = None
 
 
-def shown(record: DecisionRecord) -> DecisionRow:
+def shown(record: RecordedDecision) -> DecisionRow:
     """The line of a decision."""
     row, evidence = record.decision, record.evidence
     about: dict[str, Any] = {
@@ -78,7 +78,7 @@ def shown(record: DecisionRecord) -> DecisionRow:
     )
 
 
-def exported(record: DecisionRecord) -> dict[str, Any]:
+def exported(record: RecordedDecision) -> dict[str, Any]:
     """The same as plain values, with everything that checking it elsewhere needs."""
     row, evidence = record.decision, record.evidence
     about: dict[str, Any] = {
@@ -118,11 +118,11 @@ def exported(record: DecisionRecord) -> dict[str, Any]:
         "statement_digest": cells.digest_of(row.statement),
         "signature": bytes(row.signature).hex(),
         "key_id": row.key_id,
-        "record": reverse("decision-record", args=[row.escalation_id]),
+        "record": reverse("recorded-decision", args=[row.escalation_id]),
     }
 
 
-def _standing(record: DecisionRecord) -> Badge | None:
+def _standing(record: RecordedDecision) -> Badge | None:
     """What keeps the decision from having an effect of its own."""
     if record.is_taken_back:
         return TAKEN_BACK
@@ -133,7 +133,7 @@ def _text(effect: Sequence[Segment]) -> str:
     return "".join(piece.text for piece in effect)
 
 
-def _status(record: DecisionRecord) -> str:
+def _status(record: RecordedDecision) -> str:
     """The recorded outcome of the intent, or the state in which it rests; PENDING while neither is."""
     if record.intent is None:
         return "NONE"

@@ -59,9 +59,12 @@ def others(person: Person, situation: EscalationContext, *, at: datetime) -> Oth
             username=name,
             roles=frozenset(),
             groups=group_members.groups_of(user_pk=pk, at=at),
+            groups_now=group_members.groups_now(user_pk=pk),
             confirmed_at_ms=None,
             is_solo=False,
         )
+        if not policy.passes_gate(them, situation):
+            continue
         ties = policy.ties(them, situation, now_ms=timestamps.to_ms(at))
         if not ties:
             free.append(name)

@@ -82,5 +82,7 @@ class Facts(Contract):
     # Appended: left out where it is not there, so that what was stored before is written back as it was.
     compute: ComputeFacts | None = Field(default=None, exclude_if=is_none)
     resources: tuple[ResourceFacts, ...] | None = Field(default=None, exclude_if=is_none)
+    # When the required evidence came, in Unix milliseconds, by sort and name (`step:self_check`).
+    evidence: dict[str, int] | None = Field(default=None, exclude_if=is_none)
     # Why the kind in force is not evaluated; no value where it is.
     unsafe: str | None = Field(default=None, exclude_if=is_none)

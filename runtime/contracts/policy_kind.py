@@ -19,12 +19,14 @@ from pydantic import (
 )
 
 from audit import canonical
+from runtime.contracts.states import StepType
 
 SEMVER_PATTERN = (
     r"^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})"
     r"(-[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?(\+[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?$"
 )
 MAX_EXPRESSION_CHARS = 2000
+_OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 SemVer = Annotated[str, StringConstraints(pattern=SEMVER_PATTERN, max_length=64)]
@@ -200,6 +202,54 @@ class Rule(Contract):
     mandatory: bool = True
 
 
+class RedLine(Contract):
+    """What must never happen, whoever asks for it: `forbid` must be exactly false."""
+
+    id: Id
+    forbid: Source
+    message: Words | None = None
+
+
+class EvidenceNeed(Contract):
+    """Evidence without which nothing is accepted, not older than `max_age_s`: one of the four.
+
+    `fact` is a path as in `depends_on`. `step` is the type of a step, and `label` the source label of one,
+    that the agent has reported in the flow. `receipt` is a policy kind that was carried out in the flow or
+    its family.
+    """
+
+    fact: Template | None = Field(default=None, exclude_if=is_none)
+    step: StepType | None = Field(default=None, exclude_if=is_none)
+    label: Words | None = Field(default=None, exclude_if=is_none)
+    receipt: KindName | None = Field(default=None, exclude_if=is_none)
+    max_age_s: Annotated[int, Field(ge=1, le=31_536_000)] | None = Field(default=None, exclude_if=is_none)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if [self.fact, self.step, self.label, self.receipt].count(None) != _OTHER_SORTS:
+            raise ValueError("give exactly one of fact, step, label and receipt")
+        return self
+
+    @property
+    def sort(self) -> str:
+        """Which of the four it is."""
+        return next(name for name in ("fact", "step", "label", "receipt") if getattr(self, name) is not None)
+
+    @property
+    def name(self) -> str:
+        """What is needed: of a fact the template of its path."""
+        return str(getattr(self, self.sort))
+
+
+class ApprovalMode(StrEnum):
+    """At least so many people, or so careful ones, the lightest first."""
+
+    NONE = "none"
+    PERSON = "person"
+    DESTRUCTIVE = "destructive"
+    TWO_PERSONS = "two_persons"
+
+
 class Constraint(Contract):
     """The agent's own bound against live facts; asked at the gate and again inside the claim."""
 
@@ -320,11 +370,13 @@ class KindDocument(Contract):
     subjects: tuple[Template, ...] = ()
     category: Slug | None = None
     allowed_outcomes: tuple[Id, ...] = ()
-    required_evidence: tuple[Slug, ...] = ()
+    # A plain word is a note for people; nothing asks for it.
+    required_evidence: tuple[EvidenceNeed | Slug, ...] = ()
     approval_mode: Slug | None = None
     gate_id: Slug | None = None
     routes: tuple[Route, ...] = ()
-    red_lines: tuple[Words, ...] = ()
+    # A plain sentence is a note for people.
+    red_lines: tuple[RedLine | Words, ...] = ()
     figures: tuple[Figure, ...] = Field(default=(), exclude_if=is_empty)
     # For how long a person may take a decision back before anything runs; without it, by the impact.
     undo_s: Annotated[int, Field(ge=0, le=300)] | None = Field(default=None, exclude_if=is_none)
@@ -334,6 +386,27 @@ class KindDocument(Contract):
     approvals: Annotated[int, Field(ge=1, le=2)] = Field(default=1, exclude_if=is_one)
     # How long a CRITICAL decision waits before anything runs.
     cooling_s: Annotated[int, Field(ge=0, le=120)] | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def forbidden(self) -> tuple[RedLine, ...]:
+        """The red lines that are asked."""
+        return tuple(line for line in self.red_lines if isinstance(line, RedLine))
+
+    @property
+    def needs(self) -> tuple[EvidenceNeed, ...]:
+        """The evidence that is asked for."""
+        return tuple(need for need in self.required_evidence if isinstance(need, EvidenceNeed))
+
+    @property
+    def least_approval(self) -> ApprovalMode:
+        """What `approval_mode` asks for; any other word there is a note for people."""
+        known = {mode.value: mode for mode in ApprovalMode}
+        return known.get(self.approval_mode or "", ApprovalMode.NONE)
+
+    @property
+    def people_needed(self) -> int:
+        """How many different people a decision needs at least."""
+        return 2 if self.least_approval is ApprovalMode.TWO_PERSONS else self.approvals
 
     @property
     def fallbacks(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ class Section(StrEnum):
     FLOWS = "Flows"
     DECISIONS = "Decisions"
     ADMINISTRATION = "Administration"
+    AUDIT = "Audit"
 
 
 class _Entry(NamedTuple):
@@ -35,6 +36,7 @@ _access = partial(_Entry, Section.PERMISSIONS)
 _flow = partial(_Entry, Section.FLOWS)
 _decision = partial(_Entry, Section.DECISIONS)
 _admin = partial(_Entry, Section.ADMINISTRATION)
+_audit = partial(_Entry, Section.AUDIT)
 
 
 class ProblemCode(StrEnum):
@@ -224,7 +226,7 @@ class ProblemCode(StrEnum):
         "TAMPERED",
         409,
         "Does not match the ledger",
-        "The stored case, or the draft to activate, does not match the ledger; a case can only be aborted.",
+        "The stored case, record or draft does not match the ledger; a case can only be aborted.",
     )
     EVIDENCE_CHANGED = _decision(
         "EVIDENCE_CHANGED", 409, "Evidence has changed", "The evidence has changed since it was shown."
@@ -249,6 +251,12 @@ class ProblemCode(StrEnum):
         403,
         "Above your limit",
         "The amount or the impact is above the limit of the person or of the role.",
+    )
+    GATE_CLOSED = _decision(
+        "GATE_CLOSED",
+        403,
+        "Another group must approve",
+        "The policy kind names a group whose members alone may let it run (`gate_id`).",
     )
     TWO_PEOPLE_NEEDED = _decision(
         "TWO_PEOPLE_NEEDED",
@@ -490,6 +498,20 @@ class ProblemCode(StrEnum):
     )
     INVITE_INVALID = _admin(
         "INVITE_INVALID", 410, "Invite link no longer works", "It was used or replaced, or it has expired."
+    )
+
+    NOT_SEALED = _audit(
+        "NOT_SEALED",
+        409,
+        "Not sealed yet",
+        "No checkpoint covers the entry yet; one does within seconds.",
+        is_retriable=True,
+    )
+    TREE_SIZE_UNKNOWN = _audit(
+        "TREE_SIZE_UNKNOWN",
+        400,
+        "No such tree size",
+        "The tree over the entries has no such size, or sizes are in the wrong order.",
     )
 
     def __new__(

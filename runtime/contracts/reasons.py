@@ -22,10 +22,13 @@ class Reason(StrEnum):
     STALE_CONTEXT = "STALE_CONTEXT"
     CONSTRAINT_VIOLATED = "CONSTRAINT_VIOLATED"
     CONDITION_FAILED = "CONDITION_FAILED"
+    RED_LINE_CROSSED = "RED_LINE_CROSSED"
+    INVALID_EVIDENCE = "INVALID_EVIDENCE"
     RATE_LIMITED = "RATE_LIMITED"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     RISK_LIMIT_EXCEEDED = "RISK_LIMIT_EXCEEDED"
     LOW_CONFIDENCE = "LOW_CONFIDENCE"
+    APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
     TWO_PEOPLE_REQUIRED = "TWO_PEOPLE_REQUIRED"
     REVIEW_REQUESTED = "REVIEW_REQUESTED"
     REVIEW_REQUIRED = "REVIEW_REQUIRED"
@@ -71,9 +74,12 @@ MEANINGS: dict[Reason, str] = {
     Reason.STALE_CONTEXT: "A fact that the policy kind depends on has changed since the snapshot.",
     Reason.CONSTRAINT_VIOLATED: "One of the agent's own constraints no longer holds.",
     Reason.CONDITION_FAILED: "A condition that a person attached to the decision no longer holds.",
+    Reason.RED_LINE_CROSSED: "What the policy kind forbids would happen; no person can allow it.",
+    Reason.INVALID_EVIDENCE: "Evidence that the policy kind requires is missing or too old.",
     Reason.RATE_LIMITED: "The agent has sent more proposals than its manifest allows in a minute.",
     Reason.BUDGET_EXCEEDED: "The flow has used more tokens, cost, calls or time than its manifest allows.",
     Reason.RISK_LIMIT_EXCEEDED: "A value is above a limit of the active manifest.",
+    Reason.APPROVAL_REQUIRED: "The policy kind asks that a person lets it run.",
     Reason.TWO_PEOPLE_REQUIRED: "Two different people must let it run: it is CRITICAL, or its kind asks so.",
     Reason.LOW_CONFIDENCE: "The confidence is below the threshold, or is required and missing.",
     Reason.REVIEW_REQUESTED: "The agent requested a human decision.",

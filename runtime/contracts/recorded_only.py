@@ -1,4 +1,4 @@
-"""The one table of fields that are kept, hashed and shown, and that nothing enforces.
+"""The one table of fields, and of notes in fields, that are kept, hashed and shown, and enforced by nothing.
 
 Who writes such a field must read that wherever the field is shown. A field that comes to be enforced leaves
 this table; every optional field of a pack is either read by code that enforces it, or stands here.
@@ -7,7 +7,7 @@ this table; every optional field of a pack is either read by code that enforces 
 from collections.abc import Iterator, Mapping
 
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.policy_kind import Contract, KindDocument, Rule
+from runtime.contracts.policy_kind import ApprovalMode, Contract, KindDocument, Rule
 
 WORDS = "recorded, not enforced"
 Place = tuple[str | int, ...]
@@ -15,19 +15,17 @@ Place = tuple[str | int, ...]
 FIELDS: Mapping[type[Contract], frozenset[str]] = {
     KindDocument: frozenset(
         {
-            "subjects",
             "category",
             "outputs_schema",
             "allowed_outcomes",
-            "required_evidence",
-            "approval_mode",
-            "gate_id",
-            "red_lines",
         }
     ),
     Rule: frozenset({"version", "priority", "severity", "mandatory"}),
     ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
 }
+
+# Where a plain text is a note for people, beside what is enforced.
+_NOTES = {(KindDocument, "required_evidence"), (KindDocument, "red_lines")}
 
 
 def places(document: Contract, place: Place = ()) -> Iterator[Place]:
@@ -42,6 +40,10 @@ def places(document: Contract, place: Place = ()) -> Iterator[Place]:
             for at, item in enumerate(value):
                 if isinstance(item, Contract):
                     yield from places(item, (*place, name, at))
+                elif (type(document), name) in _NOTES:
+                    yield (*place, name, at)
+        elif name == "approval_mode" and value not in (None, *ApprovalMode):
+            yield (*place, name)
 
 
 def names(document: Contract) -> tuple[str, ...]:

@@ -21,9 +21,9 @@ class Boot(models.Model):
 
 
 class Epoch(models.Model):
-    """One life. `restored_at` says since when the database is known to be older than its mark.
+    """One life. `restored_at` says since when the database is known to be a restored backup.
 
-    `missing` is the mark that was not found, as canonical JSON.
+    `missing` is what shows it, as canonical JSON: the mark, checkpoints that witnesses hold, or both.
     """
 
     number = models.PositiveIntegerField(primary_key=True, editable=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from runtime.contracts.policy_kind import KindDocument, OnFail, OnUnknown, RiskTier
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument, OnFail, OnUnknown, RiskTier
 from runtime.kernel import version_diff
 from runtime.kernel.version_diff import DiffRule, MissingMeans, Tighter, VersionDifference
 
@@ -75,6 +75,13 @@ RULES: tuple[DiffRule, ...] = (
     DiffRule(path="reading_s", tighter=Tighter.HIGHER),
     DiffRule(path="approvals", tighter=Tighter.HIGHER, absent=MissingMeans.OPEN),
     DiffRule(path="cooling_s", tighter=Tighter.HIGHER, absent=MissingMeans.OPEN),
+    DiffRule(
+        path="approval_mode",
+        tighter=Tighter.HIGHER,
+        meaning=version_diff.ranks(*(mode.value for mode in ApprovalMode)),
+        absent=MissingMeans.OPEN,
+    ),
+    DiffRule(path="gate_id", tighter=Tighter.UNKNOWN, absent=MissingMeans.OPEN),
     DiffRule(path="allowed_outcomes", tighter=Tighter.FEWER, empty_is_absent=True, absent=MissingMeans.OPEN),
     DiffRule(path="required_evidence", tighter=Tighter.MORE),
     DiffRule(path="red_lines", tighter=Tighter.MORE),

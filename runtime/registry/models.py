@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from audit import actors
 from runtime.contracts import states
 from runtime.core.scoping import TenantManager
 
@@ -86,7 +87,7 @@ class Manifest(models.Model):
 
 
 class Key(models.Model):
-    """A long-lived key of one agent, or of one state feed."""
+    """A long-lived key of one agent, of one state feed, or of one auditor."""
 
     tenant = models.CharField(max_length=64, default="default")
     key_id = models.CharField(max_length=40, unique=True)
@@ -94,6 +95,7 @@ class Key(models.Model):
     agent = models.ForeignKey(Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="keys")
     feed = models.CharField(max_length=64, blank=True, default="")
     fact_prefix = models.CharField(max_length=200, blank=True, default="")
+    auditor = models.CharField(max_length=64, blank=True, default="")
     created_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -103,13 +105,22 @@ class Key(models.Model):
     class Meta:
         constraints = (
             models.CheckConstraint(
-                condition=Q(agent__isnull=False, feed="") | (Q(agent__isnull=True) & ~Q(feed="")),
-                name="key_of_one_agent_or_one_feed",
+                condition=Q(agent__isnull=False, feed="", auditor="")
+                | (Q(agent__isnull=True, auditor="") & ~Q(feed=""))
+                | (Q(agent__isnull=True, feed="") & ~Q(auditor="")),
+                name="key_of_one_agent_feed_or_auditor",
             ),
         )
 
     def __str__(self) -> str:
         return self.key_id
+
+    @property
+    def holder(self) -> str:
+        """Whose key it is, as the ledger names them: its stream is theirs too."""
+        if self.agent is not None:
+            return actors.agent(self.agent.agent_id)
+        return actors.feed(self.feed) if self.feed else actors.auditor(self.auditor)
 
 
 class Session(models.Model):

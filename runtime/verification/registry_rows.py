@@ -145,6 +145,7 @@ class RegistryRowCheck(LastEntryRows):
             "key_id",
             "agent__agent_id",
             "feed",
+            "auditor",
             "created_at",
             "revoked_at",
             "secret_hash",
@@ -152,8 +153,7 @@ class RegistryRowCheck(LastEntryRows):
         )
         ends = self.of("key end")
         for entry, row in self.rows(found, "key", ((row["tenant"], (row["key_id"],), row) for row in rows)):
-            subject = actors.feed(row["feed"]) if row["feed"] else actors.agent(row["agent__agent_id"])
-            found.same(entry, "key belongs to", entry.payload["subject"], subject)
+            found.same(entry, "key belongs to", entry.payload["subject"], _holder(row))
             if entry.payload.get("secret_digest") is not None:
                 held = canonical.digest(row["secret_hash"].encode())
                 found.same(entry, "key.secret_hash", entry.payload["secret_digest"], held)
@@ -161,6 +161,12 @@ class RegistryRowCheck(LastEntryRows):
             end = ends.get((row["tenant"], (row["key_id"],)))
             found.by_then(entry, entry, "key.created_at", row["created_at"])
             found.by_then(end, entry, "key.revoked_at", row["revoked_at"])
+
+
+def _holder(row: Mapping[str, Any]) -> str:
+    if row["feed"]:
+        return actors.feed(row["feed"])
+    return actors.auditor(row["auditor"]) if row["auditor"] else actors.agent(row["agent__agent_id"])
 
 
 _STATE = (

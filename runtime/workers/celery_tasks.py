@@ -19,6 +19,7 @@ from django.db import connection
 
 from audit.live.background import BackgroundSender, PerProcess
 from runtime.core import ports
+from runtime.maintenance.services import sealing, witnessing
 from runtime.workers import embedded, guard_threads, sweep_rounds
 
 QUEUE_LIMIT = 1000
@@ -52,6 +53,24 @@ def sweep() -> None:
     _swept_at_s = time.monotonic()
     try:
         sweep_rounds.run()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.seal", ignore_result=True)
+def seal() -> None:
+    """Seal what was committed; beat sends this every second, and of several at once one does it."""
+    try:
+        sealing.seal_now()
+    finally:
+        connection.close()
+
+
+@shared_task(name="runtime.send_checkpoints", ignore_result=True)
+def send_checkpoints() -> None:
+    """Send the newest checkpoint to witnesses whose turn it is; beat sends this where there are any."""
+    try:
+        witnessing.send_due()
     finally:
         connection.close()
 

@@ -1,4 +1,4 @@
-"""The embedded work queue: intent rows, a finder, four attempt threads, a sweeper, guards and notices.
+"""The embedded work queue: intent rows, a finder, attempt threads, a sweeper, a sealer, guards and notices.
 
 Rows are the truth; a wake-up only shortens the wait. Other processes cannot send it, so the finder also looks
 by itself, at most a second apart.
@@ -23,6 +23,7 @@ from runtime.core import clock, ports, transactions
 from runtime.epochs.services import boots, epochs
 from runtime.execution.services import attempting
 from runtime.flows.queries import due_intents
+from runtime.maintenance.services import sealing, witnessing
 from runtime.workers import guard_threads, sweep_rounds
 
 ATTEMPT_THREADS = 4
@@ -32,7 +33,9 @@ NOTICE_THREADS = 2
 PER_TARGET = 2
 POLL_S = 1.0
 SWEEP_S = 1.0
+SEAL_S = 1.0
 NOTICE_S = 1.0
+WITNESS_S = 1.0
 MARK_S = 2.0
 _LOOK_AHEAD = 50
 _AFTER_ERROR_S = 1.0
@@ -64,6 +67,10 @@ class Drain:
         _running.add(self)
         self._begin("finder", self._find)
         self._begin("sweeper", self._sweep)
+        self._begin("sealer", self._seal)
+        if settings.DIR_WITNESS:
+            # Apart from the sealer: a witness that hangs must not keep anything from being signed.
+            self._begin("witness", self._send_checkpoints)
         for number in range(ATTEMPT_THREADS):
             self._begin(f"attempts-{number}", self._attempt)
         for number in range(guard_threads.THREADS):
@@ -183,6 +190,13 @@ class Drain:
 
     def _sweep(self) -> None:
         self._repeat("the sweeper", sweep_rounds.run, every_s=SWEEP_S)
+
+    def _seal(self) -> None:
+        self._repeat("the sealer", sealing.seal_now, every_s=SEAL_S)
+
+    def _send_checkpoints(self) -> None:
+        send = partial(witnessing.send_due, is_stopping=self._stopping.is_set)
+        self._repeat("the sender of checkpoints", send, every_s=WITNESS_S)
 
     def _send_notices(self) -> None:
         send = partial(ports.send_notices, is_stopping=self._stopping.is_set)

@@ -174,7 +174,7 @@ def test_what_waits_ends_with_its_parent(trader: api_client.Caller, action: str)
         assert event["data"] == {"reason": "PARENT_ENDED", "parent_dfid": shown["parent_dfid"]}
     assert Intent.objects.get(intent_id=verdict["intent_id"]).state == IntentState.CANCELLED
     assert "intent:cancelled" in kinds_of(accepted)
-    assert kinds_of(escalated)[-2:] == ["escalation:withdrawn", "flow:moved"]
+    assert kinds_of(escalated)[-3:] == ["escalation:withdrawn", "flow:moved", "record:emitted"]
 
 
 def test_siblings_and_other_families_go_on(trader: api_client.Caller) -> None:

@@ -62,30 +62,32 @@ def test_refuses_nothing_and_garbage(desk: None, method: str, path: str) -> None
 
 @pytest.mark.parametrize(("method", "path"), SESSION_CALLS)
 def test_refuses_keys_where_a_session_is_due(desk: None, method: str, path: str) -> None:
-    for key in (api_client.agent_key(), api_client.feed_key()):
+    for key in (api_client.agent_key(), api_client.feed_key(), api_client.auditor_key()):
         api_client.Caller(key).call(method, path, {}).problem(403, "UNAUTHORIZED")
 
 
 @pytest.mark.parametrize(("method", "path"), FEED_CALLS)
-def test_refuses_agents_where_a_feed_is_due(trader: api_client.Caller, method: str, path: str) -> None:
-    api_client.Caller(api_client.agent_key()).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
+def test_refuses_others_where_a_feed_is_due(trader: api_client.Caller, method: str, path: str) -> None:
+    for key in (api_client.agent_key(), api_client.auditor_key()):
+        api_client.Caller(key).call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
     trader.call(method, path, {"value": 1}).problem(403, "UNAUTHORIZED")
 
 
-def test_refuses_feeds_and_sessions_at_the_handshake(trader: api_client.Caller) -> None:
+def test_refuses_everyone_but_agents_at_the_handshake(trader: api_client.Caller) -> None:
     trader.post("/handshake", api_client.hello()).problem(403, "UNAUTHORIZED")
-    api_client.Caller(api_client.feed_key()).post("/handshake", api_client.hello()).problem(
-        403, "UNAUTHORIZED"
-    )
+    for key in (api_client.feed_key(), api_client.auditor_key()):
+        api_client.Caller(key).post("/handshake", api_client.hello()).problem(403, "UNAUTHORIZED")
 
 
 def test_records_the_refusals_of_known_callers_only(trader: api_client.Caller) -> None:
     api_client.Caller().get("/schema/policy").problem(401, "UNAUTHENTICATED")
     api_client.Caller(api_client.feed_key()).get("/schema/policy").problem(403, "UNAUTHORIZED")
+    api_client.Caller(api_client.auditor_key()).get("/schema/policy").problem(403, "UNAUTHORIZED")
     trader.get(f"/flows/{DFID}").problem(404, "FLOW_NOT_FOUND")
     assert refusals("feed:prices") == ["UNAUTHORIZED"]
+    assert refusals("auditor:regulator") == ["UNAUTHORIZED"]
     assert refusals("agent:trader") == ["FLOW_NOT_FOUND"]
-    assert LedgerEntry.objects.filter(kind="request:refused").count() == 2
+    assert LedgerEntry.objects.filter(kind="request:refused").count() == 3
 
 
 def test_records_no_more_than_its_share_of_a_minute(trader: api_client.Caller, set_clock: SetClock) -> None:

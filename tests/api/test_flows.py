@@ -132,7 +132,7 @@ def test_withdraws_a_flow_that_proposed_nothing(trader: api_client.Caller) -> No
     event = trader.get(f"/flows/{dfid}/feedback").ok()["events"][-1]
     assert event["event_type"] == "FLOW_ABORTED"
     assert event["data"] == {"reason": "CANCELLED_BY_AGENT", "detail": "changed my mind"}
-    assert kinds_of(dfid) == ["flow:opened", "flow:moved"]
+    assert kinds_of(dfid) == ["flow:opened", "flow:moved", "record:emitted"]
     for action in ("cancel", "close"):
         trader.post(f"/flows/{dfid}/{action}", {"reason": "again"}).problem(409, "FLOW_NOT_OPEN")
     trader.post(f"/flows/{dfid}/context").problem(409, "FLOW_NOT_OPEN")
@@ -145,7 +145,7 @@ def test_withdraws_an_intent_that_nobody_has_claimed(trader: api_client.Caller) 
     intent.refresh_from_db()
     assert intent.state == IntentState.CANCELLED
     assert intent.finished_at is not None
-    assert kinds_of(dfid)[-2:] == ["intent:cancelled", "flow:moved"]
+    assert kinds_of(dfid)[-3:] == ["intent:cancelled", "flow:moved", "record:emitted"]
 
 
 @pytest.mark.parametrize("state", [IntentState.CLAIMED, IntentState.IN_DOUBT, IntentState.WITH_PERSON])

@@ -1,6 +1,7 @@
 """`issue_key` prints the key alone; `revoke_key` ends it."""
 
 import io
+import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -30,6 +31,15 @@ def test_prints_a_feeds_key_alone_and_it_works() -> None:
 
 
 @pytest.mark.usefixtures("desk")
+def test_prints_an_auditors_key_alone_and_it_works() -> None:
+    printed = run("issue_key", "--auditor", "regulator")
+    assert re.fullmatch(r"auk_[0-9a-f]{16}\.[A-Za-z0-9_-]{43}\n", printed)
+    api_client.Caller(printed.strip()).get("/audit/keys").ok()
+    run("revoke_key", printed.strip())
+    api_client.Caller(printed.strip()).get("/audit/keys").problem(401, "UNAUTHENTICATED")
+
+
+@pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize("whole", [True, False])
 def test_revokes_by_id_also_where_the_whole_key_is_pasted(whole: bool) -> None:
     key = run("issue_key", "trader").strip()
@@ -47,6 +57,10 @@ def test_revokes_by_id_also_where_the_whole_key_is_pasted(whole: bool) -> None:
         ("issue_key", "--feed", "prices"),
         ("issue_key", "--prefix", "price."),
         ("issue_key", "--feed", "prices", "--prefix", "price"),
+        ("issue_key", "--auditor", "a b"),
+        ("issue_key", "trader", "--auditor", "regulator"),
+        ("issue_key", "--auditor", "regulator", "--prefix", "price."),
+        ("issue_key", "--auditor", "regulator", "--feed", "prices", "--prefix", "price."),
         ("revoke_key", "agk_0123456789abcdef"),
     ],
 )

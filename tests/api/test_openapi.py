@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
+from runtime.maintenance.services import sealing
 from tests.support import api_client
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
@@ -54,6 +55,20 @@ CALLS = {
     "POST /api/v1/artifacts",
     "PUT /api/v1/state/facts/{path}",
     "GET /api/v1/state/facts/{path}",
+    "GET /api/v1/audit/checkpoints/latest",
+    "GET /api/v1/audit/proofs/inclusion",
+    "GET /api/v1/audit/proofs/consistency",
+    "GET /api/v1/audit/keys",
+    "GET /api/v1/audit/contracts/{name}/{id}",
+    "GET /api/v1/audit/flows/{dfid}/evidence.zip",
+    "GET /api/v1/audit/flows/{dfid}/replay",
+    "GET /api/v1/audit/flows/{dfid}/records",
+    "GET /api/v1/audit/records",
+    "GET /api/v1/audit/records/{record_id}",
+    "GET /api/v1/audit/records/{record_id}/dsse",
+    "GET /api/v1/audit/reports/high_value_outcomes",
+    "GET /api/v1/audit/reports/most_denials",
+    "GET /api/v1/audit/reports/replay_health",
 }
 
 
@@ -78,7 +93,10 @@ def test_is_of_version_3_1_and_names_every_call() -> None:
 def test_every_call_says_who_may_make_it_and_how_it_refuses() -> None:
     for name, operation in operations():
         assert operation["security"], name
-        assert "application/problem+json" in operation["responses"]["default"]["content"], name
+        refusals = [status for status in operation["responses"] if status == "default" or status >= "400"]
+        assert "default" in refusals, name
+        for status in refusals:
+            assert "application/problem+json" in operation["responses"][status]["content"], (name, status)
         assert operation["description"], name
 
 
@@ -124,8 +142,10 @@ def test_answers_as_documented_whatever_is_sent(trader: api_client.Caller, name:
         "AgentKey": api_client.agent_key(),
         "SessionToken": trader.token,
         "FeedKey": api_client.feed_key(),
+        "AuditorAccess": api_client.auditor_key(),
     }
     dfid = trader.open_flow()
+    sealing.seal_now()
     method, path = name.split()
     operation = schemathesis.openapi.from_dict(document())[path][method]
     token = tokens[next(iter(operation.definition.raw["security"][0]))]

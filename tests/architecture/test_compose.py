@@ -54,7 +54,7 @@ def test_the_secrets_of_targets_reach_only_what_calls_them() -> None:
 
 
 def test_every_queue_has_workers_and_guards_share_none_with_intents() -> None:
-    commands = [SERVICES[name]["command"] for name in ("worker", "guards", "notices")]
+    commands = [SERVICES[name]["command"] for name in ("worker", "guards", "notices", "sealer")]
     assert [words[words.index("--queues") + 1] for words in commands] == list(settings.CELERY_TASK_QUEUES)
 
 

@@ -74,7 +74,7 @@ def test_no_docstring_cites_a_document_by_its_number() -> None:
 
 
 def test_only_the_module_of_actors_spells_who_acts() -> None:
-    prefixes = (actors.AGENT, actors.USER, "feed:", "guard:")
+    prefixes = (actors.AGENT, actors.USER, "feed:", "guard:", "auditor:")
     wrong = []
     for path in tree.sources("audit", "dir_console", "escalations", "runtime"):
         if path == Path("audit/actors.py"):

@@ -17,6 +17,8 @@ INLINE = {
     "escaping switched off": re.compile(r"\|\s*safe\b|{%\s*autoescape\s+off"),
     "address of another host": re.compile(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", re.IGNORECASE),
 }
+# The page in an evidence pack, opened from a disk: no content policy, and nothing to load styles from.
+OPENED_FROM_DISK = {Path("templates/audit/evidence_report.html"): {"inline style"}}
 COMMENTS = re.compile(r"{#.*?#}|{%\s*comment.*?endcomment\s*%}", re.DOTALL)
 
 
@@ -30,6 +32,7 @@ def test_no_template_holds_inline_script_or_style() -> None:
         f"{path}: {what}: {match[0][:80]}"
         for path in templates()
         for what, pattern in INLINE.items()
+        if what not in OPENED_FROM_DISK.get(path, ())
         for match in pattern.finditer(COMMENTS.sub("", tree.text(path)))
     ]
     assert not found, "\n".join(found)

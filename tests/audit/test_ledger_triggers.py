@@ -1,5 +1,6 @@
 """Append only: the database itself refuses to change entries, and a lost trigger is noticed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 
@@ -74,11 +75,10 @@ def test_the_models_cannot_change_entries_either(entry: LedgerEntry) -> None:
 
 
 def drop_triggers() -> list[str]:
-    suffix = " ON audit_ledgerentry" if connection.vendor == "postgresql" else ""
-    names = sorted(triggers.WANTED[connection.vendor])
-    for name in names:
-        execute(f"DROP TRIGGER {name}{suffix}")
-    return names
+    wanted = triggers.WANTED[connection.vendor]
+    for name, trigger in wanted.items():
+        execute(f"DROP TRIGGER {name}" + (f" ON {trigger.table}" * (connection.vendor == "postgresql")))
+    return sorted(wanted)
 
 
 def test_missing_triggers_are_named_and_put_back() -> None:
@@ -101,8 +101,10 @@ def test_a_check_without_a_database_asks_none() -> None:
     assert triggers.check_installed(app_configs=None, databases=None) == []
 
 
-def test_before_the_first_migrate_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triggers, "_TABLE", "audit_not_made_yet")
+def test_nothing_is_missing_from_a_table_that_is_not_made_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = triggers.WANTED[connection.vendor]
+    unmade = {name: replace(trigger, table="audit_not_made_yet") for name, trigger in wanted.items()}
+    monkeypatch.setattr(triggers, "WANTED", {connection.vendor: unmade})
     assert triggers.missing() == []
 
 

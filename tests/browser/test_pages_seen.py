@@ -74,6 +74,8 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
     flow = closed.get_attribute("href")
     page.goto(f"{console.url}{flow}")
     seen = page.get_by_role("link", name="Context the agent received").first.get_attribute("href")
+    page.goto(f"{console.url}{page.get_by_role('link', name='Decision records').get_attribute('href')}")
+    record = page.locator("tbody th a").first.get_attribute("href")
     page.goto(f"{console.url}/reviews/")
     # The demo's confused agent explains what it does not propose, so a guard flags it before long.
     flagged = page.locator("a[href^='/reviews/'][href*='-']").first
@@ -118,6 +120,13 @@ def addresses(console: Console, browser: Browser, agent: Client) -> list[str]:
         "/kinds/ADJUST_POSITION/new/",
         "/kinds/new/",
         "/ledger/",
+        "/conformance/",
+        "/records/",
+        "/records/?from=yesterday",
+        str(record),
+        "/records/reports/high_value_outcomes/?decision_key=ADJUST_POSITION&param=notional_cents&over=1",
+        "/records/reports/most_denials/",
+        "/records/reports/replay_health/?from=",
         "/decisions/",
         "/decisions/?from=yesterday",
         f"/decisions/{decided}/",

@@ -22,6 +22,7 @@ def test_only_what_passes_by_itself_is_retriable() -> None:
         "ASKED_JUST_NOW",
         "BUSY",
         "INTERNAL_ERROR",
+        "NOT_SEALED",
         "RECOVERY",
         "RECOVERY_UNDER_WAY",
         "TEMPORARILY_UNAVAILABLE",

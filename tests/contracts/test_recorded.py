@@ -79,7 +79,9 @@ def test_what_stands_in_the_table_is_an_optional_field_that_nothing_reads(
     model: type[Contract], name: str
 ) -> None:
     assert (model, name) in OPTIONAL
-    if name not in {"version", "category", "severity", "priority"}:  # others have fields of these names
+    # Others have fields of these names, or decision records name them.
+    of_others = {"version", "category", "severity", "priority", "model_profile", "evaluator_suite"}
+    if name not in of_others:
         assert name not in READ
 
 
@@ -107,16 +109,21 @@ def test_each_is_named_once_and_placed_wherever_it_stands() -> None:
         {"id": "A", "require": "true", "severity": "LOW"},
         {"id": "B", "require": "true", "severity": "HIGH", "mandatory": False},
     ]
-    made = kind(rules=rules, red_lines=["Never"])
+    line = {"id": "L", "forbid": "false"}
+    made = kind(rules=rules, red_lines=[line, "Never"], approval_mode="four-eyes", required_evidence=["call"])
     assert recorded_only.sentence(made) == (
-        "recorded, not enforced: rules.severity, rules.mandatory, red_lines"
+        "recorded, not enforced: rules.severity, rules.mandatory, required_evidence, approval_mode, red_lines"
     )
     assert list(recorded_only.places(made)) == [
         ("rules", 0, "severity"),
         ("rules", 1, "severity"),
         ("rules", 1, "mandatory"),
-        ("red_lines",),
+        ("required_evidence", 0),
+        ("approval_mode",),
+        ("red_lines", 1),
     ]
+    enforced = kind(red_lines=[line], approval_mode="person", required_evidence=[{"step": "self_check"}])
+    assert list(recorded_only.places(enforced)) == []
 
 
 def test_a_manifest_has_its_own() -> None:

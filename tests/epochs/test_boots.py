@@ -136,6 +136,7 @@ def test_a_clean_end_leaves_nothing_out_of_the_mark(
     """The sweeper never came by: what ran in its last second counts all the same."""
     settings.DIR_MARK = str(tmp_path / "mark")
     monkeypatch.setattr(Drain, "_sweep", lambda self: None)
+    monkeypatch.setattr(Drain, "_seal", lambda self: None)
     trading_desk.open_desk()
     working = Drain()
     working.start()

@@ -85,7 +85,8 @@ def test_nothing_new_is_taken_meanwhile(place: Path) -> None:
         fed = credentials.issue_feed_key(
             tenant=trading_desk.TENANT, feed="f", prefix="price.", actor="system"
         )
-        for refused in (issued, fed):
+        audited = credentials.issue_auditor_key(tenant=trading_desk.TENANT, auditor="a", actor="system")
+        for refused in (issued, fed, audited):
             assert isinstance(refused, Problem)
             assert refused.code == "RECOVERY"
 

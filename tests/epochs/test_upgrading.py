@@ -13,9 +13,11 @@ from django.db.migrations.executor import MigrationExecutor
 
 from audit import events, ledger
 from audit.access.roles import Role
+from audit.models import Leaf, LedgerEntry
 from audit.verification import findings
+from audit.verification.tree_check import TreeCheck
 from runtime.core import clock
-from runtime.maintenance.services import sweeper
+from runtime.maintenance.services import sealing, sweeper
 from runtime.registry.models import Membership
 from runtime.registry.queries import group_members
 from runtime.registry.services import dual_control, groups
@@ -103,6 +105,19 @@ def test_an_upgraded_database_is_whole_and_keeps_what_people_held(old: None) -> 
         ("operator", True),
     ]
     assert group_members.groups_of(user_pk=carl.pk, at=clock.now()) == {"auditor", "operator"}
+
+
+@pytest.mark.slow
+def test_entries_of_before_the_tree_come_into_it(old: None) -> None:
+    ada = add("ada", Role.ADMIN)
+    migrate(newest())
+    later = add("later", Role.ADMIN)
+    sealing.seal_now()
+    sealed = {leaf.entry_id for leaf in Leaf.objects.all()}
+    rows = LedgerEntry.objects.filter(stream__in=[f"user:{ada.pk}", f"user:{later.pk}"])
+    assert {entry.pk for entry in rows} <= sealed
+    assert len(rows) == 2
+    assert list(TreeCheck("default").run()) == []
 
 
 @pytest.mark.django_db

@@ -47,7 +47,7 @@ def test_a_decision_a_millisecond_late_aborts_the_flow_and_decides_nothing(
     assert not Decision.objects.exists()
     assert not Intent.objects.exists()
     kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
-    assert kinds[-3:] == ["escalation:expired", "flow:moved", "escalation:refused"]
+    assert kinds[-4:] == ["escalation:expired", "flow:moved", "escalation:refused", "record:emitted"]
     told = list(Feedback.objects.order_by("seq").values_list("event_type", flat=True))
     assert told[-2:] == ["ESCALATION_RESOLVED", "FLOW_ABORTED"]
 

@@ -52,12 +52,13 @@ def test_an_override_runs_what_the_agent_proposed_by_a_stronger_author(
     row = Escalation.objects.get()
     assert (row.state, row.resolution, row.version) == ("RESOLVED", "OVERRIDE", 2)
     kinds = [kind for kind, _ in decision_rows.recorded(escalation)]
-    assert kinds[-5:] == [
+    assert kinds[-6:] == [
         "escalation:decided",
         "proposal:submitted",
         "verdict:given",
         "flow:moved",
         "intent:created",
+        "record:emitted",
     ]
 
 

@@ -56,6 +56,7 @@ def test_a_silent_agent_goes_to_a_person(desk: factories.Desk) -> None:
         ("flow:opened", "system"),
         ("flow:moved", "system"),
         ("escalation:opened", "system"),
+        ("record:emitted", "system"),
     ]
     assert isinstance(verify_database(), Whole)
 
@@ -186,9 +187,10 @@ def test_when_the_agent_speaks_the_escalation_is_withdrawn(desk: factories.Desk)
     assert (escalation.state, escalation.resolution) == ("WITHDRAWN", "WITHDRAWN")
     flow = Flow.objects.get(pk=escalation.flow_id)
     assert (flow.state, flow.reason) == ("CLOSED", "SILENCE_OVER")
-    assert [kind for kind, _ in decision_rows.recorded(escalation)][-2:] == [
+    assert [kind for kind, _ in decision_rows.recorded(escalation)][-3:] == [
         "escalation:withdrawn",
         "flow:moved",
+        "record:emitted",
     ]
 
 

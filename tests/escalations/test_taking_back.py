@@ -119,7 +119,12 @@ def test_taken_back_it_is_open_again_and_nothing_has_happened(
     assert [kind for kind, actor in recorded if actor == f"user:{olivia.pk}"] == [
         kind for kind, _ in recorded
     ]
-    assert [kind for kind, _ in recorded][-3:] == ["intent:cancelled", "escalation:reopened", "flow:moved"]
+    assert [kind for kind, _ in recorded][-4:] == [
+        "intent:cancelled",
+        "escalation:reopened",
+        "flow:moved",
+        "record:emitted",
+    ]
     assert decision_rows.unlike(escalation) == []
 
 

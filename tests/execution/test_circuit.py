@@ -102,7 +102,7 @@ def test_failures_of_several_intents_open_it_and_no_call_leaves(
     intent = trading_desk.intent(waiting)
     assert (intent.state, intent.attempts, intent.failures) == (IntentState.PENDING, 0, 0)
     assert intent.next_at == row.retry_at
-    assert trading_desk.kinds(waiting) == ["intent:held"]
+    assert trading_desk.kinds(waiting) == ["record:emitted", "intent:held"]
     assert trading_desk.flow_of(waiting).state == FlowState.ACCEPTED
     assert isinstance(verify_database(), Whole)
 

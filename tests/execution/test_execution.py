@@ -103,11 +103,13 @@ def test_an_accepted_intent_reaches_its_target_once_and_closes_its_flow(
     assert body["params"] == {"quantity": 2, "symbol": "ABC"}
     assert trading_desk.states(intent_id) == (IntentState.DONE, FlowState.CLOSED)
     assert trading_desk.kinds(intent_id) == [
+        "record:emitted",
         "flow:moved",
         "attempt:started",
         "attempt:finished",
         "outcome:recorded",
         "flow:moved",
+        "record:emitted",
     ]
     outcome, closed = trading_desk.told(intent_id)
     assert outcome == (
@@ -227,7 +229,13 @@ def test_a_window_that_ended_in_the_queue_ends_the_intent(calls: list[Any]) -> N
     assert trading_desk.flow_of(intent_id).reason == "EXPIRED"
     assert Outcome.objects.get(pk=intent_id).status == "EXPIRED"
     assert [name for name, _ in trading_desk.told(intent_id)] == ["EXECUTION_OUTCOME", "FLOW_ABORTED"]
-    assert trading_desk.kinds(intent_id) == ["intent:blocked", "outcome:recorded", "flow:moved"]
+    assert trading_desk.kinds(intent_id) == [
+        "record:emitted",
+        "intent:blocked",
+        "outcome:recorded",
+        "flow:moved",
+        "record:emitted",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +251,7 @@ def test_what_moved_since_the_verdict_blocks_the_call(
         status=AttemptStatus.BLOCKED, called=False, detail=code
     )
     assert trading_desk.states(intent_id) == (IntentState.FAILED, FlowState.ABORTED)
-    assert trading_desk.kinds(intent_id)[0] == "intent:blocked"
+    assert trading_desk.kinds(intent_id)[:2] == ["record:emitted", "intent:blocked"]
     assert trading_desk.told(intent_id)[-1] == ("FLOW_ABORTED", {"reason": code})
 
 
@@ -263,7 +271,13 @@ def test_a_stop_between_claim_and_call_gives_the_claim_back(
     )
     assert trading_desk.states(intent_id) == (IntentState.PENDING, FlowState.ACCEPTED)
     assert trading_desk.attempts(intent_id) == [AttemptState.HELD]
-    assert trading_desk.kinds(intent_id) == ["flow:moved", "attempt:started", "intent:held", "flow:moved"]
+    assert trading_desk.kinds(intent_id) == [
+        "record:emitted",
+        "flow:moved",
+        "attempt:started",
+        "intent:held",
+        "flow:moved",
+    ]
     assert attempt(intent_id).status is AttemptStatus.SUCCEEDED
     assert trading_desk.attempts(intent_id) == [AttemptState.HELD, AttemptState.SUCCEEDED]
 
@@ -341,11 +355,12 @@ def test_an_unknown_result_goes_to_a_person_and_is_not_sent_again(calls: list[An
     assert attempt(intent_id).detail == "IN_DOUBT"
     assert trading_desk.states(intent_id) == (IntentState.IN_DOUBT, FlowState.ESCALATED)
     assert trading_desk.attempts(intent_id) == [AttemptState.UNKNOWN]
-    assert trading_desk.kinds(intent_id)[2:] == [
+    assert trading_desk.kinds(intent_id, after="attempt:started") == [
         "attempt:finished",
         "intent:in_doubt",
         "flow:moved",
         "escalation:opened",
+        "record:emitted",
     ]
     assert attempt(intent_id).status is AttemptStatus.NOT_DUE
 

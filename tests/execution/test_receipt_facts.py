@@ -67,12 +67,13 @@ def test_each_write_is_a_new_version_by_the_intent_with_before_and_after(
         {"fact": "price.ABC", "version": 2, "before": 100, "after": 122},
     ]
     assert stored(intent_id, "deviations") == []
-    assert trading_desk.kinds(intent_id)[2:] == [
+    assert trading_desk.kinds(intent_id, after="attempt:started") == [
         "attempt:finished",
         "fact:written",
         "fact:written",
         "outcome:recorded",
         "flow:moved",
+        "record:emitted",
     ]
 
 

@@ -50,6 +50,7 @@ def decide(intent_id: UUID, decision: Callable[..., None], **named: Any) -> None
         flow, intent = found
         journal = Journal(flow=flow, actor=PERSON, at=clock.now())
         decision(journal=journal, intent=intent, at=journal.at, **named)
+        journal.entries.insert(0, trading_desk.decided(flow, decision))
         journal.write()
 
 

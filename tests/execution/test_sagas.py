@@ -66,10 +66,12 @@ def test_steps_are_done_in_order_each_under_a_key_of_its_own(book: Book, desk: t
     assert len(book.effects) == 3
     assert standing() == (AgentStatus.ACTIVE, "")
     assert trading_desk.kinds(intent_id) == [
+        "record:emitted",
         "flow:moved",
         *("attempt:started", "attempt:finished", "saga:advanced") * 3,
         "outcome:recorded",
         "flow:moved",
+        "record:emitted",
     ]
     told = dict(trading_desk.told(intent_id))
     assert told["EXECUTION_OUTCOME"]["receipt"]["pay"] == {"path": "/pay", "number": 2}

@@ -135,6 +135,38 @@ _SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     "escalate-requested": lambda: _asked(human_review_required=True),
     "escalate-rule": lambda: _params(action="SELL"),
     "escalate-two-people": lambda: _kind(approvals=2),
+    "escalate-approval-mode": lambda: _kind(approval_mode="destructive", impact="'LOW_IMPACT'"),
+    "escalate-two-persons": lambda: _kind(approval_mode="two_persons"),
+    "reject-red-line": lambda: _kind(
+        red_lines=[
+            {"id": "L_SIZE", "forbid": "params.quantity >= 1", "message": "Nothing at all is bought."},
+            {"id": "L_ERROR", "forbid": "params.nothing"},
+            {"id": "L_FREE", "forbid": "params.quantity < 0"},
+            "Nothing is sold to a stranger.",
+        ]
+    ),
+    "reject-evidence": lambda: {
+        **_kind(
+            required_evidence=[
+                {"fact": "price.${params.symbol}", "max_age_s": 5},
+                {"step": "self_check"},
+                {"label": "ticket"},
+                {"receipt": "LOOKUP"},
+                "desk-was-called",
+            ]
+        ),
+        "facts": gate_cases.facts(
+            evidence={"fact:price.AAPL": gate_cases.NOW_MS - 5_001, "step:self_check": gate_cases.NOW_MS}
+        ),
+    },
+    "accept-evidence": lambda: {
+        **_kind(
+            required_evidence=[{"fact": "price.${params.symbol}", "max_age_s": 5}, {"step": "self_check"}]
+        ),
+        "facts": gate_cases.facts(
+            evidence={"fact:price.AAPL": gate_cases.NOW_MS - 5_000, "step:self_check": gate_cases.NOW_MS}
+        ),
+    },
     "escalate-tier": lambda: _kind(risk_tier="T3"),
     "reject-unsafe": lambda: {
         "facts": gate_cases.facts(unsafe="rules.0.require: it takes too long", world={})

@@ -472,3 +472,20 @@ def test_a_count_that_is_one_too_many_is_shown_with_its_limit() -> None:
     assert (sent.proposed_value, sent.limit) == ("3", "2")
     assert (used.proposed_value, used.limit) == ("4", "3")
     assert (asked.proposed_value, asked.limit) == ("1", "0")
+
+
+def test_evidence_whose_fact_has_no_path_is_missing() -> None:
+    kind = gate_cases.kind(required_evidence=[{"fact": "price.${params.symbol}"}])
+    asked = {**gate_cases.PARAMS, "symbol": "A.B"}
+    case = gate_cases.case(rules=gate_cases.rules(kind=kind), proposal=gate_cases.proposal(params=asked))
+    (found,) = what.check_evidence(case)
+    assert (found.code, found.message) == (
+        "INVALID_EVIDENCE",
+        "The fact price.${params.symbol} is missing.",
+    )
+
+
+@pytest.mark.parametrize("need", [{}, {"max_age_s": 5}, {"step": "self_check", "label": "crm"}])
+def test_a_need_names_one_sort_of_evidence(need: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="exactly one"):
+        gate_cases.kind(required_evidence=[need])

@@ -22,7 +22,14 @@ def asking_for_a_person(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_plain_case_passes_every_stage_in_order() -> None:
-    verdict = gate_cases.judge(facts=gate_cases.facts(compute=gate_cases.compute(), resources=()))
+    verdict = gate_cases.judge(
+        facts=gate_cases.facts(compute=gate_cases.compute(), resources=(), evidence={"step:self_check": 0}),
+        rules=gate_cases.rules(
+            kind=gate_cases.kind(
+                red_lines=[{"id": "L", "forbid": "false"}], required_evidence=[{"step": "self_check"}]
+            )
+        ),
+    )
     assert verdict.decision is Decision.ACCEPT
     # Two people are asked for by what is not plain.
     assert [item.check for item in verdict.findings] == [name for name in NAMES if name != "approvals"]
@@ -170,13 +177,13 @@ def test_a_stored_judgement_without_a_gate_is_of_the_first() -> None:
     stored, in_force = gate_cases.judgement(asked)
     assert b"gate_version" not in stored
     assert VerdictDocument.from_bytes(pipeline.judge_bytes(stored, in_force)).gate_version == FIRST
-    assert b'"gate_version":"1.1.0"' in gate_cases.judgement(gate_cases.case())[0]
+    assert f'"gate_version":"{NEWEST}"'.encode() in gate_cases.judgement(gate_cases.case())[0]
 
 
 def test_a_gate_of_the_future_is_refused() -> None:
     stored, in_force = gate_cases.judgement(gate_cases.case())
     with pytest.raises(ValueError, match="gate_version"):
-        pipeline.judge_bytes(stored.replace(b'"1.1.0"', b'"7.0.0"'), in_force)
+        pipeline.judge_bytes(stored.replace(f'"{NEWEST}"'.encode(), b'"7.0.0"'), in_force)
 
 
 def test_a_gate_has_what_came_before_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate import recheck
-from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.kernel.gate.gate_input import GateVersion, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from tests.support import gate_cases
@@ -17,12 +17,14 @@ def looked(
     *, now_ms: int = gate_cases.NOW_MS, world: dict[str, Any] | None = None, **fields: Any
 ) -> list[str]:
     """The codes of a second look on a case, in a world that has moved by `world`."""
+    evidence = fields.pop("evidence", None)
     asked = gate_cases.case(**fields)
     stored, _ = gate_cases.judgement(asked)
     found = recheck.recheck(
         Judgement.from_bytes(stored),
         asked.rules,
         world={**gate_cases.WORLD, **(world or {})},
+        evidence=evidence,
         now_ms=now_ms,
     )
     return gate_cases.codes(found)
@@ -206,3 +208,38 @@ def test_a_refusal_is_never_lifted() -> None:
     hard = [{"id": "max_notional", "value": "params.quantity", "limit": "1", "on_exceed": "REJECT"}]
     in_force = gate_cases.rules(kind=gate_cases.kind(limits=hard))
     assert asked_again(in_force, lifted=(seen(value="5", limit="1"),)).is_final
+
+
+LINE = {"id": "L_CHEAP", "forbid": "context.facts.price.AAPL < 18900"}
+
+
+def with_spec(**fields: Any) -> dict[str, Any]:
+    return {"rules": gate_cases.rules(kind=gate_cases.kind(depends_on=[], constraints=[], **fields))}
+
+
+def test_a_red_line_is_asked_of_the_world_of_now() -> None:
+    drawn = with_spec(red_lines=[LINE])
+    assert looked(**drawn) == []
+    assert looked(**drawn, world={"price.AAPL": 18_899}) == ["RED_LINE_CROSSED"]
+
+
+def test_required_evidence_is_asked_as_it_is_now() -> None:
+    needed = with_spec(required_evidence=[{"step": "self_check", "max_age_s": 5}])
+    came = {"step:self_check": gate_cases.NOW_MS}
+    assert looked(**needed, evidence=came) == []
+    assert looked(**needed, evidence=came, now_ms=gate_cases.NOW_MS + 5_001) == ["INVALID_EVIDENCE"]
+    assert looked(**needed) == ["INVALID_EVIDENCE"]
+
+
+def test_a_gate_that_asked_for_neither_asks_for_neither_later() -> None:
+    asked = with_spec(red_lines=[LINE], required_evidence=[{"step": "self_check"}])
+    assert looked(**asked, gate=GateVersion.V1_1, world={"price.AAPL": 1}) == []
+
+
+def test_a_red_line_that_comes_into_force_holds_what_was_accepted() -> None:
+    asked = gate_cases.case()
+    stored, _ = gate_cases.judgement(asked)
+    judgement = Judgement.from_bytes(stored)
+    drawn = gate_cases.rules(kind=gate_cases.kind(limits=[], red_lines=[{"id": "L", "forbid": "true"}]))
+    found = recheck.withdrawn(judgement, drawn, known=judgement.facts, lifted=(), now_ms=gate_cases.NOW_MS)
+    assert (found.code, found.is_final) == ("RED_LINE_CROSSED", True)

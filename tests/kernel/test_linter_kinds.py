@@ -34,6 +34,12 @@ GOOD: dict[str, Any] = {
             "unless": "current <= seen + 1",
         }
     ],
+    "red_lines": [{"id": "L_NEVER", "forbid": "params.n > 1000"}, "Never on a holiday."],
+    "required_evidence": [
+        {"fact": "price.${params.symbol}", "max_age_s": 60},
+        {"step": "self_check"},
+        "a_note",
+    ],
     "claims": [{"resource": "cash", "amount": "params.n"}],
     "figures": [{"param": "n", "value": "context.facts.price[params.symbol]"}],
     "effect": "Trade {n} {symbol}",

@@ -132,3 +132,14 @@ def test_an_encoded_value_is_one_segment_and_reads_back(value: str) -> None:
     assert path.isascii()
     assert urllib.parse.unquote(middle) == value
     assert middle == urllib.parse.quote(value, safe="")
+
+
+def test_a_name_is_made_of_its_values() -> None:
+    assert templates.name("order:${params.id}", {"params": {"id": 881}}) == "order:881"
+    assert templates.name("desk", {}) == "desk"
+
+
+@pytest.mark.parametrize("value", ["", "x" * 200, "a\u202eb", "a\nb"])
+def test_a_name_that_nobody_can_read_is_none(value: str) -> None:
+    with pytest.raises(ExpressionError):
+        templates.name("order:${params.id}", {"params": {"id": value}})

@@ -60,6 +60,7 @@ def test_an_attempt_whose_lease_ended_goes_to_a_person(rung: list[UUID]) -> None
         "intent:in_doubt",
         "flow:moved",
         "escalation:opened",
+        "record:emitted",
     ]
     assert isinstance(verify_database(), Whole)
 

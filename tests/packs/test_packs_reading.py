@@ -221,8 +221,8 @@ def test_warns_of_everything_that_is_not_enforced_yet() -> None:
     pack = read(text).pack
     found = [*document_checks.not_enforced(pack), *document_checks.warnings(pack)]
     of_kind = (
-        "outputs_schema, rules.version, rules.priority, rules.severity, rules.mandatory, subjects, category, "
-        "allowed_outcomes, required_evidence, approval_mode, gate_id, red_lines"
+        "outputs_schema, rules.version, rules.priority, rules.severity, rules.mandatory, category, "
+        "allowed_outcomes, required_evidence, approval_mode, red_lines"
     )
     assert found == [
         f"TRADE: recorded, not enforced: {of_kind}",

@@ -70,7 +70,13 @@ def test_an_accepted_proposal_leaves_an_intent_and_rings_after_the_commit(
     (step,) = canonical.decode(bytes(intent.requests))["steps"]
     assert step["path"] == "/orders/AAPL"
     assert intent.valid_until == intent.proposal.valid_until
-    assert flow.entries()[-4:] == ["proposal:submitted", "verdict:given", "flow:moved", "intent:created"]
+    assert flow.entries()[-5:] == [
+        "proposal:submitted",
+        "verdict:given",
+        "flow:moved",
+        "intent:created",
+        "record:emitted",
+    ]
 
 
 def test_a_kind_without_steps_closes_its_flow_at_once() -> None:
@@ -181,7 +187,7 @@ def test_an_escalation_spends_a_token_and_freezes_its_evidence(desk: factories.D
     assert answer["reasons"][0]["limit"] == 100_000
     assert "intent_id" not in answer
     assert desk.again().escalation_millitokens == 2_000
-    assert flow.entries()[-3:] == ["flow:moved", "escalation:opened", "budget:spent"]
+    assert flow.entries()[-4:] == ["flow:moved", "escalation:opened", "budget:spent", "record:emitted"]
     asked = Feedback.objects.get(event_type="ESCALATION_REQUIRED")
     assert canonical.decode(bytes(asked.body))["details"] == {"proposed_value": 150_000, "limit": 100_000}
 

@@ -3,12 +3,13 @@
 import hashlib
 
 import pytest
+from django.db import IntegrityError, transaction
 
 from audit.models import LedgerEntry
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.contracts.states import AgentStatus
-from runtime.core import refusals
+from runtime.core import clock, refusals
 from runtime.registry.models import Agent, Key
 from runtime.registry.services import credentials
 from tests.support import api_client
@@ -55,15 +56,56 @@ def test_a_feeds_key_is_recorded_in_its_stream() -> None:
     assert kinds("feed:prices") == ["key:issued", "key:revoked"]
 
 
+def test_an_auditors_key_is_recorded_in_its_stream() -> None:
+    key_id = api_client.auditor_key("ey-2026").partition(".")[0]
+    credentials.revoke_key(key_id=key_id, actor="system")
+    assert kinds("auditor:ey-2026") == ["key:issued", "key:revoked"]
+    issued = LedgerEntry.objects.get(kind="key:issued", stream="auditor:ey-2026").payload
+    assert issued["subject"] == "auditor:ey-2026"
+
+
+@pytest.mark.parametrize(
+    ("fields", "holder"),
+    [({"feed": "prices"}, "feed:prices"), ({"auditor": "regulator"}, "auditor:regulator")],
+)
+def test_a_key_has_one_holder(fields: dict[str, str], holder: str) -> None:
+    api_client.agent_key()
+    assert Key.objects.get(agent__isnull=False).holder == "agent:trader"
+    for wrong in (
+        {**fields, "agent": Agent.objects.get(agent_id="trader")},
+        {"feed": "x", "auditor": "x"},
+        {},
+    ):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Key.objects.create(key_id="k", secret_hash="0" * 64, created_at=clock.now(), **wrong)
+    made = Key.objects.create(key_id="k", secret_hash="0" * 64, created_at=clock.now(), **fields)
+    assert made.holder == holder
+
+
 def test_each_sort_of_key_is_only_that() -> None:
-    agent, feed = api_client.agent_key(), api_client.feed_key()
+    agent, feed, auditor = api_client.agent_key(), api_client.feed_key(), api_client.auditor_key()
     assert credentials.agent_key(agent) is not None
     assert credentials.feed_key(feed) is not None
     assert credentials.agent_key(feed) is None
     assert credentials.feed_key(agent) is None
     assert credentials.session(agent) is None
+    assert credentials.auditor_key(auditor) is not None
+    for text in (agent, feed):
+        assert credentials.auditor_key(text) is None
+        assert credentials.auditor_key("auk" + text[3:]) is None
+    for read in (credentials.agent_key, credentials.feed_key, credentials.session):
+        assert read(auditor) is None
     relabelled = "fdk" + agent.removeprefix("agk")
     assert credentials.feed_key(relabelled) is None
+
+
+def test_any_key_is_a_key_of_whoever_holds_it_and_no_session() -> None:
+    for text in (api_client.agent_key(), api_client.feed_key(), api_client.auditor_key()):
+        found = credentials.any_key(text)
+        assert found is not None
+        assert found.key_id == text.partition(".")[0]
+    assert credentials.any_key(api_client.session().token) is None
+    assert credentials.any_key("") is None
 
 
 @pytest.mark.parametrize("text", ["", "agk_", "agk_0.x", "x" * 100_000, "agk_0123456789ABCDEF." + "A" * 43])
@@ -106,6 +148,13 @@ def test_a_feed_of_another_form_gets_no_key(feed: str, prefix: str) -> None:
     refused = credentials.issue_feed_key(tenant="default", feed=feed, prefix=prefix, actor="system")
     assert isinstance(refused, Problem)
     assert not Key.objects.exclude(feed="").exists()
+
+
+@pytest.mark.parametrize("auditor", ["", "a b", "x" * 65, "a:b", "-a", "ä"])
+def test_an_auditor_of_another_name_gets_no_key(auditor: str) -> None:
+    refused = credentials.issue_auditor_key(tenant="default", auditor=auditor, actor="system")
+    assert isinstance(refused, Problem)
+    assert not Key.objects.exclude(auditor="").exists()
 
 
 def test_revoking_what_is_not_there_is_a_problem() -> None:

@@ -168,7 +168,7 @@ def test_json_will_do_also_indented_by_tabs() -> None:
 
 def test_what_is_not_enforced_is_said_and_does_not_stop(ada: str) -> None:
     (remark,) = remarks(text(red_lines=["Never twice"]))
-    assert remark[1:] == ("red_lines", "recorded, not enforced", False)
+    assert remark[1:] == ("red_lines[0]", "recorded, not enforced", False)
     assert isinstance(drafted(ada, red_lines=["Never twice"]), PolicyKind)
 
 

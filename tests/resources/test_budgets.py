@@ -81,7 +81,7 @@ def test_past_a_cap_the_flow_is_aborted_for_good(asked: dict[str, Any]) -> None:
     told = Feedback.objects.filter(flow=row).order_by("-seq")[0]
     assert told.event_type == "FLOW_ABORTED"
     assert b"BUDGET_EXCEEDED" in bytes(told.body)
-    assert flow.entries()[-2:] == ["usage:reported", "flow:moved"]
+    assert flow.entries()[-3:] == ["usage:reported", "flow:moved", "record:emitted"]
     answer = of.submit(flow)
     assert isinstance(answer, Problem)
     assert answer.code == "FLOW_NOT_OPEN"

@@ -291,6 +291,7 @@ def _decide(intent_id: UUID, *, done: bool, effect: Effect | None = None) -> Non
         assert found is not None
         flow, intent = found
         journal = Journal(flow=flow, actor="user:1", at=clock.now())
+        journal.add(trading_desk.decided(flow, recovery.mark_done if done else recovery.give_up))
         if done:
             recovery.mark_done(
                 journal=journal, intent=intent, receipt={"order": "o1"}, actor="user:1", at=journal.at

@@ -100,6 +100,13 @@ def feed_key(prefix: str = "price.", feed: str = "prices") -> str:
     return issued.text
 
 
+def auditor_key(auditor: str = "regulator") -> str:
+    """The text of a new key of an auditor."""
+    issued = credentials.issue_auditor_key(tenant="default", auditor=auditor, actor="system")
+    assert not isinstance(issued, Problem)
+    return issued.text
+
+
 def hello(agent_id: str = TRADER, **changes: Any) -> dict[str, Any]:
     """The body of a handshake."""
     return {"agent_id": agent_id, "manifest_version": "1.4.0", "protocol_version": "1.0", **changes}

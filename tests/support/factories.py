@@ -254,6 +254,7 @@ def person(account: User, **fields: Any) -> Person:
             "username": account.username,
             "roles": names & {"operator", "senior", "admin", "auditor"},
             "groups": names,
+            "groups_now": names,
             "confirmed_at_ms": timestamps.to_ms(clock.now()),
             "is_solo": False,
             "limits": authority_rows.list_for(tenant=TENANT, user_pk=account.pk, roles=names),

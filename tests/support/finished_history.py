@@ -20,6 +20,7 @@ from runtime.contexts.services import contexts
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import AgentStatus, Impact
 from runtime.kernel.authority_limits import AuthorityLimit
+from runtime.maintenance.services import sealing
 from runtime.registry.models import Agent
 from runtime.registry.queries import owners
 from runtime.registry.services import agents, authority, credentials, ownership, registration, users
@@ -91,6 +92,8 @@ def write(target: Book, monkeypatch: pytest.MonkeyPatch) -> History:
     _notes(desk, asked, olivia)
     _registry(desk)
     _routes()
+    sealing.seal_now()
+    # Of what comes now there is an entry that waits for the tree.
     _good(stops.stop_agent(tenant="default", agent_id=trading_desk.AGENT, actor="user:1", reason="drill"))
     return History(
         accepted=trading_desk.flow_of(done).dfid,
@@ -151,6 +154,8 @@ def _registry(desk: factories.Desk) -> None:
             agent=desk.again(), scope="desk", key="view", value={"trend": "up"}, source="agent:x", ttl_s=None
         )
     )
+    auditor = credentials.issue_auditor_key(tenant="default", auditor="regulator", actor="user:1")
+    assert isinstance(auditor, credentials.IssuedKey)
     spare = credentials.issue_feed_key(tenant="default", feed="spare", prefix="spare.", actor="user:1")
     assert isinstance(spare, credentials.IssuedKey)
     _good(credentials.revoke_key(key_id=spare.key_id, actor="user:1"))

@@ -12,13 +12,16 @@ from audit.models import LedgerEntry
 from audit.verification import findings, triggers
 from runtime.flows.models import Flow, Intent
 
+TABLES = sorted({trigger.table for trigger in triggers.WANTED[connection.vendor].values()})
+
 
 def execute(sql: str, params: Sequence[Any] = ()) -> None:
     """Run a statement on the ledger with its triggers switched off; the test's rollback brings them back."""
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # As the owner of the table, which is what the product itself is: no superuser is needed.
-            cursor.execute("ALTER TABLE audit_ledgerentry DISABLE TRIGGER USER")
+            # As the owner of the tables, which is what the product itself is: no superuser is needed.
+            for table in TABLES:
+                cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         else:
             for name in triggers.WANTED["sqlite"]:
                 cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -35,7 +38,8 @@ def put_triggers_back() -> None:
     """Leave no trace of `execute` but what it changed."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("ALTER TABLE audit_ledgerentry ENABLE TRIGGER USER")
+            for table in TABLES:
+                cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
     triggers.install()
 
 

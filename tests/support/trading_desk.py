@@ -1,17 +1,20 @@
 """One agent, one kind, one target, made by the product's own services: what tests of execution start from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from audit import canonical
+from audit import canonical, events
 from audit.models import LedgerEntry
+from escalations.contracts import Action
+from escalations.models import Escalation
 from runtime.contexts.services import contexts
 from runtime.contracts import api_schemas
 from runtime.contracts.envelope import ProposalEnvelope
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import FlowState, IntentState
+from runtime.execution.services import recovery
 from runtime.flows.models import Feedback, Flow, Intent
 from runtime.flows.services import flows
 from runtime.packs.services import packs
@@ -23,6 +26,11 @@ from tests.support import factories
 
 T = TypeVar("T")
 TENANT, AGENT, KIND, OWNER = "default", "trader", "BUY", "a-worker"
+ACTIONS: Mapping[Callable[..., None], Action] = {
+    recovery.resume: Action.RESUME,
+    recovery.mark_done: Action.MARK_DONE,
+    recovery.give_up: Action.ABORT,
+}
 
 PACK = """
 pack: trial
@@ -155,6 +163,23 @@ def kinds(intent_id: UUID, *, after: str = "intent:created") -> list[str]:
     stream = str(intent(intent_id).flow_id)
     all_kinds = list(LedgerEntry.objects.filter(stream=stream).order_by("seq").values_list("kind", flat=True))
     return all_kinds[all_kinds.index(after) + 1 :]
+
+
+def decided(flow: Flow, taken: Callable[..., None]) -> events.EscalationDecided:
+    """The entry of a person's decision, for tests that do what it does to the call beside `deciding`.
+
+    Its statement and signature are made up; without the entry nobody has approved what then runs.
+    """
+    case = Escalation.objects.filter(flow=flow).latest("opened_at")
+    return events.EscalationDecided(
+        escalation_id=str(case.pk),
+        action=ACTIONS[taken],
+        revision=case.revision,
+        evidence_hash=case.evidence_hash,
+        statement_digest="0" * 64,
+        signature="0" * 128,
+        key_id="trial",
+    )
 
 
 def told(intent_id: UUID) -> list[tuple[str, Mapping[str, Any]]]:

@@ -56,7 +56,7 @@ def test_each_id_is_sent_once_from_another_thread(sent: list[str]) -> None:
     until(lambda: sent == [str(one) for one in ids], timeout_s=90)
 
 
-def test_guards_and_notices_wait_in_queues_of_their_own() -> None:
+def test_guards_notices_and_sealing_wait_in_queues_of_their_own() -> None:
     route = dir_console.celery.app.amqp.router.route
     queues = {
         task: route({}, task)["queue"]
@@ -65,6 +65,7 @@ def test_guards_and_notices_wait_in_queues_of_their_own() -> None:
             celery_tasks.sweep.name,
             celery_tasks.guard.name,
             celery_tasks.send_notices.name,
+            celery_tasks.seal.name,
         )
     }
     assert {task: (queue.name, queue.exchange.name, queue.routing_key) for task, queue in queues.items()} == {
@@ -72,6 +73,7 @@ def test_guards_and_notices_wait_in_queues_of_their_own() -> None:
         "runtime.sweep": ("celery", "celery", "celery"),
         "runtime.guard": ("guards", "guards", "guards"),
         "runtime.send_notices": ("notices", "notices", "notices"),
+        "runtime.seal": ("sealer", "sealer", "sealer"),
     }
 
 

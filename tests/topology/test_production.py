@@ -123,7 +123,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     made = Installation(folder=folder, env=env, port=free_port())
     try:
         made.run(made.argv(SERVICES["migrate"]["command"]))
-        for service in ("web", "worker", "guards", "notices", "beat"):
+        for service in ("web", "worker", "guards", "notices", "sealer", "beat"):
             made.start(service)
         until(made.is_ready, timeout_s=START_S, interval_s=0.2)
         yield made
@@ -217,6 +217,16 @@ def test_beat_lets_the_worker_of_notices_send_them(installation: Installation) -
         installation.manage("shell", "-c", code)
         until(lambda: receiver.ids, timeout_s=START_S)
         assert [body["type"] for body in receiver.bodies()] == ["notification.test"]
+
+
+def test_the_worker_of_sealing_signs_what_is_committed(installation: Installation, agent: Client) -> None:
+    dfid = propose(agent)
+    code = (
+        "from audit.models import Leaf, LedgerEntry;"
+        f"ids = LedgerEntry.objects.filter(stream='{dfid}').values('id');"
+        "print(ids.count() > 0 and Leaf.objects.filter(entry_id__in=ids).count() == ids.count())"
+    )
+    until(lambda: "True" in installation.manage("shell", "-c", code), timeout_s=START_S, interval_s=1)
 
 
 def test_a_worker_that_is_stopped_finishes_its_call(

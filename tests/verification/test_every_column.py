@@ -64,7 +64,11 @@ def others(field: Any, held: Any) -> Iterator[Any]:
 def change(model: type[models.Model], field: Any) -> str:
     """Change a column of the newest row; how that ended."""
     rows = model._default_manager.order_by("-pk")
-    row = rows.exclude(**{field.name: None}).first() or rows.first()
+    held_somewhere = rows.exclude(**{field.name: None})
+    if isinstance(field, models.CharField):
+        # Of an empty column the database may allow no other value in that row, as for the holder of a key.
+        held_somewhere = held_somewhere.exclude(**{field.name: ""})
+    row = held_somewhere.first() or rows.first()
     if row is None:
         return "no row"
     held = getattr(row, field.attname)

@@ -31,6 +31,7 @@ FOR_SIGNED_IN = (
     "accounts/reauthenticate/",
     "accounts/password/change/",
     "account/sessions/end/",
+    "conformance/run/",
     "escalations/views/",
     "tour/",
 )
@@ -208,6 +209,12 @@ def test_a_feed_key_writes_nothing_but_its_facts(standing: dict[str, str]) -> No
     key = credentials.issue_feed_key(tenant="default", feed="prices", prefix="price.", actor="system")
     assert isinstance(key, credentials.IssuedKey)
     try_all(standing, Client(), FOR_EVERYBODY + FOR_FEED_KEYS, bearer(key.text))
+
+
+def test_an_auditors_key_writes_nothing(standing: dict[str, str]) -> None:
+    key = credentials.issue_auditor_key(tenant="default", auditor="regulator", actor="system")
+    assert isinstance(key, credentials.IssuedKey)
+    try_all(standing, Client(), FOR_EVERYBODY, bearer(key.text))
 
 
 def test_a_cross_site_form_without_its_token_writes_nothing(standing: dict[str, str]) -> None:

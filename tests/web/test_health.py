@@ -19,7 +19,7 @@ from runtime.core import clock, ports
 from runtime.epochs.models import Boot
 from runtime.epochs.services import boots
 from runtime.maintenance.models import WatchRound
-from runtime.maintenance.services import sweeper, watchdog
+from runtime.maintenance.services import sealing, sweeper, watchdog
 from runtime.workers import sweep_rounds
 from runtime.workers.embedded import Drain
 from tests.support.wait_until import until
@@ -35,6 +35,7 @@ def _up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def beating() -> None:
     watchdog.keep_round(at=clock.now())
+    sealing.seal_now()
 
 
 def failing() -> dict[str, str]:
@@ -58,12 +59,28 @@ def gauges() -> dict[str, float]:
 
 
 def test_a_sweep_is_a_heartbeat() -> None:
+    sealing.seal_now()
     assert failing() == {"sweeper": "the sweeper has never run"}
     assert gauges()["dir_sweeper_age_seconds"] == -1
     sweeper.sweep()
     assert failing() == {}
     assert gauges()['dir_ready{part="sweeper"}'] == 1
     assert 0 <= gauges()["dir_sweeper_age_seconds"] < 60
+
+
+def test_a_ledger_that_is_not_sealed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    watchdog.keep_round(at=clock.now())
+    assert failing() == {"sealer": "the ledger has never been sealed"}
+    assert gauges()["dir_sealed_age_seconds"] == -1
+    sealing.seal_now()
+    assert failing() == {}
+    assert 0 <= gauges()["dir_sealed_age_seconds"] < 60
+    # The entry that begins the key was sealed, and nothing waits.
+    assert gauges()["dir_entries_unsealed"] == 0
+    monkeypatch.setattr(health, "UNSEALED_S", -1.0)
+    (words,) = failing().values()
+    assert words.startswith("the ledger has not been sealed for ")
+    assert gauges()['dir_ready{part="sealer"}'] == 0
 
 
 @pytest.mark.parametrize(("age_s", "is_late"), [(health.LATE_S - 3, False), (health.LATE_S + 3, True)])
@@ -109,12 +126,13 @@ def test_a_thread_that_died_is_named(beating: None, monkeypatch: pytest.MonkeyPa
     may_live = threading.Event()
     monkeypatch.setattr(Drain, "_find", lambda self: may_live.wait(30))
     monkeypatch.setattr(Drain, "_sweep", lambda self: may_live.wait(30))
+    monkeypatch.setattr(Drain, "_seal", lambda self: may_live.wait(30))
     working = Drain()
     working.start()
     try:
         assert failing() == {}
         may_live.set()
-        dead = {"threads": "a thread has stopped: drain-finder, drain-sweeper"}
+        dead = {"threads": "a thread has stopped: drain-finder, drain-sweeper, drain-sealer"}
         until(lambda: failing() == dead)  # the one thread may end a moment before the other
     finally:
         working.stop(timeout_s=30)

@@ -12,7 +12,7 @@ from audit.access.roles import Role
 from escalations.models import Escalation
 from runtime.core import clock
 from runtime.flows.models import Flow
-from runtime.maintenance.services import watchdog
+from runtime.maintenance.services import sealing, watchdog
 from runtime.registry.queries import people
 from tests.support import demo_scenes, markup, worlds
 
@@ -42,6 +42,11 @@ PAGES = [
     "/account/",
     "/inbox/",
     "/ledger/",
+    "/conformance/",
+    "/records/",
+    "/records/reports/high_value_outcomes/",
+    "/records/reports/most_denials/",
+    "/records/reports/replay_health/",
     "/decisions/",
     "/search/",
     "/glossary/",
@@ -230,6 +235,8 @@ def test_wrong_addresses_ask_nothing_and_never_fail(scene: demo_scenes.Scene) ->
         "/escalations/?after=2026-01-01_99999999999999999999_x&have=a,b&mine=2&impact=X",
         "/escalations/?q=%00%ff",
         "/ledger/?before=-1&kind=none&stream=%00",
+        "/records/?after=-1&status=NO&dfid=x&from=%00&subject=%00",
+        "/records/reports/high_value_outcomes/?over=%00&param=&from=never",
         "/agents/?status=NONE&after=%00",
         "/kinds/ADJUST_POSITION/?version=1.3.0",
     ):
@@ -273,6 +280,7 @@ def test_the_overview_counts_what_the_queue_lists(scene: demo_scenes.Scene) -> N
 
 def test_monitors_get_their_answers_without_signing_in() -> None:
     watchdog.keep_round(at=clock.now())
+    sealing.seal_now()
     assert Client().get("/livez").json() == {"status": "ok"}
     assert Client().get("/readyz").json() == {"status": "ok"}
 

@@ -194,3 +194,31 @@ def test_a_proposal_of_which_the_past_is_lost_shows_no_verdict(desk: factories.D
     _, page = send(ada, "check", text(rules=[rule]))
     assert "1 could not be re-evaluated: the counts over the agent&#x27;s history were not stored." in page
     assert Proposal.objects.count() == 1
+
+
+def test_what_a_kind_asks_for_stands_on_its_page(desk: factories.Desk, ada: Client) -> None:
+    factories.policy_kind(
+        gate_cases.kind(
+            version="1.9.0",
+            red_lines=[
+                {"id": "L_NEVER", "forbid": "params.quantity > 999", "message": "Too many."},
+                "a note",
+            ],
+            required_evidence=[{"fact": "price.${params.symbol}", "max_age_s": 60}],
+            approval_mode="destructive",
+            gate_id="GATE_DESK",
+            subjects=["position:${params.symbol}"],
+        )
+    )
+    page = ada.get("/kinds/ADJUST_POSITION/").content.decode()
+    for words in (
+        "L_NEVER",
+        "params.quantity &gt; 999",
+        "Too many.",
+        "required fact, at most 60 s old",
+        "A person must let it run, as of high impact at least.",
+        "GATE_DESK",
+        "position:${params.symbol}",
+        "/records/?decision_key=ADJUST_POSITION",
+    ):
+        assert words in page, words

@@ -47,7 +47,8 @@ def browser(account: User) -> Client:
 def read(client: Client, path: str) -> str:
     answer = client.get(path)
     body = b"".join(answer) if answer.streaming else answer.content
-    return f"{answer.status_code} {dict(answer.headers)} {body.decode()}"
+    # An evidence pack is no text, but its members are stored as they are, so their words can be found in it.
+    return f"{answer.status_code} {dict(answer.headers)} {body.decode(errors='replace')}"
 
 
 def paths(case: Escalation) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """`manage.py docs_fresh [--write]`: check, or write, the pages of docs/ that are generated from code."""
 
+import json
 import re
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from audit import events
 from audit.access import roles
+from audit.contracts import catalogue as contracts
+from audit.contracts import fields
+from dir_console.conformance import catalogue, frameworks, words
+from dir_console.conformance.items import Check, Group
 from runtime.contracts import problem_codes, reasons
 from runtime.kernel import lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
@@ -202,15 +208,70 @@ def permissions() -> str:
     )
 
 
+def conformance_items() -> str:
+    """What a run tries, item by item, and the tables of two frameworks."""
+
+    def item(check: Check) -> tuple[str, ...]:
+        tests = ", ".join(f"`{name}`" for name in check.tests) or "none"
+        return f"`{check.id}`", f"{check.paper}: {check.asks}", check.tries, tests
+
+    def requirement(each: frameworks.Requirement) -> tuple[str, ...]:
+        served = [*(f"`{name}`" for name in each.served_by), *(f"[{page}]({page}.md)" for page in each.pages)]
+        return each.ref, each.asks, each.cover.value, each.how, ", ".join(served) or "none"
+
+    parts = [
+        f"## {group}\n\n"
+        + table(
+            ("item", "asks", "every run tries", "also shown by"),
+            (item(check) for check in catalogue.CHECKS if check.group is group),
+        )
+        for group in Group
+    ]
+    mapped = [
+        f"## {framework.name}\n\n{framework.about} In our own words; no legal advice.\n\n"
+        + table(
+            ("requirement", "asks for", "here", "how far", "served by"),
+            map(requirement, framework.requirements),
+        )
+        for framework in frameworks.FRAMEWORKS
+    ]
+    return page("Conformance", words.ABOUT, words.RUNNING, *parts, words.LIMITS, *mapped)
+
+
+def contract_page(contract: fields.Contract) -> str:
+    """One row for each field: what it is made of, and why it may be null."""
+    rows = (
+        (f"`{field.path}`", field.source, contract.absent(field.path) or "never") for field in contract.fields
+    )
+    return page(
+        f"{contract.title} ({contract.design})",
+        f"{contract.about} `GET /api/v1/audit/contracts/{contract.name}/{{id}}` returns it; `{{id}}` is "
+        f"{contract.ids}. Its schema is [{contract.name}.schema.json]({contract.name}.schema.json). A name "
+        "with a colon is a kind of entry, with the field of its payload; an object is what the digest in "
+        "that field stands for, with a JSON Pointer into it.",
+        table(("field", "made of", "null when"), rows),
+    )
+
+
+def contract_schema(contract: fields.Contract) -> str:
+    return json.dumps(fields.schema_of(contract), indent=2) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "agent-tables.md": agent_tables,
     "checks.md": gate_checks,
+    "conformance.md": conformance_items,
     "events.md": event_kinds,
     "permissions.md": permissions,
     "problems.md": problem_list,
     "reasons.md": reason_codes,
     "settings.md": setting_names,
     "states.md": flow_states,
+    **{f"contracts/{name}.md": partial(contract_page, each) for name, each in contracts.CONTRACTS.items()},
+    **{
+        f"contracts/{name}.schema.json": partial(contract_schema, each)
+        for name, each in contracts.CONTRACTS.items()
+    },
 }
 
 

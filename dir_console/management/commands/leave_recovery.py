@@ -7,13 +7,13 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from audit import canonical
 from audit.access.permissions import actor_of, may
 from audit.access.roles import Permission
 from dir_console.management import passwords
 from runtime.contracts.problem import Problem
 from runtime.contracts.states import IntentState
 from runtime.epochs.queries import current_epoch
+from runtime.epochs.services import epochs
 from runtime.flows.models import Intent
 from runtime.maintenance.services import restores
 
@@ -34,13 +34,11 @@ class Command(BaseCommand):
         epoch = current_epoch.in_force()
         if epoch.restored_at is None:
             raise CommandError("The database is not in recovery: there is nothing to leave.")
-        missing = canonical.decode(bytes(epoch.missing))
         in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT).count()
         self.stderr.write(
-            f"In recovery since {epoch.restored_at:%Y-%m-%d %H:%M} UTC. The mark names entry "
-            f"{missing['entry_id']} with the hash {missing['hash'] or '(unreadable)'}, which is missing "
-            "from this database. Entries up to it are lost, and what was executed in that time is "
-            f"unknown. {in_doubt} intent(s) are in doubt."
+            f"In recovery since {epoch.restored_at:%Y-%m-%d %H:%M} UTC. {epochs.describe_missing()} What was "
+            "recorded since the backup was made is lost, and what was executed in that time is unknown. "
+            f"{in_doubt} intent(s) are in doubt."
         )
         if not options["name"]:
             self.stderr.write("To continue: manage.py leave_recovery NAME --reason TEXT --password-stdin")

@@ -97,9 +97,8 @@ class Command(BaseCommand):
         # Its agents would need keys, which nobody gets before an admin has ended the recovery.
         if epochs.compare_with_mark():
             self._say(
-                "This database is older than its mark: a backup was restored. Nothing is executed and no "
-                "proposal is accepted until an admin starts a new epoch: "
-                f"{command_line.manage()} leave_recovery"
+                f"{epochs.describe_missing()} So a backup was restored. Nothing is executed and no proposal "
+                f"is accepted until an admin starts a new epoch: {command_line.manage()} leave_recovery"
             )
             wants_demo = False
         prepared = demo_launcher.prepare(folder, market=market) if wants_demo else None

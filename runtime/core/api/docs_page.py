@@ -14,7 +14,12 @@ from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
 
 _STYLES = ("css/tokens.css", "css/base.css", "css/layout.css", "css/components.css", "css/charts.css")
-_CREDENTIALS = {"AgentKey": "agent key", "SessionToken": "session token", "FeedKey": "feed key"}
+_CREDENTIALS = {
+    "AgentKey": "agent key",
+    "SessionToken": "session token",
+    "FeedKey": "feed key",
+    "AuditorAccess": "auditor's key, or signed in",
+}
 _NOTHING = SafeString("")
 
 

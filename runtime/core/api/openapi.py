@@ -54,13 +54,9 @@ def describe(
     not_modified: bool = False,
 ) -> dict[str, Any]:
     """The extra members of an operation. `required` says whether the headers are."""
-    problem = {
-        "description": "A problem document (RFC 9457): `code` says why, `detail` what to do next.",
-        "content": {"application/problem+json": {"schema": inlined(api_schemas.ProblemDocument)}},
-    }
     extra: dict[str, Any] = {
         "parameters": [{**header, "required": required} for header in headers],
-        "responses": {"default": problem},
+        "responses": {"default": PROBLEM},
     }
     if body is not None:
         extra["requestBody"] = {
@@ -104,3 +100,9 @@ def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
     if "$ref" in schema:
         return _inline(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
     return {key: _inline(member, definitions) for key, member in schema.items()}
+
+
+PROBLEM: dict[str, Any] = {
+    "description": "A problem document (RFC 9457): `code` says why, `detail` what to do next.",
+    "content": {"application/problem+json": {"schema": inlined(api_schemas.ProblemDocument)}},
+}

@@ -171,7 +171,7 @@ def meaning(code: str) -> str:
 
 
 def actor_words(actor: str, names: Mapping[str, str]) -> str:
-    """Return an actor's display name: a username, an agent id, a feed, a guard or the runtime."""
+    """Return an actor's display name: a username, an agent id, a feed, a guard, an auditor or the runtime."""
     kind, _, name = actor.partition(":")
     match kind:
         case "user":
@@ -182,6 +182,8 @@ def actor_words(actor: str, names: Mapping[str, str]) -> str:
             return f"feed {name}"
         case "guard":
             return f"guard {name}"
+        case "auditor":
+            return f"auditor {name}"
         case _:
             return "Runtime"
 

@@ -30,7 +30,7 @@ from runtime.contracts.states import (
 from runtime.contracts.verdict import StepRequest
 from runtime.core import clock, mismatches, transactions
 from runtime.epochs.queries import current_epoch
-from runtime.epochs.services import boots, marks
+from runtime.epochs.services import boots, epochs
 from runtime.execution.queries import unrecorded
 from runtime.execution.services import circuit, doubts, intent_transitions, saga
 from runtime.execution.services.circuit import Admitted
@@ -106,7 +106,7 @@ def claim(intent_id: UUID, *, owner: str) -> Claimed | ClaimRefused:
         return ClaimRefused(status="NOT_DUE", detail="UNKNOWN")
     if boots.is_superseded():
         return ClaimRefused(status="NOT_DUE", detail="SUPERSEDED")
-    if current_epoch.is_recovering() or marks.is_older():
+    if current_epoch.is_recovering() or epochs.is_older():
         return ClaimRefused(status="HELD", detail=current_epoch.RECOVERY)
     flow, intent = found
     journal = Journal(flow=flow, actor=actors.SYSTEM, at=clock.now())

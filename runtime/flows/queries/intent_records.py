@@ -126,18 +126,21 @@ def place_of(record: IntentRecord, step: str) -> int:
 
 def outcome_digest(row: Outcome) -> str:
     """The digest of what an outcome holds beside its status and its receipt."""
-    return canonical.digest(
-        canonical.encode(
-            {
-                "error_category": row.error_category,
-                "expected": cells.digest_of(row.expected),
-                "deviations": cells.digest_of(row.deviations),
-                "writes": cells.digest_of(row.writes),
-                "attempts": row.attempts,
-                "duration_ms": row.duration_ms,
-                "recorded_by": row.recorded_by,
-            }
-        )
+    return canonical.digest(outcome_bytes(row))
+
+
+def outcome_bytes(row: Outcome) -> bytes:
+    """The canonical bytes of what an outcome holds beside its status and its receipt."""
+    return canonical.encode(
+        {
+            "error_category": row.error_category,
+            "expected": cells.digest_of(row.expected),
+            "deviations": cells.digest_of(row.deviations),
+            "writes": cells.digest_of(row.writes),
+            "attempts": row.attempts,
+            "duration_ms": row.duration_ms,
+            "recorded_by": row.recorded_by,
+        }
     )
 
 

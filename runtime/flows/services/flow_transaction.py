@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from audit import actors, canonical, events, ledger
+from audit.records import emission as emission_of
+from audit.records.fold import Rules
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import ENDED, FeedbackType, FlowState
 from runtime.core import transactions
 from runtime.flows.models import Feedback, Flow
-from runtime.flows.queries import calls_in_doubt, children
+from runtime.flows.queries import calls_in_doubt, children, judged_rules
 from runtime.flows.services import flow_cancellation
 from runtime.kernel import lifecycle
 from runtime.resources.services import reservations
@@ -29,6 +31,8 @@ class Journal:
     entries: list[events.Event] = field(default_factory=list)
     feedback: list[Feedback] = field(default_factory=list)
     other_streams: dict[str, list[events.Event]] = field(default_factory=dict)
+    # What the record takes from the rules of verdicts of this transaction, by proposal.
+    rules: dict[str, Rules] = field(default_factory=dict)
     version_read: int = field(init=False)
     had_ended: bool = field(init=False)
 
@@ -85,7 +89,10 @@ class Journal:
             self.notify_agent(FeedbackType(item["event_type"]), item["body"])
 
     def write(self) -> None:
-        """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row."""
+        """Store feedback, append the entries to the flow's stream, and compare-and-swap the flow row.
+
+        At a checkpoint, and at the flow's end, its DecisionRecord is written as well.
+        """
         if self.flow.state in ENDED and not self.had_ended:
             if not actors.is_user(self.actor) and calls_in_doubt.needs_person(flow=self.flow):
                 raise ValueError("a flow with a call in doubt can only be ended by a person")
@@ -93,6 +100,18 @@ class Journal:
             self._stop_children(self.flow)
             self.add(*reservations.settle(flow=self.flow, at=self.at))
         Feedback.objects.bulk_create(self.feedback)
+        emission = emission_of.prepare(
+            tenant=self.flow.tenant,
+            dfid=self.flow.dfid,
+            head_seq=self.flow.head_seq,
+            actor=self.actor,
+            at=self.at,
+            events=self.entries,
+            find_rules=self._rules_behind,
+        )
+        if emission is not None:
+            emission.store()
+            self.add(emission.event)
         head = ledger.append(
             tenant=self.flow.tenant,
             stream=str(self.flow.dfid),
@@ -124,6 +143,10 @@ class Journal:
             ledger.append_to(
                 tenant=self.flow.tenant, stream=stream, actor=self.actor, at=self.at, events=entries
             )
+
+    def _rules_behind(self, said: Mapping[str, Any]) -> Rules:
+        """What the record takes from the rules of a verdict, whose entry says this."""
+        return self.rules.get(said["proposal_id"]) or judged_rules.find_stored(said)
 
     def _stop_children(self, parent: Flow) -> None:
         """Abort the open descendants, which `locks.lock_flow` has locked with their ancestor.

@@ -1,12 +1,15 @@
 """The newest ledger entries of all streams."""
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from audit.access.permissions import signed_in, tenant_of
 from audit.events import Kind
-from runtime.core import paging
+from audit.sealing import proofs, witnesses
+from runtime.core import clock, paging
 from runtime.core.views import query_params
 from runtime.flows.queries import activity
 from runtime.flows.views import timeline
@@ -44,7 +47,16 @@ def index(request: HttpRequest) -> HttpResponse:
         "kinds": list(Kind),
         "filtered": bool(stream or kind),
         "paged": bool(before),
+        **_checkpoint(),
     }
     return render(
         request, "audit/_ledger.html" if "HX-Request" in request.headers else "audit/ledger.html", context
     )
+
+
+def _checkpoint() -> dict[str, Any]:
+    newest, at = proofs.latest(), clock.now()
+    held = [(report, report.is_late(at)) for report in witnesses.reports()]
+    if newest is None:
+        return {"witnesses": held}
+    return {"checkpoint": newest.checkpoint, "root": newest.checkpoint.root.hex(), "witnesses": held}

@@ -21,6 +21,8 @@ class CheckName(StrEnum):
     CONTEXT_FRESHNESS = "context_freshness"
     CONSTRAINTS = "constraints"
     CONDITIONS = "conditions"
+    RED_LINES = "red_lines"
+    EVIDENCE = "evidence"
     BUDGET = "budget"
     RATE = "rate"
     LIMITS = "limits"

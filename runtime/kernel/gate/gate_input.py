@@ -8,7 +8,7 @@ from typing import Any
 from runtime.contracts import timestamps
 from runtime.contracts.facts import Facts
 from runtime.contracts.manifest import ManifestDocument
-from runtime.contracts.policy_kind import Contract, KindDocument
+from runtime.contracts.policy_kind import ApprovalMode, Contract, KindDocument
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import StepRequest
@@ -26,6 +26,8 @@ class GateVersion(StrEnum):
     # params and constraints that do not fit, no expression of the kind is evaluated; values too large
     # for their schema are refused unread; a kind may give the impact CRITICAL.
     V1_1 = "1.1.0"
+    # Red lines, required evidence and the approval mode of a kind are enforced.
+    V1_2 = "1.2.0"
 
     def has(self, feature: "GateVersion") -> bool:
         """Whether this gate does what `feature` was the first to do."""
@@ -33,7 +35,7 @@ class GateVersion(StrEnum):
         return known.index(self) >= known.index(feature)
 
 
-FIRST, NEWEST = GateVersion.V1_0, GateVersion.V1_1
+FIRST, NEWEST = GateVersion.V1_0, GateVersion.V1_2
 
 
 def is_first(version: Any) -> bool:
@@ -123,13 +125,22 @@ class Case:
 
     @cached_property
     def impact(self) -> Impact:
-        """The impact category; HIGH_IMPACT where it cannot be worked out (fail closed).
+        """The impact category; HIGH_IMPACT where it cannot be worked out (fail closed), or cannot be undone.
 
         The first gate knew two categories: to it any other word was HIGH_IMPACT.
         """
         found = evaluate.impact(self.kind, self.names) if self.is_evaluated else Impact.HIGH_IMPACT
-        knows_critical = self.gate.has(GateVersion.V1_1)
-        return found if knows_critical or found is not Impact.CRITICAL else Impact.HIGH_IMPACT
+        if found is Impact.CRITICAL and not self.gate.has(GateVersion.V1_1):
+            return Impact.HIGH_IMPACT
+        floor = Impact.HIGH_IMPACT if self.least_approval is ApprovalMode.DESTRUCTIVE else Impact.LOW_IMPACT
+        return max(found, floor, key=lambda impact: impact.rank)
+
+    @property
+    def least_approval(self) -> ApprovalMode:
+        """The approval that the kind asks for; no earlier gate asked."""
+        if self.rules.kind is None or not self.gate.has(GateVersion.V1_2):
+            return ApprovalMode.NONE
+        return self.rules.kind.least_approval
 
     @cached_property
     def figures(self) -> tuple[Figured, ...]:

@@ -42,6 +42,18 @@ STAGES: tuple[Stage, ...] = (
     Stage(CheckName.CONSTRAINTS, what.check_constraints, is_integrity=False),
     Stage(CheckName.CONDITIONS, what.check_conditions, is_integrity=False),
     Stage(
+        CheckName.RED_LINES,
+        what.check_red_lines,
+        is_integrity=False,
+        applies=lambda case: case.gate.has(GateVersion.V1_2) and bool(case.kind.forbidden),
+    ),
+    Stage(
+        CheckName.EVIDENCE,
+        what.check_evidence,
+        is_integrity=False,
+        applies=lambda case: case.gate.has(GateVersion.V1_2) and bool(case.kind.needs),
+    ),
+    Stage(
         CheckName.BUDGET,
         capacity.check_budget,
         is_integrity=False,
@@ -51,7 +63,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(CheckName.LIMITS, what.check_limits, is_integrity=False),
     Stage(CheckName.RULES, what.check_rules, is_integrity=False),
     Stage(CheckName.CONFIDENCE, what.check_confidence, is_integrity=False),
-    Stage(CheckName.APPROVALS, preview.check_approvals, is_integrity=False, applies=preview.needs_two_people),
+    Stage(CheckName.APPROVALS, preview.check_approvals, is_integrity=False, applies=preview.needs_people),
     Stage(
         CheckName.RESOURCES,
         capacity.check_resources,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from audit import canonical
+from runtime.contracts.policy_kind import ApprovalMode
 from runtime.contracts.reasons import Reason
 from runtime.contracts.states import Impact
 from runtime.contracts.verdict import Difference, FigureShown, Finding, Segment
@@ -34,17 +35,28 @@ def needs_two_people(case: Case) -> bool:
     """
     if case.proposal.by_person or case.rules.kind is None or not case.gate.has(GateVersion.V1_1):
         return False
-    return case.kind.approvals > 1 or case.impact is Impact.CRITICAL
+    people = case.kind.people_needed if case.gate.has(GateVersion.V1_2) else case.kind.approvals
+    return people > 1 or case.impact is Impact.CRITICAL
+
+
+def needs_people(case: Case) -> bool:
+    """Whether one person, or two, must let an agent's proposal run, whatever else the gate finds."""
+    asks = not case.proposal.by_person and case.least_approval is not ApprovalMode.NONE
+    return asks or needs_two_people(case)
 
 
 def check_approvals(case: Case) -> Iterable[Finding]:
-    """Must two different people let it run?
+    """Must a person, or two different people, let it run?
 
-    TWO_PEOPLE_REQUIRED, at CRITICAL impact and for kinds with `approvals: 2`; not asked of a person.
+    TWO_PEOPLE_REQUIRED, at CRITICAL impact and for kinds with `approvals: 2` or the approval mode
+    `two_persons`; APPROVAL_REQUIRED for the approval modes `person` and `destructive`. Not asked of a person.
     """
-    yield findings.refer(
-        CheckName.APPROVALS, Reason.TWO_PEOPLE_REQUIRED, "Two different people must let this run."
-    )
+    if needs_two_people(case):
+        yield findings.refer(
+            CheckName.APPROVALS, Reason.TWO_PEOPLE_REQUIRED, "Two different people must let this run."
+        )
+    else:
+        yield findings.refer(CheckName.APPROVALS, Reason.APPROVAL_REQUIRED, "A person must let this run.")
 
 
 def effect(case: Case) -> tuple[Segment, ...]:

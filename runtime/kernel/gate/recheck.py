@@ -11,7 +11,7 @@ from runtime.contracts.verdict import Finding, FindingOutcome
 from runtime.kernel.gate import findings
 from runtime.kernel.gate.checks import what, who_and_when
 from runtime.kernel.gate.findings import CheckName
-from runtime.kernel.gate.gate_input import Case, PolicyBundle
+from runtime.kernel.gate.gate_input import Case, GateVersion, PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.rules import safety
 
@@ -35,17 +35,24 @@ class Withdrawn:
 
 
 def recheck(
-    judgement: Judgement, rules_then: PolicyBundle, *, world: Mapping[str, Any], now_ms: int, unsafe: str = ""
+    judgement: Judgement,
+    rules_then: PolicyBundle,
+    *,
+    world: Mapping[str, Any],
+    evidence: Mapping[str, int] | None = None,
+    now_ms: int,
+    unsafe: str = "",
 ) -> tuple[Finding, ...]:
-    """What no longer holds: the window, the agent's bounds, the facts it stood on. Empty when all does.
+    """What no longer holds: the window, the agent's bounds, red lines, evidence, the facts it stood on.
 
-    The rules are those of the verdict; only the world and the moment are new. Rules and conditions that
+    Empty when all does. The rules are those of the verdict; only the world, the `evidence` that they ask for
+    and the moment are new. Rules and conditions that
     could keep everything else waiting are not asked: `unsafe` says why.
     """
     if unsafe:
         said = f"What was accepted is not asked again: {unsafe}."
         return (findings.fail(CheckName.SCHEMA, Reason.KIND_UNSAFE, said),)
-    facts = judgement.facts.model_copy(update={"world": dict(world)})
+    facts = judgement.facts.model_copy(update={"world": dict(world), "evidence": evidence})
     case = Case(
         proposal=judgement.proposal,
         facts=facts,
@@ -58,6 +65,7 @@ def recheck(
         *who_and_when.check_validity(case),
         *what.check_constraints(case),
         *what.check_conditions(case),
+        *_spec(case),
         *stale,
     )
 
@@ -101,13 +109,20 @@ def _against(case: Case) -> tuple[Finding, ...]:
         return tuple(what.check_schema(case))
     kind, asked = case.kind, case.proposal
     refused = tuple(who_and_when.check_authority(case))
-    if refused or not kind.limits:
+    if refused or not (kind.limits or kind.forbidden):
         return refused
     if not safety.fits(kind, params=asked.params, constraints=asked.execution_constraints):
         version = f"{kind.kind} {kind.version}"
         said = f"What was accepted no longer fits {version}: its limits cannot be checked."
         return (findings.refer(CheckName.SCHEMA, Reason.INVALID_SCHEMA, said, subject=version),)
-    return tuple(what.check_limits(case))
+    return (*what.check_red_lines(case), *what.check_limits(case))
+
+
+def _spec(case: Case) -> tuple[Finding, ...]:
+    """Red lines and required evidence, as far as the gate that judged knew of them."""
+    if not case.gate.has(GateVersion.V1_2):
+        return ()
+    return (*what.check_red_lines(case), *what.check_evidence(case))
 
 
 def _is_lifted(finding: Finding, lifted: Sequence[Finding]) -> bool:

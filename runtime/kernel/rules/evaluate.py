@@ -13,7 +13,7 @@ from typing import Any
 
 from audit import canonical
 from runtime.contracts import states
-from runtime.contracts.policy_kind import Constraint, Dependency, KindDocument, OnFail, Rule
+from runtime.contracts.policy_kind import Constraint, Dependency, EvidenceNeed, KindDocument, OnFail, Rule
 from runtime.kernel import finding_words, schemas
 from runtime.kernel.rules import language, safety, templates
 from runtime.kernel.rules.language import ErrorCode, ExpressionError
@@ -140,6 +140,19 @@ def required_facts(kind: KindDocument, params: Any) -> tuple[str, ...]:
         except ExpressionError:
             continue
     return tuple(sorted(found))
+
+
+def evidence_key(need: EvidenceNeed, params: Any) -> str | None:
+    """The name under which required evidence is looked up, such as `fact:price.ABC` or `step:self_check`.
+
+    None where these parameters make no path of a fact.
+    """
+    if need.fact is None:
+        return f"{need.sort}:{need.name}"
+    try:
+        return f"{need.sort}:{templates.fact_path(need.fact, language.Names({'params': params}))}"
+    except ExpressionError:
+        return None
 
 
 def static_prefixes(kind: KindDocument) -> tuple[str, ...]:

@@ -204,6 +204,7 @@ def _id_problems(kind: KindDocument) -> Iterator[KindProblem]:
         "limits": [limit.id for limit in kind.limits],
         "rules": [rule.id for rule in kind.rules],
         "constraints": [constraint.id for constraint in kind.constraints],
+        "red_lines": [line.id for line in kind.forbidden],
         "steps": [step.id for step in kind.steps],
     }
     for group, ids in groups.items():

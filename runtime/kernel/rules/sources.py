@@ -7,7 +7,7 @@ only one of them knew would be checked and never served, so both ask here.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.contracts.policy_kind import KindDocument, Step
+from runtime.contracts.policy_kind import EvidenceNeed, KindDocument, RedLine, Step
 from runtime.kernel.rules import scope, templates
 from runtime.kernel.rules.language import ExpressionError
 
@@ -36,6 +36,7 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
         yield Standing(("rules", at, "require"), rule.require, scope.JUDGED)
     for at, constraint in enumerate(kind.constraints):
         yield Standing(("constraints", at, "require"), constraint.require, scope.JUDGED)
+    yield from _red_lines(kind)
     for at, prediction in enumerate(kind.predicts):
         yield Standing(("predicts", at, "value"), prediction.value, scope.JUDGED)
         if prediction.unless is not None:
@@ -56,6 +57,9 @@ def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:
         yield Standing(("depends_on", at, "fact"), dependency.fact, scope.PARAMS)
     for at, prediction in enumerate(kind.predicts):
         yield Standing(("predicts", at, "fact"), prediction.fact, scope.PARAMS)
+    for at, need in enumerate(kind.required_evidence):
+        if isinstance(need, EvidenceNeed) and need.fact is not None:
+            yield Standing(("required_evidence", at, "fact"), need.fact, scope.PARAMS)
     for at, step in enumerate(kind.steps):
         for number, write in enumerate(step.writes):
             yield Standing(("steps", at, "writes", number, "fact"), write.fact, scope.RECEIPT)
@@ -75,7 +79,7 @@ def list_path_templates(kind: KindDocument) -> Iterator[Standing]:
 
 
 def list_subjects(kind: KindDocument) -> Iterator[Standing]:
-    """The names of what the action is about, which may hold `${CEL}`: recorded, evaluated by nothing."""
+    """The names of what the action is about, which may hold `${CEL}`: no verdict depends on them."""
     for at, subject in enumerate(kind.subjects):
         yield Standing(("subjects", at), subject, scope.JUDGED)
 
@@ -94,6 +98,12 @@ def list_every_source(kind: KindDocument) -> Iterator[tuple[Standing, str]]:
         except ExpressionError:
             continue  # the linter reports it, and the gate reports that the request cannot be rendered
         yield from ((standing, source) for source in found)
+
+
+def _red_lines(kind: KindDocument) -> Iterator[Standing]:
+    for at, line in enumerate(kind.red_lines):
+        if isinstance(line, RedLine):
+            yield Standing(("red_lines", at, "forbid"), line.forbid, scope.JUDGED)
 
 
 def _expressions_of_step(step: Step, place: Place) -> Iterator[Standing]:

@@ -17,6 +17,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _PATH_TEXT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*", re.ASCII)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _MAX_PATH_CHARS = 2000
+_MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,19 @@ def request_path(template: str, names: Mapping[str, Any]) -> str:
     if segments[0] or len(path) > _MAX_PATH_CHARS or "" in segments[1:-1] or {".", ".."} & set(segments):
         raise ExpressionError(ErrorCode.UNSAFE_VALUE)
     return path
+
+
+def name(template: str, names: Mapping[str, Any]) -> str:
+    """The name that a template makes of its values, such as `order:881`.
+
+    Raises:
+        ExpressionError: UNSAFE_VALUE for an empty value and for a name of more than 200 characters, or with
+            a character that nobody can see.
+    """
+    made = "".join(_filled(part, names) for part in parse(template))
+    if len(made) > _MAX_NAME_CHARS or not made.isprintable():
+        raise ExpressionError(ErrorCode.UNSAFE_VALUE)
+    return made
 
 
 def percent_encode(text: str) -> str:

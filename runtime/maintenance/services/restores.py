@@ -4,9 +4,7 @@ What was accepted in the backup may have run in the time that is lost, so nothin
 """
 
 import secrets
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -22,6 +20,7 @@ from runtime.core import clock, transactions
 from runtime.epochs.models import Epoch
 from runtime.epochs.queries import current_epoch
 from runtime.epochs.services import marks
+from runtime.epochs.services.missing import Missing
 from runtime.execution.services import lost_calls
 from runtime.flows.models import Intent
 from runtime.flows.queries import calls_in_doubt
@@ -73,9 +72,9 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
         before.ended_at = at
         before.save(update_fields=["ended_at"])
         # A number that no agent has seen: the same backup may be restored twice.
-        missing: dict[str, Any] = canonical.decode(bytes(before.missing))
+        missing = Missing.from_bytes(bytes(before.missing))
         mark = marks.read()
-        number = max(before.number, int(missing["epoch"]), 0 if mark is None else mark.epoch) + 1
+        number = max(before.number, missing.epoch, 0 if mark is None else mark.epoch) + 1
         epoch = Epoch.objects.create(number=number, database_id=before.database_id, began_at=at)
         Session.objects.filter(expires_at__gt=at).update(expires_at=at)
         BrowserSession.objects.all().delete()
@@ -91,9 +90,7 @@ def begin_next(*, tenant: str, actor: str, reason: str) -> Epoch | Problem:
     return begun
 
 
-def _signed(
-    tenant: str, epoch: Epoch, *, missing: Mapping[str, Any], actor: str, reason: str
-) -> events.EpochBegun:
+def _signed(tenant: str, epoch: Epoch, *, missing: Missing, actor: str, reason: str) -> events.EpochBegun:
     in_doubt = Intent.objects.filter(state=IntentState.IN_DOUBT)
     statement = canonical.encode(
         {
@@ -101,7 +98,7 @@ def _signed(
             "tenant": tenant,
             "database_id": str(epoch.database_id),
             "epoch": epoch.number,
-            "missing": missing,
+            "missing": missing.to_json(),
             "intents_in_doubt": [str(pk) for pk in in_doubt.values_list("intent_id", flat=True)],
             "reason": reason,
             "by": actor,
@@ -112,8 +109,8 @@ def _signed(
     signer = signing.signer()
     return events.EpochBegun(
         epoch=epoch.number,
-        missing_entry=int(missing["entry_id"]),
-        missing_hash=str(missing["hash"]),
+        missing_entry=missing.entry_id,
+        missing_hash=missing.hash,
         reason=reason,
         statement_commitment=ledger.commit_payload(tenant=tenant, body=statement),
         statement_digest=canonical.digest(statement),

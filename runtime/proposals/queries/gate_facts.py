@@ -23,6 +23,7 @@ from runtime.flows.models import Flow, Proposal
 from runtime.kernel import budget_rules
 from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.rules import cel_tokens, evaluate, list_bounds, safety, sources
+from runtime.proposals.queries import required_evidence
 from runtime.registry.models import Agent, PolicyKind
 from runtime.registry.queries import recorded_versions, stored_documents
 from runtime.resources.queries import compute_left, resource_facts
@@ -118,6 +119,9 @@ def get_facts(
         lifts=lifts,
         compute=compute_left.get_compute(flow),
         resources=get_resources(flow=flow, rules=rules),
+        evidence=None
+        if kind is None
+        else required_evidence.get_evidence(flow=flow, kind=kind, params=params),
         unsafe=unsafe or None,
     )
 

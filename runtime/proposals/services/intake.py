@@ -89,7 +89,7 @@ def submit(
     )
     flow.policy_kind = envelope.policy_kind
     journal.transition(FlowState.VALIDATING)
-    journal.add(*judging.store(judged))
+    judging.store(judged, journal)
     ports.queue_guards(proposal=judged.proposal, at=journal.at)
     match judged.verdict.decision:
         case Decision.ACCEPT:

@@ -4,15 +4,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from audit import canonical, events, ledger
+from audit.records.fold import Rules
 from runtime.contracts import timestamps
-from runtime.contracts.facts import Lift, SnapshotFacts
+from runtime.contracts.facts import Facts, Lift, SnapshotFacts
 from runtime.contracts.proposal import ProposalDocument
 from runtime.contracts.states import AgentStatus
 from runtime.contracts.verdict import VerdictDocument
 from runtime.core.mismatches import Mismatch
 from runtime.flows.models import Flow, Proposal, Verdict
+from runtime.flows.queries import judged_rules
+from runtime.flows.services.flow_transaction import Journal
 from runtime.kernel.gate import pipeline
-from runtime.kernel.gate.gate_input import NEWEST, PolicyBundle
+from runtime.kernel.gate.gate_input import NEWEST, Case, PolicyBundle
 from runtime.proposals.queries import gate_facts
 from runtime.registry.models import Agent, Bundle
 
@@ -29,7 +32,20 @@ class Judged:
     row: Verdict
     verdict: VerdictDocument
     rules: PolicyBundle
+    facts: Facts
     mismatches: tuple[Mismatch, ...]
+
+    @property
+    def for_record(self) -> Rules:
+        """What the DecisionRecord takes from the rules."""
+        case = Case(
+            proposal=self.document,
+            facts=self.facts,
+            rules=self.rules,
+            now_ms=self.document.received_at_ms,
+            gate=NEWEST,
+        )
+        return judged_rules.of(case, self.verdict)
 
 
 def judge(
@@ -96,7 +112,13 @@ def judge(
         judged_at=at,
     )
     return Judged(
-        document=document, proposal=proposal, row=row, verdict=verdict, rules=rules, mismatches=mismatches
+        document=document,
+        proposal=proposal,
+        row=row,
+        verdict=verdict,
+        rules=rules,
+        facts=facts,
+        mismatches=mismatches,
     )
 
 
@@ -146,8 +168,8 @@ def reconsider(*, flow: Flow, agent: Agent, proposal: Proposal, at: datetime) ->
     return Rejudgement(judgement=judgement, rules=rules, verdict=pipeline.judge(asked, known, rules, now_ms))
 
 
-def store(judged: Judged) -> list[events.Event]:
-    """Write proposal, bundle and verdict; return the entries that record them, and the mismatches."""
+def store(judged: Judged, journal: Journal) -> None:
+    """Write proposal, bundle and verdict, and add the entries that record them, and the mismatches."""
     proposal, row = judged.proposal, judged.row
     proposal.save(force_insert=True)
     Bundle.objects.bulk_create([row.bundle], ignore_conflicts=True)
@@ -156,7 +178,8 @@ def store(judged: Judged) -> list[events.Event]:
     commitments = ledger.commit_payloads(
         tenant=proposal.flow.tenant, bodies=[canonical.encode(item) for item in kept]
     )
-    return [
+    journal.rules[str(proposal.proposal_id)] = judged.for_record
+    journal.add(
         events.ProposalSubmitted(
             proposal_id=str(proposal.proposal_id),
             author=proposal.author,
@@ -182,4 +205,4 @@ def store(judged: Judged) -> list[events.Event]:
             impact=judged.verdict.impact,
         ),
         *(mismatch.event() for mismatch in judged.mismatches),
-    ]
+    )

@@ -13,7 +13,7 @@ from runtime.kernel.gate.gate_input import PolicyBundle
 from runtime.kernel.gate.pipeline import Judgement
 from runtime.kernel.gate.recheck import Withdrawn
 from runtime.kernel.rules import safety
-from runtime.proposals.queries import gate_facts
+from runtime.proposals.queries import gate_facts, required_evidence
 from runtime.state.models import Fact
 
 
@@ -61,6 +61,7 @@ def look(*, flow: Flow, intent: Intent, row: Verdict, at: datetime) -> Look:
         judgement.model_copy(update={"proposal": proposal, "facts": facts}),
         rules,
         world=world,
+        evidence=required_evidence.get_evidence(flow=flow, kind=rules.kind, params=proposal.params),
         now_ms=timestamps.to_ms(at),
         unsafe=unsafe,
     )

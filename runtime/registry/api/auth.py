@@ -1,4 +1,7 @@
-"""Who calls: `Authorization: Bearer` and nothing else. Cookies and identity headers are ignored."""
+"""Who calls: `Authorization: Bearer` and nothing else; identity headers are ignored.
+
+Only the audit API, which changes nothing, takes the cookie of a signed-in browser too.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +10,8 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from audit import actors
+from audit.access import permissions
+from audit.access.readers import Reader
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.registry.models import Agent, Key, Session
@@ -31,7 +36,7 @@ class AgentKey(HttpBearer):
         if key is None:
             _forbid_other(request, token, "Open the session (handshake) with the agent key.")
             return None
-        _remember(request, _of_key(key))
+        _remember(request, Caller(tenant=key.tenant, stream=key.holder))
         return key
 
 
@@ -57,8 +62,35 @@ class FeedKey(HttpBearer):
                 request, token, "Writing state requires a feed key: issue_key --feed NAME --prefix P."
             )
             return None
-        _remember(request, _of_key(key))
+        _remember(request, Caller(tenant=key.tenant, stream=key.holder))
         return key
+
+
+class AuditorAccess(HttpBearer):
+    """An auditor's key or, without an Authorization header, a signed-in user who holds a role. GET only."""
+
+    openapi_description = (
+        "An auditor's key (`manage.py issue_key --auditor NAME`). The browser session of a user who holds a "
+        "role is accepted where no Authorization header is sent."
+    )
+
+    def __call__(self, request: HttpRequest) -> Reader | None:
+        # A page of another site can make a browser send its cookie, so what takes one must not write.
+        if request.method != "GET":
+            detail = "The audit API only reads. Use GET."
+            raise ProblemError(Problem(code=ProblemCode.METHOD_NOT_ALLOWED, detail=detail))
+        if self.header not in request.headers:
+            return _signed_in(request)
+        reader: Reader | None = super().__call__(request)
+        return reader
+
+    def authenticate(self, request: HttpRequest, token: str) -> Reader | None:
+        key = credentials.auditor_key(token)
+        if key is None:
+            _forbid_other(request, token, "Reading the audit API requires an auditor's key.")
+            return None
+        _remember(request, Caller(tenant=key.tenant, stream=key.holder))
+        return Reader(tenant=key.tenant, name=key.holder)
 
 
 def session_of(request: HttpRequest) -> Session:
@@ -95,20 +127,22 @@ def _remember(request: HttpRequest, caller: Caller) -> None:
     setattr(request, _CALLER, caller)
 
 
-def _of_key(key: Key) -> Caller:
-    stream = actors.feed(key.feed) if key.agent is None else actors.agent(key.agent.agent_id)
-    return Caller(tenant=key.tenant, stream=stream)
+def _signed_in(request: HttpRequest) -> Reader | None:
+    if not request.user.is_authenticated:
+        return None
+    tenant, name = permissions.tenant_of(request.user), permissions.actor_of(request.user)
+    _remember(request, Caller(tenant=tenant, stream=name))
+    if not permissions.roles_of(request.user):
+        detail = "Reading the audit API requires a role, and your account has none. An admin can give it one."
+        raise ProblemError(Problem(code=ProblemCode.ROLE_MISSING, detail=detail))
+    return Reader(tenant=tenant, name=name)
 
 
 def _forbid_other(request: HttpRequest, token: str, detail: str) -> None:
     """403 for a valid credential of another sort; text that is none at all stays a plain 401."""
-    given = credentials.read(token)
-    if given is None:
-        return
-    key = credentials.agent_key(token) or credentials.feed_key(token)
-    session = credentials.session(token)
+    key, session = credentials.any_key(token), credentials.session(token)
     if key is not None:
-        _remember(request, _of_key(key))
+        _remember(request, Caller(tenant=key.tenant, stream=key.holder))
     elif session is not None:
         _remember(request, Caller(tenant=session.agent.tenant, stream=actors.agent(session.agent.agent_id)))
     else:

@@ -16,6 +16,12 @@ def groups_of(*, user_pk: int, at: datetime) -> frozenset[str]:
     return frozenset([*now, *_counting(at).filter(user_id=user_pk).values_list("group", flat=True)])
 
 
+def groups_now(*, user_pk: int) -> frozenset[str]:
+    """The groups of a user at this moment."""
+    rows = User.groups.through.objects.filter(user_id=user_pk)
+    return frozenset(rows.values_list("group__name", flat=True))
+
+
 def list_holders(*, groups: Iterable[str], at: datetime) -> dict[int, datetime | None]:
     """Who holds any of the groups, by primary key: None for active members of now, else until when."""
     names = [str(name) for name in groups]

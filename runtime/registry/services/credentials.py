@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from audit import actors, canonical, events, ledger
+from audit import canonical, events, ledger
 from runtime.contracts import api_schemas
 from runtime.contracts.problem import Problem
 from runtime.contracts.problem_codes import ProblemCode
@@ -18,10 +18,10 @@ from runtime.kernel import silence
 from runtime.registry.models import Agent, Key, Session
 from runtime.registry.queries import granted_kinds
 
-AGENT, FEED, SESSION = "agk", "fdk", "ses"
+AGENT, FEED, AUDITOR, SESSION = "agk", "fdk", "auk", "ses"
 TOUCH_AFTER = timedelta(minutes=1)  # a key's "last used" is exact to a minute, so that reads do not write
-_FORM = re.compile(r"(agk|fdk|ses)_([0-9a-f]{16})\.([A-Za-z0-9_-]{43})", re.ASCII)
-_FEED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+_FORM = re.compile(r"(agk|fdk|auk|ses)_([0-9a-f]{16})\.([A-Za-z0-9_-]{43})", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +66,14 @@ def issue_agent_key(*, tenant: str, agent_id: str, actor: str) -> IssuedKey | Pr
     key, issued = _new_key(AGENT, tenant)
     key.agent = agent
     key.save()
-    _record(key, actor, _issued(key, subject=actors.agent(agent_id)))
+    _record(key, actor, _issued(key))
     return issued
 
 
 def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> IssuedKey | Problem:
     """A new key that may write the facts whose paths start with `prefix` (such as `price.`)."""
-    if not _FEED_NAME.fullmatch(feed):
-        return Problem(
-            code=ProblemCode.INVALID_REQUEST,
-            detail="A feed's name is up to 64 letters, digits, - and _.",
-        )
+    if not _NAME.fullmatch(feed):
+        return _no_name()
     if (
         not re.fullmatch(api_schemas.FACT_PREFIX, prefix, re.ASCII)
         or len(prefix) > api_schemas.MAX_FACT_PATH_CHARS
@@ -92,10 +89,24 @@ def issue_feed_key(*, tenant: str, feed: str, prefix: str, actor: str) -> Issued
         key, issued = _new_key(FEED, tenant)
         key.feed, key.fact_prefix = feed, prefix
         key.save()
-        _record(key, actor, _issued(key, subject=actors.feed(feed)))
+        _record(key, actor, _issued(key))
         return issued
 
     return transactions.retry_on_conflict(work)
+
+
+@transactions.retried
+def issue_auditor_key(*, tenant: str, auditor: str, actor: str) -> IssuedKey | Problem:
+    """A new key that may read the audit API and do nothing else."""
+    if not _NAME.fullmatch(auditor):
+        return _no_name()
+    if epochs.refuse_while_recovering() is not None:
+        return _no_key()
+    key, issued = _new_key(AUDITOR, tenant)
+    key.auditor = auditor
+    key.save()
+    _record(key, actor, _issued(key))
+    return issued
 
 
 @transactions.retried
@@ -119,6 +130,17 @@ def agent_key(text: str) -> Key | None:
 def feed_key(text: str) -> Key | None:
     """The feed key of this text; None for anything else."""
     return _key(text, FEED)
+
+
+def auditor_key(text: str) -> Key | None:
+    """The auditor's key of this text; None for anything else."""
+    return _key(text, AUDITOR)
+
+
+def any_key(text: str) -> Key | None:
+    """The key of this text, whoever holds it; None for anything else."""
+    given = read(text)
+    return None if given is None or given.kind == SESSION else _key(text, given.kind)
 
 
 def session(text: str) -> Session | None:
@@ -166,6 +188,13 @@ def _see(agent: Agent, now: datetime) -> None:
         Agent.objects.filter(pk=agent.pk).update(last_seen_at=now)
 
 
+def _no_name() -> Problem:
+    return Problem(
+        code=ProblemCode.INVALID_REQUEST,
+        detail="The name of a feed or an auditor is up to 64 letters, digits, - and _.",
+    )
+
+
 def _no_key() -> Problem:
     return Problem(
         code=ProblemCode.RECOVERY,
@@ -181,18 +210,17 @@ def _new_key(kind: str, tenant: str) -> tuple[Key, IssuedKey]:
     return key, IssuedKey(key_id=key_id, text=text)
 
 
-def _issued(key: Key, *, subject: str) -> events.KeyIssued:
+def _issued(key: Key) -> events.KeyIssued:
     return events.KeyIssued(
         key_id=key.key_id,
-        subject=subject,
+        subject=key.holder,
         secret_digest=canonical.digest(key.secret_hash.encode()),
         fact_prefix=key.fact_prefix,
     )
 
 
 def _record(key: Key, actor: str, event: events.Event) -> None:
-    stream = actors.agent(key.agent.agent_id) if key.agent is not None else actors.feed(key.feed)
-    ledger.append_to(tenant=key.tenant, stream=stream, actor=actor, at=clock.now(), events=[event])
+    ledger.append_to(tenant=key.tenant, stream=key.holder, actor=actor, at=clock.now(), events=[event])
 
 
 def _hash(secret: str) -> str:

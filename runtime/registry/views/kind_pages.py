@@ -13,7 +13,7 @@ from audit.access.permissions import actor_of, may, signed_in, tenant_of
 from audit.access.roles import Permission
 from audit.events import Kind
 from runtime.contracts import recorded_only
-from runtime.contracts.policy_kind import KindDocument
+from runtime.contracts.policy_kind import ApprovalMode, KindDocument
 from runtime.contracts.states import KindState
 from runtime.core import mismatches
 from runtime.core.views import labels
@@ -134,6 +134,14 @@ def _versions(versions: Sequence[PolicyKind], shown: PolicyKind) -> dict[str, An
     return {"versions": rows, "this": next(row for row in rows if row["is_shown"])}
 
 
+_APPROVALS = {
+    ApprovalMode.NONE: "",
+    ApprovalMode.PERSON: "A person must let it run, within every limit too.",
+    ApprovalMode.DESTRUCTIVE: "A person must let it run, as of high impact at least.",
+    ApprovalMode.TWO_PERSONS: "Two different people must let it run.",
+}
+
+
 def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "body": body,
@@ -141,6 +149,9 @@ def _rules(contract: KindDocument, body: dict[str, Any]) -> dict[str, Any]:
         "limits": [(limit, kind_units.of_limit(contract, limit)) for limit in contract.limits],
         "rules": body.get("rules") or [],
         "constraints": body.get("constraints") or [],
+        "red_lines": contract.forbidden,
+        "needs": contract.needs,
+        "approval_mode": _APPROVALS[contract.least_approval],
         "depends_on": [
             item if isinstance(item, dict) else {"fact": item, "unless": ""}
             for item in body.get("depends_on") or ()

@@ -76,6 +76,46 @@ def check_conditions(case: Case) -> Iterable[Finding]:
             )
 
 
+def check_red_lines(case: Case) -> Iterable[Finding]:
+    """Would anything happen that the policy kind forbids?
+
+    RED_LINE_CROSSED for each red line that is not exactly false; no person can lift it.
+    """
+    for line in case.kind.forbidden:
+        try:
+            is_crossed, words = language.require(line.forbid, case.names), line.message
+        except ExpressionError as error:
+            is_crossed, words = True, f"could not be evaluated: {error.message}"
+        if is_crossed:
+            yield findings.fail(
+                CheckName.RED_LINES,
+                Reason.RED_LINE_CROSSED,
+                f"{line.id}: {words or 'the policy kind forbids it'}",
+                subject=line.id,
+            )
+
+
+def check_evidence(case: Case) -> Iterable[Finding]:
+    """Is the evidence there that the policy kind requires, and new enough?
+
+    INVALID_EVIDENCE for each part that is missing or too old.
+    """
+    known = case.facts.evidence or {}
+    for need in case.kind.needs:
+        key = evaluate.evidence_key(need, case.proposal.params)
+        came_ms = None if key is None else known.get(key)
+        age_s = None if came_ms is None else max(0, case.now_ms - came_ms) / 1000
+        if age_s is None:
+            said = f"The {need.sort} {need.name} is missing."
+        elif need.max_age_s is not None and age_s > need.max_age_s:
+            said = f"The {need.sort} {need.name} is older than {need.max_age_s} s."
+        else:
+            continue
+        yield findings.fail(
+            CheckName.EVIDENCE, Reason.INVALID_EVIDENCE, said, subject=f"{need.sort}:{need.name}"
+        )
+
+
 def check_limits(case: Case) -> Iterable[Finding]:
     """Is every value within the manifest's authority bounds? (DIR paper, 9.2: authority violation)
 

@@ -33,7 +33,7 @@ _KINDS = flow_summaries.KINDS | {*_REVISIONS, *_DECIDED, Kind.ESCALATION_REOPENE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionRecord:
+class RecordedDecision:
     """One decision. What does not match the ledger is named in `mismatches`, and then the rest is empty.
 
     `evidence` is the revision that was signed; `effect` what a person's own proposal does, where it has other
@@ -66,7 +66,7 @@ class DecisionRecord:
 class Found:
     """Decisions that match, newest first; `following` is where the search goes on, None at its end."""
 
-    records: Sequence[DecisionRecord]
+    records: Sequence[RecordedDecision]
     following: Cursor | None
     examined: int
 
@@ -75,7 +75,7 @@ def search(
     *, tenant: str, wanted: DecisionFilter, before: Cursor | None, size: int, most_examined: int
 ) -> Found:
     """Up to `size` decisions; a search by rule ends after so many decisions, to be continued from there."""
-    kept: list[DecisionRecord] = []
+    kept: list[RecordedDecision] = []
     examined, at = 0, before
     while examined < most_examined:
         block = min(BLOCK, most_examined - examined, size + 1 if not wanted.rule else BLOCK)
@@ -92,7 +92,7 @@ def search(
     return Found(records=kept, following=at, examined=examined)
 
 
-def check(*, tenant: str, decisions: Sequence[Decision]) -> list[DecisionRecord]:
+def check(*, tenant: str, decisions: Sequence[Decision]) -> list[RecordedDecision]:
     """Compare decisions and the evidence they signed with the entries of their flows, in a few queries."""
     entries = queries.list_dated_by_stream(
         tenant=tenant, streams={str(row.escalation.flow_id) for row in decisions}, kinds=_KINDS
@@ -111,7 +111,7 @@ def check(*, tenant: str, decisions: Sequence[Decision]) -> list[DecisionRecord]
     return _with_effects(records, recorded)
 
 
-def find_entry(record: DecisionRecord) -> LedgerEntry | None:
+def find_entry(record: RecordedDecision) -> LedgerEntry | None:
     """The entry of the flow that records the decision; None where none does."""
     row = record.decision
     digest = cells.digest_of(row.statement)
@@ -124,7 +124,7 @@ def find_entry(record: DecisionRecord) -> LedgerEntry | None:
     return next(found, None)
 
 
-def _matching(records: Sequence[DecisionRecord], rule: str) -> Iterator[DecisionRecord]:
+def _matching(records: Sequence[RecordedDecision], rule: str) -> Iterator[RecordedDecision]:
     wanted = rule.casefold()
     for record in records:
         # Of one that does not match the ledger nobody can say what was exceeded: it is not passed over.
@@ -165,7 +165,7 @@ class _Recorded:
 
 def _check(
     row: Decision, recorded: _Recorded, evidence: Mapping[tuple[Any, int], Evidence]
-) -> DecisionRecord:
+) -> RecordedDecision:
     about, digest = str(row.escalation_id), cells.digest_of(row.statement)
     payload = recorded.decided.get((about, digest), {})
     wrong = comparing.compare_signed(payload, row)
@@ -173,23 +173,23 @@ def _check(
     if not wrong and is_taken_back is not (row.state == DecisionState.TAKEN_BACK):
         wrong = [mismatches.of_values("decision.state", about, str(is_taken_back), row.state)]
     if wrong:
-        return DecisionRecord(decision=row, mismatches=wrong)
+        return RecordedDecision(decision=row, mismatches=wrong)
     statement = canonical.decode(bytes(row.statement))
     if not decision_search.is_of_time(row, statement["decided_at"]):
         moved = mismatches.of_values(
             "decision.decided_at", about, statement["decided_at"], row.decided_at.isoformat()
         )
-        return DecisionRecord(decision=row, mismatches=[moved])
+        return RecordedDecision(decision=row, mismatches=[moved])
     shown = evidence.get((row.escalation_id, row.revision))
     recorded_hash = recorded.evidence.get((about, row.revision), mismatches.NOT_RECORDED)
     where = f"revision {row.revision}"
     changed = mismatches.compare("evidence.body", where, recorded_hash, None if shown is None else shown.body)
     if changed is not None or shown is None:
-        return DecisionRecord(decision=row, mismatches=[] if changed is None else [changed])
+        return RecordedDecision(decision=row, mismatches=[] if changed is None else [changed])
     read = evidence_contracts.read_evidence(bytes(shown.body))
     proposal_id = statement.get("proposal_id")
     intent_id = recorded.course.intent_of.get(proposal_id, "") if proposal_id else read.intent_id or ""
-    return DecisionRecord(
+    return RecordedDecision(
         decision=row,
         statement=statement,
         evidence=read,
@@ -202,8 +202,8 @@ def _check(
 
 
 def _with_effects(
-    records: Sequence[DecisionRecord], recorded: Mapping[str, _Recorded]
-) -> list[DecisionRecord]:
+    records: Sequence[RecordedDecision], recorded: Mapping[str, _Recorded]
+) -> list[RecordedDecision]:
     """Add the effects of the people's own proposals that have other parameters."""
     verdicts = {
         given: verdict

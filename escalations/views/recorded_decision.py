@@ -8,13 +8,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from audit import cells, signing
+from audit import cells
 from audit.access.permissions import signed_in, tenant_of
+from audit.sealing import keys
 from audit.verification import verify
 from escalations import decision_search, presenters, queries
 from escalations.models import Escalation
-from escalations.services import decision_records
-from escalations.services.decision_records import DecisionRecord
+from escalations.services import recorded_decisions
+from escalations.services.recorded_decisions import RecordedDecision
 from escalations.views import decision_export, decision_rows
 from runtime.core import clock
 from runtime.core.views import labels
@@ -34,7 +35,7 @@ def detail(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
     # Read rows and entries in one snapshot: concurrent writes of a worker are no mismatch.
     with verify.snapshot():
         decisions = decision_search.list_of_escalation(tenant=tenant, escalation_id=escalation.pk)
-        records = decision_records.check(tenant=tenant, decisions=decisions)
+        records = recorded_decisions.check(tenant=tenant, decisions=decisions)
         if request.GET.get("format") == "json":
             return decision_export.with_evidence(records, {"escalation_id": str(escalation.pk)})
         shown = [_shown(escalation, record) for record in records]
@@ -45,10 +46,10 @@ def detail(request: HttpRequest, escalation_id: UUID) -> HttpResponse:
         "now": clock.now(),
         "address": request.build_absolute_uri(request.path),
     }
-    return render(request, "escalations/decision_record.html", context)
+    return render(request, "escalations/recorded_decision.html", context)
 
 
-def _shown(escalation: Escalation, record: DecisionRecord) -> dict[str, Any]:
+def _shown(escalation: Escalation, record: RecordedDecision) -> dict[str, Any]:
     """The parts of one record; of one that does not match the ledger, only what differs."""
     evidence, row = record.evidence, record.decision
     if evidence is None:
@@ -67,18 +68,18 @@ def _shown(escalation: Escalation, record: DecisionRecord) -> dict[str, Any]:
         "statement_digest": cells.digest_of(row.statement),
         "signature": bytes(row.signature).hex(),
         "key_id": row.key_id,
-        "public_key": signing.public_keys().get(row.key_id, ""),
+        "public_key": keys.public_keys(tenant=escalation.tenant).get(row.key_id, ""),
         "entry": _entry(record),
         **_ran(escalation, record),
     }
 
 
-def _entry(record: DecisionRecord) -> dict[str, Any] | None:
-    entry = decision_records.find_entry(record)
+def _entry(record: RecordedDecision) -> dict[str, Any] | None:
+    entry = recorded_decisions.find_entry(record)
     return None if entry is None else {"seq": entry.seq, "hash": bytes(entry.hash).hex()}
 
 
-def _ran(escalation: Escalation, record: DecisionRecord) -> dict[str, Any]:
+def _ran(escalation: Escalation, record: RecordedDecision) -> dict[str, Any]:
     """What ran, from its rows; where they do not match the ledger, only what differs."""
     rows = Intent.objects.of(escalation.tenant).select_related("outcome", "flow")
     intent = rows.filter(pk=record.intent_id).first() if record.intent_id else None

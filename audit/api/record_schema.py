@@ -1,0 +1,148 @@
+"""The JSON Schema of a DecisionRecord, for the OpenAPI document; docs/records.md says what each field is."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from audit.records import fold
+
+_Schema = dict[str, Any]
+
+
+def members(of: Mapping[str, _Schema], **more: Any) -> _Schema:
+    """An object that has all of these members, and may have others."""
+    return {"type": "object", "required": list(of), "properties": dict(of), **more}
+
+
+def listed(items: _Schema) -> _Schema:
+    """An array of these."""
+    return {"type": "array", "items": items}
+
+
+_TEXT: Final[_Schema] = {"type": "string"}
+_TEXT_OR_NULL: Final[_Schema] = {"type": ["string", "null"]}
+_COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
+_HASH: Final[_Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_TIME: Final[_Schema] = {"type": "string", "format": "date-time"}
+_MODE: Final[_Schema] = {"type": "string", "enum": list(fold.MODES)}
+
+RECORD: Final[_Schema] = members(
+    {
+        "schema_version": _TEXT,
+        "record_id": _TEXT,
+        "decision_key": _TEXT_OR_NULL,
+        "decision_version": _TEXT_OR_NULL,
+        "timestamp": _TIME,
+        "status": {"type": "string", "enum": [status.value for status in fold.Status]},
+        "terminal": {"type": "boolean"},
+        "supersedes": _TEXT_OR_NULL,
+        "actor": members(
+            {
+                "type": _TEXT,
+                "id": _TEXT,
+                "workload_identity": _TEXT,
+                "delegated_user_id": _TEXT_OR_NULL,
+            }
+        ),
+        "intent_ref": _TEXT_OR_NULL,
+        "subject_ids": listed(_TEXT),
+        "inputs_refs": members(
+            {
+                "request": _TEXT_OR_NULL,
+                "session": _TEXT,
+                "trigger": _TEXT_OR_NULL,
+                "attachments": listed(_TEXT),
+            }
+        ),
+        "outputs": members({"outcome": _TEXT, "reason": _TEXT, "effect": _TEXT_OR_NULL}),
+        "evidence_refs": listed(_TEXT),
+        "policy_decisions": listed(
+            members(
+                {
+                    "policy_decision_id": _TEXT,
+                    "bundle_id": _TEXT,
+                    "rule_ids": listed(_TEXT),
+                    "verdict": {"type": "string", "enum": list(fold.DECISIONS.values())},
+                }
+            )
+        ),
+        "approvals": listed(
+            members(
+                {
+                    "gate_id": _TEXT_OR_NULL,
+                    "approver": _TEXT,
+                    "approval_mode_effective": _MODE,
+                    "evidence_snapshot_hash": _HASH,
+                    "decided_at": _TIME,
+                }
+            )
+        ),
+        "approval_mode_effective": _MODE,
+        "controls_active": members(
+            {
+                "must_refuse": listed(_TEXT),
+                "must_escalate": listed(_TEXT),
+                "approval_gates_active": listed(_TEXT),
+                "redaction_rules_active": listed(_TEXT),
+            }
+        ),
+        "tool_lineage": listed(
+            members(
+                {
+                    "tool_call_id": _TEXT,
+                    "tool_result_id": _TEXT_OR_NULL,
+                    "approval_mode_effective": _MODE,
+                    "idempotency_key": _TEXT,
+                    "reversal_token": _TEXT_OR_NULL,
+                }
+            )
+        ),
+        "scorecard": {"type": "object"},
+        "budget_usage": members(
+            {"tokens": _COUNT, "tool_calls": _COUNT, "cost_usd_cents": _TEXT, "wall_clock_ms": _COUNT}
+        ),
+        "lineage": members(
+            {
+                "pack_version": _TEXT_OR_NULL,
+                "policy_versions": listed(_TEXT),
+                "decision_spec": _TEXT_OR_NULL,
+                "kg_snapshot": _TEXT_OR_NULL,
+                "model_profile": _TEXT_OR_NULL,
+                "evaluator_suite": _TEXT_OR_NULL,
+                "unpinned": listed(_TEXT),
+            }
+        ),
+        "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        "replay": members(
+            {
+                "replay_packet_id": _TEXT,
+                "compiled_context_hash": _TEXT_OR_NULL,
+                "tool_transcript_chain_hash": _TEXT_OR_NULL,
+            }
+        ),
+        "flow": members({"dfid": {"type": "string", "format": "uuid"}, "from_seq": _COUNT, "to_seq": _COUNT}),
+        "audit": members({"prev_hash": _HASH, "record_hash": _HASH, "signed_by": _TEXT}),
+    }
+)
+MISMATCHES: Final[_Schema] = listed(
+    members(
+        {"record_id": _TEXT, "mismatch": _TEXT},
+        description="A record that is not what was emitted: its id, and why it is not shown.",
+    )
+)
+RECORDS: Final[_Schema] = members({"records": listed(RECORD), "mismatches": MISMATCHES})
+PAGE: Final[_Schema] = members(
+    {
+        "records": listed(RECORD),
+        "mismatches": MISMATCHES,
+        "next": {"type": ["string", "null"], "description": "The cursor `after` which the next page begins."},
+    }
+)
+DSSE: Final[_Schema] = members(
+    {
+        "payload": {"type": "string", "contentEncoding": "base64"},
+        "payloadType": _TEXT,
+        "signatures": listed(
+            members({"keyid": _TEXT, "sig": {"type": "string", "contentEncoding": "base64"}})
+        ),
+    }
+)

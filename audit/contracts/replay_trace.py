@@ -1,0 +1,127 @@
+"""ReplayTrace: the steps of a flow at its boundary, each with the hashes of what went in and out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from audit.contracts import envelope
+from audit.contracts.fields import (
+    HASH,
+    HASHES,
+    INTEGER,
+    TEXT,
+    TEXTS,
+    Contract,
+    Field,
+    one_of,
+)
+from audit.contracts.flow import Entry, Flow, Wanted
+from audit.events import Kind
+
+_STEPS = (Kind.CONTEXT_COMPILED, Kind.STEP_REPORTED, Kind.ATTEMPT_STARTED, Kind.OUTCOME_RECORDED)
+
+
+def view(flow: Flow, wanted: Wanted) -> dict[str, Any]:
+    """The trace of the whole flow, whichever of its things was asked for."""
+    judged = flow.judgements[-1] if flow.judgements else None
+    return {
+        **envelope.correlation(flow),
+        "agent": envelope.agent(flow, judged),
+        "model": {
+            "model_id": judged.manifest.get("model_profile") if judged else None,
+            "model_version": None,
+            "temperature": None,
+            "seed": None,
+            "decoding": None,
+        },
+        "bundles": envelope.bundles(judged),
+        "steps": list(_steps(flow)),
+    }
+
+
+def step_id(flow: Flow, entry: Entry) -> str:
+    """The id of a step: the flow and its place among the steps."""
+    return f"{flow.dfid}:{[each.seq for each in flow.of(*_STEPS)].index(entry.seq) + 1}"
+
+
+def _steps(flow: Flow) -> Iterator[dict[str, Any]]:
+    for index, entry in enumerate(flow.of(*_STEPS), start=1):
+        yield {"step_index": index, **_step(flow, entry)}
+
+
+def _step(flow: Flow, entry: Entry) -> dict[str, Any]:
+    said = entry.payload
+    match entry.kind:
+        case Kind.CONTEXT_COMPILED:
+            shown = flow.find(said["context_ref"]) or {"versions": {}}
+            return {
+                "step_type": "retrieve_context",
+                "retrieved_context_hashes": [said["context_ref"]],
+                "provenance_refs": [
+                    f"{path}@{version}" for path, version in sorted(shown["versions"].items())
+                ],
+            }
+        case Kind.STEP_REPORTED:
+            return {"step_type": "reported_step", "output_hash": said["digest"]}
+        case Kind.OUTCOME_RECORDED:
+            return {"step_type": "final_output", "output_hash": said.get("outcome_digest")}
+    judged, ended = flow.judged_for(said["intent_id"]), flow.answer_to(entry)
+    commitment = ended.payload.get("receipt_commitment") if ended else None
+    return {
+        "step_type": "tool_call",
+        "tool_name": judged.name,
+        "request_hash": judged.request_hash,
+        "response_hash": commitment,
+        "response_snapshot_uri": flow.snapshot_uri(commitment),
+        "policy_decision_id": judged.proposal_id,
+        "ledger_event_id": flow.event_id(ended or entry),
+    }
+
+
+_CALL = "steps[tool_call]"
+_ENDED = "`attempt:finished`, `attempt:reported_late`"
+
+
+def _step_fields(sort: str, entry: str) -> tuple[Field, ...]:
+    place = f"steps[{sort}]"
+    return (
+        Field(f"{place}.step_index", INTEGER, "computed: the place among the steps, from 1"),
+        Field(f"{place}.step_type", one_of(sort), f"constant, for each {entry}"),
+    )
+
+
+CONTRACT = Contract(
+    name="replay_trace",
+    design="DARE",
+    title="ReplayTrace",
+    about="The steps of a flow at its boundary, with the hashes of what went in and came out.",
+    ids="the DFID; the id of a proposal, intent or escalation (the trace of its flow)",
+    view=view,
+    fields=(
+        *envelope.CORRELATION,
+        *envelope.AGENT,
+        Field("model.model_id", TEXT, f"{envelope.RULES} `/manifest/model_profile`"),
+        Field("model.model_version", TEXT, "nothing"),
+        Field("model.temperature", TEXT, "nothing"),
+        Field("model.seed", TEXT, "nothing"),
+        Field("model.decoding", TEXT, "nothing"),
+        *envelope.BUNDLES,
+        *_step_fields("retrieve_context", "`context:compiled`"),
+        Field("steps[retrieve_context].retrieved_context_hashes", HASHES, "`context:compiled` `context_ref`"),
+        Field(
+            "steps[retrieve_context].provenance_refs",
+            TEXTS,
+            "the context (object `context_ref`) `/versions`: path and version of each fact",
+        ),
+        *_step_fields("reported_step", "`step:reported`"),
+        Field("steps[reported_step].output_hash", TEXT, "`step:reported` `digest`, as the agent gave it"),
+        *_step_fields("tool_call", "`attempt:started`"),
+        Field(f"{_CALL}.tool_name", TEXT, "`proposal:submitted` `policy_kind`"),
+        Field(f"{_CALL}.request_hash", HASH, "`proposal:submitted` `proposal_digest`"),
+        Field(f"{_CALL}.response_hash", HASH, f"{_ENDED} `receipt_commitment`: SHA-256 with a salt"),
+        Field(f"{_CALL}.response_snapshot_uri", TEXT, "computed: where the evidence pack holds it"),
+        Field(f"{_CALL}.policy_decision_id", TEXT, "`intent:created` `proposal_id`"),
+        Field(f"{_CALL}.ledger_event_id", TEXT, f"computed: the id of {_ENDED}; else of `attempt:started`"),
+        *_step_fields("final_output", "`outcome:recorded`"),
+        Field("steps[final_output].output_hash", HASH, "`outcome:recorded` `outcome_digest`"),
+    ),
+)

@@ -1,0 +1,88 @@
+"""DecisionRecords as they were emitted, and what they are found by. Append only, by triggers."""
+
+from django.db import models
+from django.db.models.functions import Length
+from django.db.models.lookups import Exact
+
+_HASH_LENGTH = 32
+_SIGNATURE_LENGTH = 64
+
+
+class DecisionRecord(models.Model):
+    """A record: `body` is its canonical JSON, signed as a DSSE envelope by the key `key_id`.
+
+    The other columns repeat what it says, for searches. `seq` is the last entry that it is folded from;
+    `supersedes` is the id of the record that a correction takes the place of.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.CharField(max_length=64)
+    record_id = models.CharField(max_length=96, unique=True)
+    dfid = models.UUIDField()
+    seq = models.PositiveBigIntegerField()
+    status = models.CharField(max_length=16)
+    terminal = models.BooleanField()
+    decision_key = models.CharField(max_length=64, blank=True)
+    agent_id = models.CharField(max_length=64)
+    approval_mode = models.CharField(max_length=16)
+    trace_id = models.CharField(max_length=32)
+    at = models.DateTimeField()
+    body = models.BinaryField()
+    record_hash = models.BinaryField()
+    prev_hash = models.BinaryField()
+    signature = models.BinaryField()
+    key_id = models.CharField(max_length=32)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "dfid", "seq"), name="record_once"),
+            models.UniqueConstraint(
+                fields=("dfid",), condition=models.Q(terminal=True), name="record_one_terminal"
+            ),
+            models.CheckConstraint(
+                condition=Exact(Length("record_hash"), _HASH_LENGTH), name="record_hash_length"
+            ),
+            models.CheckConstraint(
+                condition=Exact(Length("prev_hash"), _HASH_LENGTH), name="record_prev_hash_length"
+            ),
+            models.CheckConstraint(
+                condition=Exact(Length("signature"), _SIGNATURE_LENGTH), name="record_signature_length"
+            ),
+        )
+        indexes = (
+            models.Index(fields=("tenant", "-id"), name="record_recent"),
+            models.Index(fields=("tenant", "decision_key", "-id"), name="record_by_decision"),
+            models.Index(fields=("tenant", "status", "-id"), name="record_by_status"),
+            models.Index(fields=("tenant", "agent_id", "-id"), name="record_by_agent"),
+            models.Index(fields=("tenant", "approval_mode", "-id"), name="record_by_mode"),
+            models.Index(fields=("tenant", "trace_id", "-id"), name="record_by_trace"),
+            models.Index(fields=("tenant", "at"), name="record_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return self.record_id
+
+
+class RecordTerm(models.Model):
+    """One of several values that a record is found by: a subject, an approver or a policy decision."""
+
+    class Name(models.TextChoices):
+        """What the value is."""
+
+        SUBJECT = "subject"
+        APPROVER = "approver"
+        POLICY_DECISION = "policy"
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.CharField(max_length=64)
+    name = models.CharField(max_length=8, choices=Name.choices)
+    value = models.TextField()
+    # No foreign key, as entries have none: rows are written once, in the transaction of their record.
+    record = models.BigIntegerField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("record", "name", "value"), name="term_once"),)
+        indexes = (models.Index(fields=("tenant", "name", "value", "-record"), name="term_by_value"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value}"

@@ -1,0 +1,1 @@
+"""DecisionRecords (ContextOS): what a flow came to, at each checkpoint and at its end."""

@@ -1,0 +1,171 @@
+"""Writing a record: in the transaction of its checkpoint, from its entries and those since the one before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from audit import canonical, cells, chain, signing
+from audit.events import Event, Kind, RecordEmitted
+from audit.models import DecisionRecord, LedgerEntry, RecordTerm
+from audit.records import dsse, fold, rules
+from audit.records.fold import FindRules, Said
+
+GENESIS: Final = "00" * 32
+# As many entries as a flow mostly has between two checkpoints, read at once.
+_AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """A record that is ready: its entry, which goes after those it is folded from, and its rows."""
+
+    event: RecordEmitted
+    row: DecisionRecord
+    terms: Sequence[tuple[str, str]]
+
+    def store(self) -> None:
+        """Write the rows."""
+        self.row.save(force_insert=True)
+        RecordTerm.objects.bulk_create(
+            RecordTerm(tenant=self.row.tenant, name=name, value=value, record=self.row.pk)
+            for name, value in self.terms
+        )
+
+
+def prepare(
+    *,
+    tenant: str,
+    dfid: UUID,
+    head_seq: int,
+    actor: str,
+    at: datetime,
+    events: Sequence[Event],
+    find_rules: FindRules,
+) -> Emission | None:
+    """The record that follows from `events`, which are about to be appended after `head_seq`.
+
+    None where none of them is a checkpoint. The caller holds the flow's lock and is in the transaction.
+    Raises `rules.InvalidRecordError`.
+    """
+    told = [
+        Said(seq, event.kind.value, chain.time_text(at), actor, event.payload())
+        for seq, event in enumerate(events, start=head_seq + 1)
+    ]
+    if not any(fold.is_checkpoint(entry.kind, entry.payload) for entry in told):
+        return None
+    before = _before(tenant, dfid, head_seq, find_rules)
+    record = fold.fold(
+        dfid=str(dfid), previous=before.record, entries=[*before.since, *told], rules=find_rules
+    )
+    rules.check(record)
+    signer = signing.signer()
+    whole = fold.sealed(record, prev_hash=before.record_hash, key_id=signer.key_id)
+    body = canonical.encode(whole)
+    row = row_of(tenant, whole, body, signature=signer.sign(dsse.statement(body)), at=at)
+    event = RecordEmitted(
+        record_id=row.record_id,
+        status=row.status,
+        terminal=row.terminal,
+        record_hash=whole["audit"]["record_hash"],
+        fold_version=whole["schema_version"],
+        signature=bytes(row.signature).hex(),
+        key_id=row.key_id,
+    )
+    return Emission(event=event, row=row, terms=terms_of(whole))
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Where the fold goes on: the record before, and the entries since then."""
+
+    record: dict[str, Any] | None
+    record_hash: str
+    since: Sequence[Said]
+
+
+def _before(tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> _Before:
+    stream = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid), seq__lte=head_seq).order_by("-seq")
+    bodies = stream.values_list("body", flat=True)
+    newest = [said_of(bytes(body)) for body in bodies[:_AT_ONCE]]
+    emitted = next((at for at, entry in enumerate(newest) if entry.kind == Kind.RECORD_EMITTED), None)
+    if emitted is None:
+        if len(newest) == _AT_ONCE:
+            newest += [said_of(bytes(body)) for body in bodies[_AT_ONCE:]]
+        return _Before(None, GENESIS, newest[::-1])
+    entry = newest[emitted]
+    record = _stored(tenant, dfid, entry)
+    if record is None:
+        # The row is not what its entry says, which is for `verify_ledger` to tell; the entries still stand.
+        newest += [said_of(bytes(body)) for body in bodies[_AT_ONCE:]]
+        record = _folded_again(dfid, newest[:emitted:-1], find_rules)
+    return _Before(record, entry.payload["record_hash"], newest[:emitted][::-1])
+
+
+def _folded_again(dfid: UUID, entries: Sequence[Said], find_rules: FindRules) -> dict[str, Any] | None:
+    """The last of the records that these entries led to, of which each goes on from the one before."""
+    record: dict[str, Any] | None = None
+    since: list[Said] = []
+    for entry in entries:
+        if entry.kind != Kind.RECORD_EMITTED:
+            since.append(entry)
+            continue
+        record = fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules)
+        since = []
+    return fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules)
+
+
+def _stored(tenant: str, dfid: UUID, entry: Said) -> dict[str, Any] | None:
+    """The record that an entry is about; None where what is stored is not that."""
+    rows = DecisionRecord.objects.filter(tenant=tenant, dfid=dfid, seq=entry.seq - 1)
+    body = cells.bytes_of(rows.values_list("body", flat=True).first()) or b""
+    try:
+        record = canonical.decode(body)
+        same = fold.record_hash(record) == entry.payload["record_hash"]
+    except (canonical.CanonicalError, TypeError, KeyError):
+        return None
+    return record if same else None
+
+
+def said_of(body: bytes) -> Said:
+    """A stored entry, as the fold reads it."""
+    told = canonical.decode(body)
+    return Said(told["seq"], told["kind"], told["at"], told["actor"], told["payload"])
+
+
+def row_of(
+    tenant: str, record: dict[str, Any], body: bytes, *, signature: bytes, at: datetime
+) -> DecisionRecord:
+    """The row of a whole record; its columns say what the record says."""
+    return DecisionRecord(
+        tenant=tenant,
+        record_id=record["record_id"],
+        dfid=UUID(record["flow"]["dfid"]),
+        seq=record["flow"]["to_seq"],
+        status=record["status"],
+        terminal=record["terminal"],
+        decision_key=record["decision_key"] or "",
+        agent_id=record["actor"]["id"],
+        approval_mode=record["approval_mode_effective"],
+        trace_id=record["trace_id"],
+        at=at,
+        body=body,
+        record_hash=bytes.fromhex(record["audit"]["record_hash"]),
+        prev_hash=bytes.fromhex(record["audit"]["prev_hash"]),
+        signature=signature,
+        key_id=record["audit"]["signed_by"],
+    )
+
+
+def terms_of(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a record is found by beside its columns; of a policy decision its id, its rules, its verdict."""
+    decided = record["policy_decisions"]
+    named = [
+        *((RecordTerm.Name.SUBJECT, subject) for subject in record["subject_ids"]),
+        *((RecordTerm.Name.APPROVER, given["approver"]) for given in record["approvals"]),
+        *((RecordTerm.Name.POLICY_DECISION, item["policy_decision_id"]) for item in decided),
+        *((RecordTerm.Name.POLICY_DECISION, rule) for item in decided for rule in item["rule_ids"]),
+        *((RecordTerm.Name.POLICY_DECISION, item["verdict"]) for item in decided),
+    ]
+    return list(dict.fromkeys((name.value, value) for name, value in named))

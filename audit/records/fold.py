@@ -1,0 +1,445 @@
+"""The fold: a flow's entries to its DecisionRecord (ContextOS, "Decision Record").
+
+Pure. Each record goes on from the one before it, so that a checkpoint reads only the entries since then, and
+the same entries give the same bytes years later. What entries only name by digest comes as `Rules`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from audit import actors, canonical
+from audit.events import Kind
+from audit.records import beginning
+
+VERSION: Final = "1"
+DECISIONS: Final[Mapping[str, str]] = {"ACCEPT": "allow", "ESCALATE": "require_approval", "REJECT": "deny"}
+NO_MODE: Final = "none"
+# The lightest first. `destructive` is a person for what cannot be undone.
+MODES: Final = (NO_MODE, "person", "destructive", "two_persons")
+# The states of an approval that counts.
+IN_FORCE: Final = ("IN_EFFECT", "CONFIRMED")
+_ENDED = ("CLOSED", "ABORTED")
+STOPPING: Final = ("ABORT", "STOP_AGENT")
+_TRACEPARENT_PARTS = 4
+_CENTS = Decimal(100)
+_CHECKPOINTS = frozenset(
+    {
+        Kind.VERDICT_GIVEN,
+        Kind.ESCALATION_OPENED,
+        Kind.ESCALATION_DECIDED,
+        Kind.ESCALATION_REOPENED,
+        Kind.INFORMATION_REQUESTED,
+    }
+)
+
+
+class Status(StrEnum):
+    """The six statuses of a record."""
+
+    DECIDED = "DECIDED"
+    DEFERRED = "DEFERRED"
+    REJECTED = "REJECTED"
+    ESCALATED = "ESCALATED"
+    IN_FLIGHT = "IN_FLIGHT"
+    CLOSED = "CLOSED"
+
+
+class Said(NamedTuple):
+    """An entry of the flow, decoded; `at` as the ledger writes it."""
+
+    seq: int
+    kind: str
+    at: str
+    actor: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """What the documents behind a verdict say that its entry does not: the kind, the manifest, the calls.
+
+    `bounds` are the ids of limits, red lines and the like that were crossed, in the order of the verdict;
+    `unresolved` are the subjects of the kind that could not be worked out, `reversals` the idempotency key
+    of the call that undoes each step. `approvals` is how many people an escalation of the kind takes.
+    """
+
+    intent_ref: str | None = None
+    subject_ids: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    gate_id: str | None = None
+    approvals: int = 1
+    is_reversible: bool = True
+    must_refuse: tuple[str, ...] = ()
+    must_escalate: tuple[str, ...] = ()
+    manifest: str | None = None
+    model_profile: str | None = None
+    evaluator_suite: str | None = None
+    reversals: Mapping[str, str] | None = None
+
+
+# The rules behind the payload of a `verdict:given`.
+FindRules = Callable[[Mapping[str, Any]], Rules]
+
+
+def is_checkpoint(kind: str, payload: Mapping[str, Any]) -> bool:
+    """Whether a record follows in the transaction of this entry."""
+    return kind in _CHECKPOINTS or is_end(kind, payload)
+
+
+def is_end(kind: str, payload: Mapping[str, Any]) -> bool:
+    """Whether the flow has ended with this entry."""
+    return kind == Kind.FLOW_MOVED and payload["to_state"] in _ENDED
+
+
+def fold(
+    *, dfid: str, previous: Mapping[str, Any] | None, entries: Sequence[Said], rules: FindRules
+) -> dict[str, Any]:
+    """The record after `entries`, which follow those of `previous`; without its `audit` part.
+
+    Raises ValueError without an entry.
+    """
+    if not entries:
+        raise ValueError("a record is made of entries")
+    state = beginning.record(dfid, version=VERSION) if previous is None else deepcopy(dict(previous))
+    state.pop("audit", None)
+    state["flow"]["from_seq"] = state["flow"]["to_seq"] + 1
+    for entry in entries:
+        step = _STEPS.get(entry.kind)
+        if step is not None:
+            step(state, entry, rules)
+    return _finished(state, entries[-1])
+
+
+def _opened(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    state["flow"]["opened_at"] = entry.at
+    agent = actors.agent(said["agent_id"])
+    state["actor"] |= {"id": said["agent_id"], "workload_identity": f"{agent}#{state['flow']['dfid']}"}
+    state["inputs_refs"]["trigger"] = said["trigger_commitment"]
+    parts = str(said.get("traceparent") or "").split("-")
+    if len(parts) == _TRACEPARENT_PARTS:
+        state["trace_id"] = parts[1]
+
+
+def _moved(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    state["flow"] |= {"state": entry.payload["to_state"], "reason": entry.payload["reason"]}
+    state["terminal"] = is_end(entry.kind, entry.payload)
+
+
+def _compiled(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    _refer(state, f"context:{entry.payload['context_ref']}")
+
+
+def _stepped(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    ref = entry.payload.get("payload_ref")
+    attachments = state["inputs_refs"]["attachments"]
+    if ref and ref not in attachments:
+        attachments.append(ref)
+
+
+def _used(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said, usage = entry.payload, state["budget_usage"]
+    usage["tokens"] += said["tokens"]
+    usage["tool_calls"] += said.get("tool_calls") or 0
+    cents = Decimal(usage["cost_usd_cents"]) + Decimal(said.get("cost_usd") or 0) * _CENTS
+    usage["cost_usd_cents"] = f"{cents:f}".rstrip("0").rstrip(".") if "." in f"{cents:f}" else f"{cents:f}"
+
+
+def _proposed(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    state["decision_key"] = said["policy_kind"]
+    state["decision_version"] = said["policy_version"] or None
+    state["inputs_refs"]["request"] = f"proposal:{said['proposal_id']}#sha256:{said['proposal_digest']}"
+    by_person = actors.is_user(said["author"])
+    state["actor"]["delegated_user_id"] = said["author"] if by_person else None
+    if not by_person:
+        # Another proposal of the agent is another question to the gates.
+        state["approval_mode_effective"] = NO_MODE
+        state["flow"]["action"] = None
+    if said["context_ref"]:
+        state["lineage"]["kg_snapshot"] = said["context_ref"]
+        state["replay"]["compiled_context_hash"] = said["context_ref"]
+
+
+def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said, found = entry.payload, rules(entry.payload)
+    state["flow"] |= {
+        "verdict": said["verdict"],
+        "outcome": None,
+        "reversals": dict(sorted((found.reversals or {}).items())),
+    }
+    state["intent_ref"] = found.intent_ref
+    state["subject_ids"] = list(found.subject_ids)
+    codes = dict.fromkeys([*(reason["code"] for reason in said["reasons"]), *found.bounds])
+    state["policy_decisions"].append(
+        {
+            "policy_decision_id": said["proposal_id"],
+            "bundle_id": said["policy_bundle_hash"],
+            "rule_ids": list(codes),
+            "verdict": DECISIONS[said["verdict"]],
+        }
+    )
+    _refer(state, f"verdict:{said['proposal_id']}#sha256:{said['verdict_digest']}")
+    gate = found.gate_id or state["decision_key"]
+    refers = said["verdict"] == "ESCALATE"
+    state["flow"]["lone_mode"] = "person" if found.is_reversible else "destructive"
+    if refers:
+        _set_mode(state, said["impact"], found.approvals)
+    state["controls_active"] |= {
+        "must_refuse": list(found.must_refuse),
+        "must_escalate": list(found.must_escalate),
+        "approval_gates_active": [gate] if refers or state["actor"]["delegated_user_id"] else [],
+    }
+    spec = f"{state['decision_key']}@{state['decision_version']}" if state["decision_version"] else None
+    versions = [spec, f"manifest:{state['actor']['id']}@{found.manifest}" if found.manifest else None]
+    pinned = {
+        "pack_version": f"bundle@sha256:{said['policy_bundle_hash']}",
+        "policy_versions": [version for version in versions if version],
+        "decision_spec": spec,
+        "model_profile": found.model_profile,
+        "evaluator_suite": found.evaluator_suite,
+        "gate_version": said["gate_version"],
+    }
+    state["lineage"] |= pinned
+    without = sorted(name for name, value in state["lineage"].items() if name != "unpinned" and not value)
+    state["lineage"]["unpinned"] = [*without, *(f"subject:{text}" for text in found.unresolved)]
+
+
+def _asked_people(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    if said["family"] == "DECISION":
+        gate = (state["controls_active"]["approval_gates_active"] or [said["family"]])[0]
+    else:
+        gate = said["family"]
+        state["controls_active"]["approval_gates_active"] = [gate]
+        # What was asked for before counts again where nobody needs to decide this any more.
+        state["flow"]["mode_before"] = state["approval_mode_effective"]
+    _set_mode(state, said["impact"], said.get("approvals"))
+    state["flow"]["gates"][said["escalation_id"]] = gate
+    state["flow"]["action"] = None
+    _refer_evidence(state, said)
+
+
+def _revised(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    if entry.payload.get("impact") is not None:
+        _set_mode(state, entry.payload["impact"], entry.payload.get("approvals"))
+    _refer_evidence(state, entry.payload)
+
+
+def _withdrawn(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    state["approval_mode_effective"] = state["flow"]["mode_before"] or state["approval_mode_effective"]
+
+
+def _decided(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    state["flow"] |= {"action": said["action"], "asked": False} if "action" in said else {"action": None}
+    state["approvals"].append(
+        {
+            "gate_id": state["flow"]["gates"].get(said["escalation_id"]),
+            "approver": entry.actor,
+            "approval_mode_effective": state["approval_mode_effective"],
+            "evidence_snapshot_hash": said["evidence_hash"],
+            "decided_at": entry.at,
+            # Of the first of two decisions nobody reads here what was chosen.
+            "action": said.get("action"),
+            "escalation_id": said["escalation_id"],
+            "sequence": said.get("sequence", 1),
+            "statement_digest": said["statement_digest"],
+            "key_id": said["key_id"],
+            "state": "IN_EFFECT" if "action" in said else "AWAITING_SECOND",
+        }
+    )
+
+
+def _first_ended(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    for approval in state["approvals"]:
+        same = approval["escalation_id"], approval["sequence"]
+        if same == (said["escalation_id"], said["sequence"]) and approval["action"] is None:
+            approval["state"] = said["state"]
+
+
+def _reopened(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """The decision is taken back, and the first one with it that it confirmed."""
+    for approval in state["approvals"]:
+        is_of_it = approval["escalation_id"] == entry.payload["escalation_id"]
+        if is_of_it and approval["state"] in IN_FORCE:
+            approval["state"] = "TAKEN_BACK"
+    state["flow"]["action"] = None
+
+
+def _asked_agent(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    state["flow"]["asked"] = True
+
+
+def _no_longer_asked(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    state["flow"]["asked"] = False
+    if entry.kind == Kind.INFORMATION_ANSWERED:
+        _refer(state, f"answer:{entry.payload['answer_commitment']}")
+
+
+def _called(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    undoes = said.get("direction") == "COMPENSATE"
+    state["tool_lineage"].append(
+        {
+            "tool_call_id": f"{said['intent_id']}:{said['number']}",
+            "tool_result_id": None,
+            "approval_mode_effective": state["approval_mode_effective"],
+            "idempotency_key": said["target_key"],
+            "reversal_token": None if undoes else state["flow"]["reversals"].get(said["step"]),
+            "step": said["step"],
+            "direction": said.get("direction") or "FORWARD",
+            "purpose": said.get("purpose") or "CALL",
+            "result": None,
+        }
+    )
+    _add_to_transcript(state, entry, rules)
+
+
+def _answer_came(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    receipt = said.get("receipt_commitment")
+    for call in state["tool_lineage"]:
+        if call["tool_call_id"] == f"{said['intent_id']}:{said['number']}":
+            call["result"] = said["result"]
+            call["tool_result_id"] = receipt or call["tool_result_id"]
+    if receipt:
+        _refer(state, f"receipt:{receipt}")
+    _add_to_transcript(state, entry, rules)
+
+
+def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    said = entry.payload
+    state["flow"]["outcome"] = {
+        "status": said["status"],
+        "deviations": said.get("deviations", 0),
+        "digest": said.get("outcome_digest"),
+        "receipt": said.get("receipt_commitment"),
+    }
+    if said.get("outcome_digest"):
+        _refer(state, f"outcome:{said['intent_id']}#sha256:{said['outcome_digest']}")
+
+
+def _refer(state: dict[str, Any], ref: str) -> None:
+    if ref not in state["evidence_refs"]:
+        state["evidence_refs"].append(ref)
+
+
+def _refer_evidence(state: dict[str, Any], said: Mapping[str, Any]) -> None:
+    _refer(state, f"evidence:{said['escalation_id']}/{said['revision']}#sha256:{said['evidence_hash']}")
+
+
+def _set_mode(state: dict[str, Any], impact: str, approvals: int | None) -> None:
+    """Who must approve from now on: new evidence may ask for more people, or for fewer."""
+    asked = state["flow"]["approvals"] if approvals is None else approvals
+    state["flow"]["approvals"] = asked
+    two = impact == "CRITICAL" or asked > 1
+    state["approval_mode_effective"] = MODES[-1] if two else state["flow"]["lone_mode"]
+
+
+def _add_to_transcript(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    replay = state["replay"]
+    so_far = bytes.fromhex(replay["tool_transcript_chain_hash"] or "00" * 32)
+    told = canonical.encode({"kind": entry.kind, "payload": dict(entry.payload)})
+    replay["tool_transcript_chain_hash"] = canonical.digest(so_far + told)
+
+
+def _finished(state: dict[str, Any], last: Said) -> dict[str, Any]:
+    flow = state["flow"]
+    flow["to_seq"] = last.seq
+    state["record_id"] = f"dr_{flow['dfid'].replace('-', '')}_{last.seq}"
+    state["timestamp"] = last.at
+    if flow["opened_at"]:
+        span = datetime.fromisoformat(last.at) - datetime.fromisoformat(flow["opened_at"])
+        state["budget_usage"]["wall_clock_ms"] = max(0, span // _MILLISECOND)
+    state["status"] = str(_status(flow))
+    outcome = flow["outcome"] or {}
+    state["outputs"] = {
+        "outcome": _outcome(Status(state["status"]), flow),
+        "reason": flow["reason"],
+        "effect": outcome.get("status"),
+        "deviations": outcome.get("deviations", 0),
+        "outcome_digest": outcome.get("digest"),
+        "receipt": outcome.get("receipt"),
+    }
+    return state
+
+
+def _status(flow: Mapping[str, Any]) -> Status:
+    refused = flow["verdict"] == "REJECT" or (flow["action"] in STOPPING and flow["outcome"] is None)
+    match flow["state"]:
+        case "CLOSED":
+            outcome = flow["outcome"]
+            done = outcome["status"] == "SUCCEEDED" if outcome else flow["verdict"] == "ACCEPT"
+            return Status.DECIDED if done else Status.CLOSED
+        case "ABORTED":
+            return Status.REJECTED if refused else Status.CLOSED
+        case "ESCALATED":
+            return Status.DEFERRED if flow["asked"] else Status.ESCALATED
+        case "CREATED" | "ACTIVE":
+            return Status.REJECTED if refused else Status.DEFERRED
+    return Status.IN_FLIGHT
+
+
+def _outcome(status: Status, flow: Mapping[str, Any]) -> str:
+    """What the decision came to, in one word."""
+    if flow["outcome"] and status in (Status.DECIDED, Status.CLOSED):
+        return str(flow["outcome"]["status"]).lower()
+    return _OUTCOMES[status]
+
+
+_LEFT_OUT = ("record_hash", "signed_by")
+_MILLISECOND = datetime.fromisoformat("2000-01-01T00:00:00.001") - datetime.fromisoformat("2000-01-01")
+_OUTCOMES: Mapping[Status, str] = {
+    Status.DECIDED: "accepted",
+    Status.IN_FLIGHT: "accepted",
+    Status.REJECTED: "denied",
+    Status.ESCALATED: "escalated",
+    Status.DEFERRED: "deferred",
+    Status.CLOSED: "retired",
+}
+_Step = Callable[[dict[str, Any], Said, FindRules], None]
+_STEPS: Mapping[str, _Step] = {
+    Kind.FLOW_OPENED: _opened,
+    Kind.FLOW_MOVED: _moved,
+    Kind.CONTEXT_COMPILED: _compiled,
+    Kind.STEP_REPORTED: _stepped,
+    Kind.USAGE_REPORTED: _used,
+    Kind.PROPOSAL_SUBMITTED: _proposed,
+    Kind.VERDICT_GIVEN: _judged,
+    Kind.ESCALATION_OPENED: _asked_people,
+    Kind.ESCALATION_REVISED: _revised,
+    Kind.ESCALATION_FIRST_DECIDED: _decided,
+    Kind.ESCALATION_FIRST_ENDED: _first_ended,
+    Kind.ESCALATION_DECIDED: _decided,
+    Kind.ESCALATION_REOPENED: _reopened,
+    Kind.ESCALATION_WITHDRAWN: _withdrawn,
+    Kind.INFORMATION_REQUESTED: _asked_agent,
+    Kind.INFORMATION_ANSWERED: _no_longer_asked,
+    Kind.INFORMATION_CLOSED: _no_longer_asked,
+    Kind.ATTEMPT_STARTED: _called,
+    Kind.ATTEMPT_FINISHED: _answer_came,
+    Kind.ATTEMPT_REPORTED_LATE: _answer_came,
+    Kind.ATTEMPT_SETTLED: _add_to_transcript,
+    Kind.OUTCOME_RECORDED: _came_to,
+}
+
+
+def record_hash(record: Mapping[str, Any]) -> str:
+    """SHA-256 of the record's RFC 8785 bytes without `audit.record_hash` and `audit.signed_by`."""
+    kept = {name: value for name, value in record["audit"].items() if name not in _LEFT_OUT}
+    return canonical.digest(canonical.encode({**record, "audit": kept}))
+
+
+def sealed(record: Mapping[str, Any], *, prev_hash: str, key_id: str) -> dict[str, Any]:
+    """The whole record: with the hash of the flow's record before it, its own, and who signs it."""
+    whole = {**record, "audit": {"prev_hash": prev_hash}}
+    whole["audit"] |= {"record_hash": record_hash(whole), "signed_by": key_id}
+    return whole

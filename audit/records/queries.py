@@ -1,0 +1,318 @@
+"""Reads of DecisionRecords: a search, one record, and those of a flow.
+
+Each is compared with the entry that says that it was emitted, before it leaves: a row that says something
+else is named in its place, and is not shown as if it were a record.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, OuterRef, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from audit import actors, canonical, cells
+from audit.events import Kind
+from audit.models import DecisionRecord, LedgerEntry, RecordTerm
+from audit.records import erasures, fold
+from audit.verification.verify import UNREADABLE
+
+PAGE: Final = 50
+NOT_EMITTED: Final = "No ledger entry says that this record was emitted."
+DIFFERENT: Final = "What is stored of this record is not what its ledger entry recorded."
+GONE: Final = "The ledger says that this record was emitted, and it is no longer stored."
+ERASED: Final = "Words were erased that its subjects may repeat, so it is not shown."
+# What the names of subjects are made of.
+_OF_SUBJECTS: Final = frozenset({erasures.TRIGGER, erasures.PARAMS})
+_RECORD_ID: Final = re.compile(r"dr_([0-9a-f]{32})_[0-9]{1,16}", re.ASCII)
+_NUL: Final = "\x00"
+# What the columns repeat of a record, for searches. Times are left out: `verify_ledger` compares those.
+_COLUMNS: Final = (
+    "record_id",
+    "seq",
+    "status",
+    "terminal",
+    "decision_key",
+    "agent_id",
+    "approval_mode",
+    "trace_id",
+    "key_id",
+)
+Row = Mapping[str, Any]
+# A flow and the id of its record.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordFilter:
+    """What is asked; empty fields ask nothing. `since` is included, `until` is not.
+
+    `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
+    one of its rules, or its verdict.
+    """
+
+    decision_key: str = ""
+    subject: str = ""
+    status: str = ""
+    approver: str = ""
+    policy_decision: str = ""
+    trace_id: str = ""
+    agent_id: str = ""
+    approval_mode: str = ""
+    dfid: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """A record as it was emitted: `body` is what `signature` is over, `entry` the number of its entry."""
+
+    pk: int
+    record_id: str
+    document: Mapping[str, Any]
+    body: bytes
+    signature: bytes
+    key_id: str
+    entry: int
+
+    @property
+    def dfid(self) -> str:
+        """Its flow."""
+        return str(self.document["flow"]["dfid"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherRecord:
+    """A record that is not shown, and why not: it is not what was emitted, or it may repeat erased words."""
+
+    pk: int
+    record_id: str
+    mismatch: str
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return self.mismatch == ERASED
+
+    def plain(self) -> dict[str, str]:
+        """The same as the audit API answers it."""
+        return {"record_id": self.record_id, "mismatch": self.mismatch}
+
+
+Read = Record | OtherRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records in order; `following` is the cursor of the next page, None after the last."""
+
+    rows: Sequence[Read]
+    following: int | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        """Those that are shown."""
+        return [row for row in self.rows if isinstance(row, Record)]
+
+    @property
+    def others(self) -> list[OtherRecord]:
+        """Those that are not shown."""
+        return [row for row in self.rows if isinstance(row, OtherRecord)]
+
+
+def search(*, tenant: str, wanted: RecordFilter, after: int | None = None, size: int = PAGE) -> Found:
+    """The newest records that match, or those after the cursor, newest first."""
+    ids = _list_ids(tenant, wanted, after, size + 1)
+    page = ids[:size]
+    rows = _read(tenant, DecisionRecord.objects.filter(pk__in=page).order_by("-pk"))
+    return Found(rows, page[-1] if len(ids) > size else None)
+
+
+def get(*, tenant: str, record_id: str) -> Read | None:
+    """One record by its id; None for an id that no record ever had."""
+    named = _RECORD_ID.fullmatch(record_id)
+    if named is None:
+        return None
+    found = _read(tenant, DecisionRecord.objects.filter(tenant=tenant, record_id=record_id))
+    if found:
+        return found[0]
+    is_gone = any(name == record_id for _, name in _emitted(tenant, {str(UUID(named[1]))}))
+    return OtherRecord(pk=0, record_id=record_id, mismatch=GONE) if is_gone else None
+
+
+def list_of_flow(*, tenant: str, dfid: UUID) -> Found | None:
+    """All records of a flow, oldest first, and those that are gone; None where there is no such flow."""
+    entries = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid))
+    rows = _read(tenant, DecisionRecord.objects.filter(tenant=tenant, dfid=dfid).order_by("pk"))
+    emitted = _emitted(tenant, {str(dfid)})
+    if not rows and not emitted and not entries.exists():
+        return None
+    stored = {row.record_id for row in rows}
+    gone = [name for _, name in emitted if name not in stored]
+    return Found([*rows, *(OtherRecord(pk=0, record_id=name, mismatch=GONE) for name in gone)])
+
+
+def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -> list[int]:
+    """The newest keys that match.
+
+    A subject or an approver is in few records, so the index of terms leads: SQLite would try each record
+    instead, from the newest to the oldest. A trace, or a flow, has fewer still.
+    """
+    exact = {
+        "decision_key": wanted.decision_key,
+        "status": wanted.status,
+        "trace_id": wanted.trace_id.lower(),
+        "agent_id": wanted.agent_id,
+        "approval_mode": wanted.approval_mode,
+        "dfid": wanted.dfid,
+        "at__gte": wanted.since,
+        "at__lt": wanted.until,
+    }
+    asked = {name: value for name, value in exact.items() if value}
+    terms = _terms(wanted)
+    if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
+        return []
+    records = DecisionRecord.objects.filter(tenant=tenant, **asked)
+    rows: QuerySet[Any]
+    if terms and not (wanted.trace_id or wanted.dfid):
+        (name, value), *terms = terms
+        rows = RecordTerm.objects.filter(tenant=tenant, name=name, value=value)
+        rows = rows.filter(Exists(records.filter(pk=OuterRef("record"))))
+        key = "record"
+    else:
+        rows, key = records, "pk"
+    for name, value in terms:
+        term = RecordTerm.objects.filter(tenant=tenant, name=name, value=value, record=OuterRef(key))
+        rows = rows.filter(Exists(term))
+    if after is not None:
+        rows = rows.filter(**{f"{key}__lt": after})
+    return list(rows.order_by(f"-{key}").values_list(key, flat=True)[:most])
+
+
+def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
+    asked = (
+        (RecordTerm.Name.SUBJECT, wanted.subject),
+        (RecordTerm.Name.APPROVER, _actor(wanted.approver)),
+        (RecordTerm.Name.POLICY_DECISION, wanted.policy_decision),
+    )
+    return [(name, value) for name, value in asked if value]
+
+
+def _actor(name: str) -> str:
+    """A person as records name them; the name itself where nobody is called so, which no record holds."""
+    if not name or _NUL in name or actors.is_user(name):
+        return name
+    found = get_user_model().objects.filter(username__iexact=name).values_list("pk", flat=True).first()
+    return name if found is None else actors.user(found)
+
+
+class _Emission(NamedTuple):
+    """What an entry says of a record."""
+
+    seq: int
+    record_hash: str
+    signature: str
+    key_id: str
+
+
+def _read(tenant: str, rows: QuerySet[DecisionRecord]) -> list[Read]:
+    """The records of these rows, in their order: one query for all entries, and two for what was erased."""
+    # As text, since a cell of SQLite that holds no id would keep all the others from being read.
+    stored = rows.annotate(flow=Cast("dfid", TextField())).values(
+        "pk", "flow", "body", "signature", *_COLUMNS
+    )
+    read = [(row, _document(row["body"])) for row in stored]
+    emitted = _emitted(tenant, {document["flow"]["dfid"] for _, document in read if document is not None})
+    return _without_erased(tenant, [_compared(row, document, emitted) for row, document in read])
+
+
+def _without_erased(tenant: str, found: list[Read]) -> list[Read]:
+    with_subjects = {row.dfid for row in found if isinstance(row, Record) and row.document["subject_ids"]}
+    erased = erasures.list_erased(tenant=tenant, flows=with_subjects)
+    return [
+        OtherRecord(pk=row.pk, record_id=row.record_id, mismatch=ERASED)
+        if isinstance(row, Record) and erased.get(row.dfid, frozenset()) & _OF_SUBJECTS
+        else row
+        for row in found
+    ]
+
+
+def _emitted(tenant: str, flows: Collection[str]) -> dict[Place, _Emission]:
+    """What the ledger says was emitted in these flows, oldest first."""
+    rows = LedgerEntry.objects.filter(tenant=tenant, stream__in=flows, kind=Kind.RECORD_EMITTED)
+    found: dict[Place, _Emission] = {}
+    for body in rows.order_by("stream", "seq").values_list("body", flat=True):
+        try:
+            # By what the bytes say: a column beside them may have been changed.
+            entry = canonical.decode(cells.bytes_of(body) or b"")
+            said = entry["payload"]
+            emission = _Emission(entry["seq"], said["record_hash"], said["signature"], said["key_id"])
+            if entry["kind"] == Kind.RECORD_EMITTED:
+                found.setdefault((entry["stream"], said["record_id"]), emission)
+        except UNREADABLE:
+            continue
+    return found
+
+
+def _document(cell: object) -> dict[str, Any] | None:
+    """The record that a cell holds; None for anything that cannot be one."""
+    body = cells.bytes_of(cell) or b""
+    try:
+        found = canonical.decode(body)
+        is_record = isinstance(found["flow"]["dfid"], str) and canonical.encode(found) == body
+    except UNREADABLE:
+        return None
+    return found if is_record else None
+
+
+def _compared(row: Row, document: dict[str, Any] | None, emitted: Mapping[Place, _Emission]) -> Read:
+    name = str(row["record_id"])
+    if document is None:
+        return OtherRecord(pk=row["pk"], record_id=name, mismatch=DIFFERENT)
+    said = emitted.get((document["flow"]["dfid"], name))
+    if said is None:
+        return OtherRecord(pk=row["pk"], record_id=name, mismatch=NOT_EMITTED)
+    try:
+        is_same = _is_same(row, document, said)
+    except UNREADABLE:
+        is_same = False
+    if not is_same:
+        return OtherRecord(pk=row["pk"], record_id=name, mismatch=DIFFERENT)
+    return Record(
+        pk=row["pk"],
+        record_id=name,
+        document=document,
+        body=bytes(row["body"]),
+        signature=bytes.fromhex(said.signature),
+        key_id=said.key_id,
+        entry=said.seq,
+    )
+
+
+def _is_same(row: Row, document: Mapping[str, Any], said: _Emission) -> bool:
+    """Whether a row is that of the record that was emitted, down to what it is found by."""
+    sealed = fold.sealed(document, prev_hash=document["audit"]["prev_hash"], key_id=said.key_id)
+    columns = (
+        document["record_id"],
+        document["flow"]["to_seq"],
+        document["status"],
+        document["terminal"],
+        document["decision_key"] or "",
+        document["actor"]["id"],
+        document["approval_mode_effective"],
+        document["trace_id"],
+        said.key_id,
+    )
+    return (
+        sealed == document
+        and sealed["audit"]["record_hash"] == said.record_hash
+        and said.seq == document["flow"]["to_seq"] + 1
+        and columns == tuple(row[name] for name in _COLUMNS)
+        and UUID(row["flow"]) == UUID(document["flow"]["dfid"])
+        and cells.bytes_of(row["signature"]) == bytes.fromhex(said.signature)
+    )

@@ -1,0 +1,116 @@
+"""The ledger: how soon an entry is under a signed checkpoint under load, and what verifying costs.
+
+Run as `python -m bench.ledger UNTIL` in the environment of a stand, it prints as JSON what the database
+says of entries up to UNTIL, in Unix seconds.
+"""
+
+import bisect
+import hashlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench import environment, load
+from bench.environment import ROOT, Stand
+
+# So long the console still runs: what was recorded under load is sealed meanwhile.
+SETTLED_S = 5.0
+WORKERS = {"celery": 2, "sealer": 1}
+
+
+def run(stand: Stand, calls: int) -> None:
+    """Measure on one database, and print it."""
+    environment.load(stand)
+    key = environment.manage(stand, "issue_key", "bench-agent")
+    with ExitStack() as stack:
+        base_url = stack.enter_context(_console(stand))
+        load.proposals(base_url, key, load.CLIENTS * 5)
+        figure = load.proposals(base_url, key, calls)
+        until = time.time()
+        time.sleep(SETTLED_S)
+    command = [sys.executable, "-m", "bench.ledger", str(until)]
+    done = subprocess.run(command, cwd=ROOT, env=stand.environ, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    print(f"{stand.name:<12}{'proposals a second meanwhile':<44}{figure.per_second:>12.1f}")
+    print(f"{stand.name:<12}{'entries, and those missed':<44}{found['entries']:>12} {found['missed']:>6}")
+    for name in ("p50", "p99", "max"):
+        print(f"{stand.name:<12}{f'entry -> checkpoint, {name}, ms':<44}{found[name]:>12.0f}")
+    for what, ms in found["cpu_ms"].items():
+        ratio = ms / found["cpu_ms"]["SHA-256 over the same bytes"]
+        print(f"{stand.name:<12}{f'{what}, CPU ms, ratio':<44}{ms:>12.0f} {ratio:>6.1f}")
+
+
+@contextmanager
+def _console(stand: Stand) -> Iterator[str]:
+    """The console with what seals: itself, or a worker and its clock."""
+    if not stand.redis:
+        with environment.embedded(stand) as base_url:
+            yield base_url
+        return
+    celery = ("-m", "celery", "-A", "dir_console", "--quiet")
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="dir-bench-"))
+        for name, count in WORKERS.items():
+            options = ("--queues", name, "--hostname", f"bench-{name}@%h", "--concurrency", str(count))
+            stack.enter_context(environment.spawned(stand, *celery, "worker", *options))
+        schedule = ("--schedule", f"{folder}/schedule", "--pidfile", "")
+        stack.enter_context(environment.spawned(stand, *celery, "beat", *schedule))
+        yield stack.enter_context(environment.served(stand, "dir_console.asgi:application"))
+
+
+def _figures(until: float) -> dict[str, Any]:
+    from audit.models import Checkpoint, Leaf, LedgerEntry
+    from audit.verification import findings, verify
+
+    signed = list(Checkpoint.objects.order_by("id").values_list("size", "at"))
+    sizes = [size for size, _ in signed]
+    places = dict(Leaf.objects.values_list("entry_id", "index"))
+    recorded = LedgerEntry.objects.filter(at__lte=datetime.fromtimestamp(until, UTC))
+    entries = list(recorded.values_list("id", "at"))
+    lags = []
+    for pk, at in entries:
+        first = bisect.bisect_right(sizes, places.get(pk, sizes[-1]))
+        if first < len(signed):
+            lags.append((signed[first][1] - at).total_seconds() * 1000)
+    lags.sort()
+    bodies = [
+        (bytes(prev), bytes(body)) for prev, body in LedgerEntry.objects.values_list("prev_hash", "body")
+    ]
+    work = {
+        "SHA-256 over the same bytes": lambda: [
+            hashlib.sha256(prev + body).digest() for prev, body in bodies
+        ],
+        "chains and heads (verify_database)": verify.verify_database,
+        "everything (verify_ledger)": findings.verify_all,
+    }
+    return {
+        "entries": len(entries),
+        "missed": len(entries) - len(lags),
+        "p50": statistics.median(lags),
+        "p99": lags[int(len(lags) * 0.99)],
+        "max": lags[-1],
+        "cpu_ms": {what: _cpu_ms(each) for what, each in work.items()},
+    }
+
+
+def _cpu_ms(work: Any) -> float:
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) * 1000
+
+
+if __name__ == "__main__":
+    import os
+
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dir_console.settings")
+    django.setup()
+    print(json.dumps(_figures(float(sys.argv[1]))))

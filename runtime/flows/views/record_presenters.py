@@ -1,0 +1,190 @@
+"""DecisionRecords for people: badges, the rows of a list, and the parts of one record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.urls import reverse
+
+from audit.records import dsse
+from audit.records.fold import Status
+from audit.records.queries import OtherRecord, Read, Record
+from audit.sealing.keys import Keyring
+from runtime.core.views import labels, query_params, times
+from runtime.core.views.labels import Badge
+from runtime.registry.queries import people
+
+STATUSES: Final[Mapping[str, Badge]] = {
+    Status.DECIDED: Badge("ok", "check", "Decided", "Accepted, and done"),
+    Status.IN_FLIGHT: Badge("accent", "bolt", "In flight", "Accepted, and being carried out"),
+    Status.ESCALATED: Badge("warn", "refer", "Escalated", "Waits for a person"),
+    Status.DEFERRED: Badge("info", "clock", "Deferred", "Waits for the agent"),
+    Status.REJECTED: Badge("danger", "cross", "Rejected", "Refused by the gate or by a person"),
+    Status.CLOSED: Badge("idle", "exit", "Closed", "Ended otherwise than decided"),
+}
+# By how many people must agree; the lightest first, as in `audit.records.fold`.
+MODES: Final[Mapping[str, str]] = {
+    "none": "No person",
+    "person": "One person",
+    "destructive": "One person, cannot be undone",
+    "two_persons": "Two people",
+}
+VERDICTS: Final[Mapping[str, Badge]] = {
+    "allow": Badge("ok", "check", "Allow"),
+    "require_approval": Badge("warn", "refer", "Require approval"),
+    "deny": Badge("danger", "cross", "Deny"),
+}
+SIGNED: Final[Mapping[bool | None, Badge]] = {
+    True: Badge("ok", "check", "Signature verified"),
+    False: Badge("danger", "high", "Signature is wrong", "The named key did not sign it while it was valid"),
+    None: Badge("warn", "ask", "Key not known", "No entry has begun the key that is named"),
+}
+MATCHES: Final = Badge("ok", "check", "Matches its ledger entry", "The entry holds the hash of this record")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordRow:
+    """One line of a list. Of a record that is not shown only the id and `untrusted`, which says why."""
+
+    record_id: str
+    untrusted: str = ""
+    is_erased: bool = False
+    dfid: str = ""
+    at: datetime | None = None
+    decision: str = ""
+    status: Badge | None = None
+    outcome: str = ""
+    agent_id: str = ""
+    subjects: Sequence[str] = ()
+    mode: str = ""
+    approvers: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a record refers to: what it is, its id or digest, and a page about it where there is one."""
+
+    what: str
+    name: str
+    digest: str
+    url: str
+
+
+def rows(found: Sequence[Read]) -> list[RecordRow]:
+    """The lines of a list, with one query for the names of people."""
+    approvers = [_approvers(row.document) for row in found if isinstance(row, Record)]
+    names = people.names_of([actor for each in approvers for actor in each])
+    return [_row(row, names) for row in found]
+
+
+def _row(row: Read, names: Mapping[str, str]) -> RecordRow:
+    if isinstance(row, OtherRecord):
+        return RecordRow(record_id=row.record_id, untrusted=row.mismatch, is_erased=row.is_erased)
+    document = row.document
+    return RecordRow(
+        record_id=row.record_id,
+        dfid=row.dfid,
+        at=datetime.fromisoformat(document["timestamp"]),
+        decision=decision(document),
+        status=labels.badge(STATUSES, document["status"]),
+        outcome=document["outputs"]["outcome"],
+        agent_id=document["actor"]["id"],
+        subjects=document["subject_ids"],
+        mode=mode(document["approval_mode_effective"]),
+        approvers=[labels.actor_words(actor, names) for actor in _approvers(document)],
+    )
+
+
+def outcomes(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The outcomes of a report, with badges and the names of people."""
+    names = people.names_of([actor for each in found for actor in _approvers(each)])
+    return [
+        {
+            **each,
+            "at": datetime.fromisoformat(each["timestamp"]),
+            "badge": labels.badge(STATUSES, each["status"]),
+            "approvers": [labels.actor_words(actor, names) for actor in _approvers(each)],
+            "amount": labels.number(each["amount"]),
+        }
+        for each in found
+    ]
+
+
+def decision(document: Mapping[str, Any]) -> str:
+    """The kind and its version; empty before anything was proposed."""
+    parts = (document["decision_key"], document["decision_version"])
+    return "@".join(part for part in parts if part)
+
+
+def mode(value: str) -> str:
+    """An approval mode in words."""
+    return MODES.get(value, value)
+
+
+def _approvers(document: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(given["approver"] for given in document["approvals"]))
+
+
+def shown(record: Record, ring: Keyring) -> dict[str, Any]:
+    """The parts of one record, for its page."""
+    document = record.document
+    named = [*_approvers(document), document["actor"]["delegated_user_id"] or ""]
+    names = people.names_of(named)
+    at = datetime.fromisoformat(document["timestamp"])
+    signed = ring.verify(dsse.statement(record.body), record.signature, record.key_id, at=at)
+    return {
+        "record": document,
+        "entry": record.entry,
+        "at": at,
+        "decision": decision(document),
+        "status": labels.badge(STATUSES, document["status"]),
+        "mode": mode(document["approval_mode_effective"]),
+        "matches": MATCHES,
+        "signed": SIGNED[signed],
+        "signature": record.signature.hex(),
+        "person": labels.actor_words(named[-1], names) if named[-1] else "",
+        "inputs": [reference(record.dfid, item) for item in _inputs(document)],
+        "evidence": [reference(record.dfid, item) for item in document["evidence_refs"]],
+        "policies": [
+            item | {"badge": labels.badge(VERDICTS, item["verdict"])} for item in document["policy_decisions"]
+        ],
+        "approvals": [_approval(given, names) for given in document["approvals"]],
+        "calls": document["tool_lineage"],
+        "cost": labels.amount_in(document["budget_usage"]["cost_usd_cents"], "cents USD"),
+        "took": times.span(timedelta(milliseconds=document["budget_usage"]["wall_clock_ms"])),
+        "body": labels.pretty(document),
+    }
+
+
+def _inputs(document: Mapping[str, Any]) -> list[str]:
+    inputs = document["inputs_refs"]
+    trigger = f"trigger:{inputs['trigger']}" if inputs["trigger"] else ""
+    attached = [f"attachment:{item}" for item in inputs["attachments"]]
+    return [item for item in (inputs["request"], trigger, *attached) if item]
+
+
+def _approval(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        **given,
+        "name": labels.actor_words(given["approver"], names),
+        "at": datetime.fromisoformat(given["decided_at"]),
+        "mode": mode(given["approval_mode_effective"]),
+    }
+
+
+def reference(dfid: str, text: str) -> Reference:
+    """A reference of a record, such as `evidence:ID/1#sha256:…`, in its parts."""
+    what, _, rest = text.partition(":")
+    name, _, digest = rest.partition("#sha256:")
+    match what:
+        case "context":
+            return Reference("Context", "", name, reverse("flow-context", args=[dfid, name]))
+        case "evidence":
+            escalation, _, revision = name.partition("/")
+            known = query_params.uuid(escalation)
+            url = reverse("escalation", args=[known]) if known else ""
+            return Reference("Evidence", f"revision {revision}", digest, url)
+        case "proposal" | "verdict" | "outcome":
+            return Reference(what.capitalize(), "", digest, reverse("flow", args=[dfid]))
+    return Reference(what.capitalize(), "", rest, "")

@@ -1,0 +1,215 @@
+"""Replay of a flow: its chain, every row against its entries, and every verdict judged again.
+
+Nothing is sent to anybody, and nothing is written. A flow is read in one state of the database, beside a
+running server. The first difference is named by what was changed, since one change makes others follow.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from uuid import UUID
+
+from audit import canonical, cells
+from audit.events import Kind
+from audit.models import LedgerEntry
+from audit.verification import verify
+from runtime.flows.models import Flow, Proposal
+from runtime.flows.queries import intent_records
+from runtime.kernel.gate import pipeline
+from runtime.kernel.gate.gate_input import PolicyBundle
+from runtime.proposals.queries import replay_chain, replay_rows, replay_values
+from runtime.proposals.queries.replay_results import (
+    Change,
+    NotReplayable,
+    ReplayDifference,
+    ReplayEqual,
+    ReplayResult,
+)
+from runtime.proposals.queries.replay_rows import RecordedHistory, Unlike
+from runtime.registry.models import Manifest, PolicyKind
+from runtime.registry.queries import stored_documents
+
+_COUNTED = {
+    Kind.CONTEXT_COMPILED: "contexts",
+    Kind.PROPOSAL_SUBMITTED: "proposals",
+    Kind.VERDICT_GIVEN: "verdicts",
+    Kind.ESCALATION_OPENED: "evidence",
+    Kind.ESCALATION_REVISED: "evidence",
+    Kind.ESCALATION_DECIDED: "statements",
+    Kind.ESCALATION_FIRST_DECIDED: "statements",
+    Kind.INFORMATION_REQUESTED: "statements",
+    Kind.EFFECT_STATED: "statements",
+    Kind.INTENT_CREATED: "intents",
+    Kind.ATTEMPT_STARTED: "attempts",
+    Kind.OUTCOME_RECORDED: "outcomes",
+}
+
+
+def replay(*, tenant: str, dfid: UUID) -> ReplayResult | None:
+    """The replay of one flow; None where there is no such flow."""
+    with verify.snapshot():
+        walked = replay_chain.walk(tenant=tenant, dfid=dfid)
+        if walked is None:
+            return None
+        if isinstance(walked, replay_chain.Broken):
+            return ReplayDifference(
+                dfid=dfid,
+                change=Change.TAMPERED,
+                path=walked.path,
+                recorded=walked.recorded,
+                found=walked.found,
+                seq=walked.seq,
+                row="flow" if walked.path.startswith("/flow") else "ledgerentry",
+                row_id=str(dfid),
+            )
+        return _replay(RecordedHistory(tenant=tenant, dfid=dfid, entries=walked))
+
+
+def list_flows(*, tenant: str) -> list[UUID]:
+    """Every flow that has a row or an entry, oldest first."""
+    found = set[UUID]()
+    # SQLite lets anybody put another value where an id belongs; the flow's entries still name it.
+    with suppress(ValueError):
+        found.update(Flow.objects.of(tenant).order_by().values_list("dfid", flat=True))
+    for stream in LedgerEntry.objects.filter(tenant=tenant, seq=1).values_list("stream", flat=True):
+        try:
+            found.add(UUID(stream))
+        except ValueError:
+            continue  # the stream of an agent, a person or the system
+    return sorted(found)
+
+
+def list_flows_of_trace(*, tenant: str, trace_id: str) -> list[UUID]:
+    """The flows that were opened in a W3C trace, oldest first; `trace_id` is 32 hexadecimal digits."""
+    rows = Flow.objects.of(tenant).filter(traceparent__contains=f"-{trace_id.lower()}-")
+    return list(rows.order_by("dfid").values_list("dfid", flat=True))
+
+
+def _replay(history: RecordedHistory) -> ReplayResult:
+    try:
+        unlike = next(replay_rows.compare(history), None) or next(_judged_otherwise(history), None)
+    except verify.UNREADABLE as error:
+        return ReplayDifference(
+            dfid=history.dfid,
+            change=Change.TAMPERED,
+            path="/rows",
+            recorded="rows that can be read",
+            found=type(error).__name__,
+            seq=0,
+            row="",
+        )
+    if unlike is not None:
+        return _explain(history, unlike)
+    if history.erased:
+        return NotReplayable(dfid=history.dfid, erased=history.erased)
+    counted = Counter(name for entry in history.entries if (name := _COUNTED.get(Kind(entry.kind))))
+    return ReplayEqual(
+        dfid=history.dfid,
+        verdicts=counted["verdicts"],
+        checked={"entries": len(history.entries), "payloads": len(history.payloads), **counted},
+        not_verified=tuple(history.not_verified),
+    )
+
+
+def _judged_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
+    """Verdicts that the gate of today gives otherwise on the same bytes."""
+    for entry in history.of_kind(Kind.VERDICT_GIVEN):
+        said = entry.payload
+        row = history.verdicts[said["proposal_id"]]
+        given, rules = cells.bytes_of(row.input), cells.bytes_of(history.bundles[said["policy_bundle_hash"]])
+        if not given or not rules:
+            continue  # erased, or the comparison of rows had told
+        try:
+            judged = pipeline.judge_bytes(given, rules)
+        except ValueError as error:  # a reading error of pydantic is one, too
+            judged = canonical.encode({"error": type(error).__name__})
+        if canonical.digest(judged) != said["verdict_digest"]:
+            yield Unlike(
+                change=Change.POLICY,
+                seq=entry.seq,
+                row="verdict.body",
+                row_id=said["proposal_id"],
+                recorded=said["verdict_digest"],
+                found=canonical.digest(judged),
+                body=judged,
+                proposal_id=said["proposal_id"],
+            )
+
+
+def _explain(history: RecordedHistory, unlike: Unlike) -> ReplayDifference:
+    pointer, recorded, found = "", unlike.recorded, unlike.found
+    # A copy would show the very words that were erased elsewhere.
+    if unlike.body is not None and not history.erased:
+        copies = replay_values.Copies(_list_copies(history))
+        original = copies.original(unlike.body, digest=unlike.recorded, salt=unlike.salt)
+        if original is not None:
+            pointer, recorded, found = replay_values.compare(original, unlike.body)
+    parts = [part for part in unlike.row.split(".") if part != "body"]
+    return ReplayDifference(
+        dfid=history.dfid,
+        change=unlike.change,
+        path=(replay_values.json_pointer(parts) if unlike.row else "/rows") + pointer,
+        recorded=recorded,
+        found=found,
+        seq=unlike.seq,
+        row=unlike.row,
+        row_id=unlike.row_id,
+        proposal_id=unlike.proposal_id,
+    )
+
+
+def _list_copies(history: RecordedHistory) -> Iterator[bytes]:
+    """Everything that may hold a document of the flow a second time, whether it is whole or not."""
+    yield from history.objects.bodies.values()
+    held: list[object] = [body for _, body in history.payloads.values()]
+    held += [row.receipt for row in history.outcomes.values()]
+    held += [row.receipt for row in history.steps.values()]
+    held += Flow.objects.filter(pk=history.dfid).values_list("trigger", flat=True)
+    yield from (body for cell in held if (body := cells.bytes_of(cell)) is not None)
+    for explain in Proposal.objects.filter(flow=history.dfid).values_list("explain", flat=True):
+        yield canonical.encode(explain)
+    yield from (canonical.encode(dict(entry.payload)) for entry in history.entries)
+    yield from _followed(history)
+    yield from _judged_again(history)
+    yield from _put_together_again(history)
+
+
+def _followed(history: RecordedHistory) -> Iterator[bytes]:
+    """What an outcome repeats of the entries about its intent."""
+    records: dict[str, intent_records.IntentRecord] = {}
+    for entry in history.entries:
+        intent_records.follow(records, entry.kind, entry.payload)
+    yield from (canonical.encode({"attempts": each.columns["attempts"]}) for each in records.values())
+    yield from (
+        canonical.encode({"recorded_by": entry.actor}) for entry in history.of_kind(Kind.OUTCOME_RECORDED)
+    )
+
+
+def _judged_again(history: RecordedHistory) -> Iterator[bytes]:
+    for row in history.verdicts.values():
+        given, rules = cells.bytes_of(row.input), cells.bytes_of(history.bundles.get(row.bundle_id))
+        try:
+            yield pipeline.judge_bytes(given or b"", rules or b"")
+        except ValueError:
+            continue
+
+
+def _put_together_again(history: RecordedHistory) -> Iterator[bytes]:
+    """Rules, of the versions of the agent's manifest and of the kinds that are registered."""
+    agents = {entry.payload["agent_id"] for entry in history.of_kind(Kind.FLOW_OPENED)}
+    kinds = {entry.payload["policy_kind"] for entry in history.of_kind(Kind.PROPOSAL_SUBMITTED)}
+    manifests = Manifest.objects.filter(agent__tenant=history.tenant, agent__agent_id__in=agents)
+    registered = PolicyKind.objects.of(history.tenant).filter(kind__in=kinds)
+    for manifest in (None, *_readable(manifests.values_list("body", flat=True))):
+        for kind in (None, *_readable(registered.values_list("body", flat=True))):
+            try:
+                yield PolicyBundle(
+                    manifest=None if manifest is None else stored_documents.manifest_of(manifest),
+                    kind=None if kind is None else stored_documents.kind_of(kind),
+                ).to_bytes()
+            except ValueError:
+                continue
+
+
+def _readable(held: Iterable[object]) -> list[bytes]:
+    return [body for cell in held if (body := cells.bytes_of(cell)) is not None]

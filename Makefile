@@ -106,7 +106,7 @@ bench: $(STAMP) ## Run the benchmarks and print the speed ratios
 
 lock: $(STAMP) ## Regenerate requirements.lock from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-unsafe --extra dev --generate-hashes \
-	  --no-emit-find-links --no-emit-index-url --no-emit-options --strip-extras --output-file requirements.lock pyproject.toml
+	  --no-emit-find-links --no-emit-index-url --no-emit-options --no-strip-extras --output-file requirements.lock pyproject.toml
 
 clean: ## Remove .venv, caches and the data folder ./var
 	rm -rf .venv var var.mark* staticfiles .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov test-results

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIRECT = re.compile(r"^[A-Za-z0-9._-]+")
-BLOCK = re.compile(r"^([A-Za-z0-9._-]+)==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
+BLOCK = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==.*\n(?:[ ]+.*\n)*", re.MULTILINE)
 VIA = re.compile(r"^ +# +(?:via +)?([A-Za-z0-9._-]+)", re.MULTILINE)
 
 

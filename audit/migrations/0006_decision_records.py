@@ -4,6 +4,12 @@ import django.db.models.functions.text
 import django.db.models.lookups
 from django.db import migrations, models
 
+from audit.verification import triggers
+
+
+def refuse_changes(apps, schema_editor):
+    triggers.install(using=schema_editor.connection.alias)
+
 
 class Migration(migrations.Migration):
 
@@ -52,4 +58,5 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('record', 'name', 'value'), name='term_once')],
             },
         ),
+        migrations.RunPython(refuse_changes, migrations.RunPython.noop),
     ]

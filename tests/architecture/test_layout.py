@@ -1,9 +1,14 @@
 """The top level is fixed, dependencies say why, and no file names a package registry."""
 
+import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.architecture import tree
 
@@ -62,16 +67,33 @@ def test_every_dependency_says_why() -> None:
 def test_every_dependency_is_locked() -> None:
     project = tomllib.loads(tree.text(Path("pyproject.toml")))["project"]
     locked = {
-        line.split("==")[0] for line in tree.text(Path("requirements.lock")).splitlines() if "==" in line
+        line.split("==")[0].split("[")[0]
+        for line in tree.text(Path("requirements.lock")).splitlines()
+        if "==" in line
     }
     named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     short = {name.split("[")[0].split(">")[0].split("~")[0].lower().replace("_", "-") for name in named}
     assert short <= locked
 
 
+def test_what_is_asked_for_with_an_extra_is_locked_with_it() -> None:
+    """Where only `coverage` is locked, pip takes the newest `coverage[toml]`, for which it has no hash."""
+    locked = set(
+        re.findall(r"^([a-z0-9.-]+\[[a-z,]+\])==", tree.text(Path("requirements.lock")), re.MULTILINE)
+    )
+    asked = {
+        f"{canonicalize_name(wanted.name)}[{','.join(sorted(wanted.extras))}]"
+        for package in metadata.distributions()
+        for wanted in map(Requirement, package.requires or ())
+        if wanted.extras and (wanted.marker is None or wanted.marker.evaluate({"extra": ""}))
+    }
+    assert "coverage[toml]" in asked
+    assert asked <= locked
+
+
 def test_the_image_gets_the_product_and_no_development_tool() -> None:
     command = [sys.executable, ".ci/runtime_lock.py"]
     lock = subprocess.run(command, cwd=tree.ROOT, check=True, capture_output=True, text=True).stdout
-    named = {line.split("==")[0] for line in lock.splitlines() if "==" in line}
+    named = {line.split("==")[0].split("[")[0] for line in lock.splitlines() if "==" in line}
     assert {"django", "uvicorn", "psycopg-binary", "sqlparse", "packaging"} <= named
     assert not named & {"pytest", "mypy", "ruff", "playwright", "pip-tools"}

@@ -414,5 +414,35 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "Row does not match the ledger",
             says("{row} of {row_id} does not match the ledger. It was not used."),
         ),
+        Kind.INCIDENT_OPENED: Presenter("high", Lane.SYSTEM, "Incident opened", sentences.incident_opened),
+        Kind.INCIDENT_JOINED: Presenter(
+            "high", Lane.SYSTEM, "More entries matched", says("{sightings} more matched the rule.")
+        ),
+        Kind.INCIDENT_LINKED: Presenter("layers", Lane.SYSTEM, "Linked", says("{link_kind} {ref}.")),
+        Kind.INCIDENT_UNLINKED: Presenter(
+            "cross", Lane.SYSTEM, "Link removed", says("{link_kind} {ref}: {reason}.")
+        ),
+        Kind.INCIDENT_MOVED: Presenter("next", Lane.SYSTEM, "Incident moved", sentences.moved),
+        Kind.INCIDENT_EDITED: Presenter("edit", Lane.SYSTEM, "Incident changed", sentences.incident_edited),
+        Kind.INCIDENT_NOTED: Presenter("edit", Lane.SYSTEM, "Note written", says("A note on the incident.")),
+        Kind.INCIDENT_ACTION_ADDED: Presenter(
+            "check", Lane.SYSTEM, "Action added", says("For {owner}, due on {due_on}.")
+        ),
+        Kind.INCIDENT_ACTION_DONE: Presenter("check", Lane.SYSTEM, "Action done", says("It is done.")),
+        Kind.POST_MORTEM_SAVED: Presenter(
+            "record", Lane.SYSTEM, "Post-mortem saved", says("Version {version}.")
+        ),
+        Kind.POST_MORTEM_SIGNED: Presenter(
+            "record", Lane.SYSTEM, "Post-mortem signed off", says("The lead signed off version {version}.")
+        ),
+        Kind.INCIDENT_RULE_DRAFTED: Presenter(
+            "kind", Lane.SYSTEM, "Incident rule drafted", says("{name} version {version}.")
+        ),
+        Kind.INCIDENT_RULE_ACTIVATED: Presenter(
+            "kind", Lane.SYSTEM, "Incident rule activated", sentences.activated
+        ),
+        Kind.INCIDENT_RULE_ENDED: Presenter(
+            "cross", Lane.SYSTEM, "Incident rule off", says("{name} version {version}: {reason}.")
+        ),
     }
 )

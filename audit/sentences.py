@@ -192,7 +192,7 @@ def owner_changed(payload: Mapping[str, Any]) -> str:
 
 
 def activated(payload: Mapping[str, Any]) -> str:
-    name = payload.get("agent_id") or payload.get("policy_kind")
+    name = payload.get("agent_id") or payload.get("policy_kind") or payload.get("name")
     why = f": {payload['reason']}" if payload.get("reason") else ""
     solo = " Activated by its author, the only admin." if payload.get("solo") else ""
     return f"{name} version {payload['version']} is active{why}.{solo}"
@@ -331,6 +331,20 @@ def flagged(payload: Mapping[str, Any]) -> str:
     stopped = " The agent was suspended." if payload["agent_suspended"] else ""
     codes = ", ".join(payload["codes"])
     return f"{payload['guard_id']} requested a review, confidence {payload['confidence']}: {codes}.{stopped}"
+
+
+def incident_opened(payload: Mapping[str, Any]) -> str:
+    rule = (
+        f" Opened by the rule {payload['rule']}, version {payload['rule_version']}."
+        if payload["rule"]
+        else ""
+    )
+    return f"{payload['severity']}: {payload['title']}.{rule}"
+
+
+def incident_edited(payload: Mapping[str, Any]) -> str:
+    lead = payload["lead"] or "nobody"
+    return f"{payload['severity']}: {payload['title']}, led by {lead}. {payload['reason']}."
 
 
 def count(number: int, noun: str) -> str:

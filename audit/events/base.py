@@ -134,6 +134,20 @@ class Kind(StrEnum):
     SIGNING_KEY_BEGUN = "signing_key:begun"
     RECORD_EMITTED = "record:emitted"
     ROW_MISMATCHED = "row:mismatched"
+    INCIDENT_OPENED = "incident:opened"
+    INCIDENT_JOINED = "incident:joined"
+    INCIDENT_LINKED = "incident:linked"
+    INCIDENT_UNLINKED = "incident:unlinked"
+    INCIDENT_MOVED = "incident:moved"
+    INCIDENT_EDITED = "incident:edited"
+    INCIDENT_NOTED = "incident:noted"
+    INCIDENT_ACTION_ADDED = "incident:action_added"
+    INCIDENT_ACTION_DONE = "incident:action_done"
+    POST_MORTEM_SAVED = "post_mortem:saved"
+    POST_MORTEM_SIGNED = "post_mortem:signed"
+    INCIDENT_RULE_DRAFTED = "incident_rule:drafted"
+    INCIDENT_RULE_ACTIVATED = "incident_rule:activated"
+    INCIDENT_RULE_ENDED = "incident_rule:ended"
 
 
 def _id_text(value: Any) -> Any:

@@ -16,7 +16,10 @@ from markdown_it.token import Token
 
 # The order of the index; pages that are in no group come last, under `MORE`.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("For operators", ("escalations", "flows", "stopping", "watchdog", "guards", "notifications")),
+    (
+        "For operators",
+        ("escalations", "flows", "incidents", "stopping", "watchdog", "guards", "notifications"),
+    ),
     (
         "For admins",
         ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),

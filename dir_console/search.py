@@ -20,6 +20,8 @@ from runtime.core.views.labels import Badge
 from runtime.flows.queries import id_lookups
 from runtime.flows.views import flow_words
 from runtime.flows.views.flow_words import FlowWords
+from runtime.incidents.queries import incident_list
+from runtime.incidents.views import presenters as incident_presenters
 from runtime.registry.models import Agent
 from runtime.registry.queries import name_search
 from runtime.stops.queries import stop_list
@@ -55,7 +57,8 @@ def find(*, tenant: str, text: str) -> list[Group]:
     """Everything with the text in its name or id; groups without a hit are left out."""
     names = _by_name(tenant, text) if len(text) >= LEAST_NAME else []
     ids = _by_id(tenant, text) if id_search.digits_of(text) else []
-    return [group for group in (*names, *ids, *_by_call(tenant, text)) if group.hits]
+    found = (*names, _incidents(tenant, text), *ids, *_by_call(tenant, text))
+    return [group for group in found if group.hits]
 
 
 def find_pages(text: str) -> Group:
@@ -78,6 +81,7 @@ def find_actions(user: Any, text: str) -> Group:
     offered: list[tuple[Permission, bool, str, str, str]] = [
         (Permission.STOP, stop is None, "Stop all agents and calls", f"{home}#stop-all", "stop"),
         (Permission.RESUME, stop is not None, "Resume all", f"{home}#resume-all", "play"),
+        (Permission.WORK_INCIDENTS, True, "Open an incident", reverse("new-incident"), "critical"),
         (Permission.MANAGE_REGISTRY, True, "Register an agent", reverse("register-agent"), "agent"),
         (Permission.MANAGE_REGISTRY, True, "Draft a policy kind", reverse("new-kind"), "kind"),
     ]
@@ -166,6 +170,24 @@ def _by_name(tenant: str, text: str) -> list[Group]:
             ][:SHOWN],
         ),
     ]
+
+
+def _incidents(tenant: str, text: str) -> Group:
+    found = incident_list.find(tenant=tenant, text=text, size=SHOWN) if len(text) >= LEAST_NAME else ()
+    return Group(
+        title="Incidents",
+        hits=[
+            Hit(
+                word=labels.visible_lines(incident.title),
+                url=reverse("incident", args=[incident.pk]),
+                icon="critical",
+                detail=incident.severity,
+                badge=labels.badge(incident_presenters.STATES, incident.state),
+            )
+            for incident in found
+        ],
+        more_url=f"{reverse('incidents')}?{urlencode({'q': text})}" if len(found) == SHOWN else "",
+    )
 
 
 def _by_id(tenant: str, text: str) -> list[Group]:

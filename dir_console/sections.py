@@ -13,6 +13,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Shift", "shift", "clock"),
             ("Flows", "flows", "flow"),
             ("Reviews", "reviews", "high"),
+            ("Incidents", "incidents", "critical"),
         ),
     ),
     (

@@ -72,6 +72,7 @@ TEMPLATES = [
             "builtins": [
                 "django.templatetags.static",
                 "dir_console.templatetags.components",
+                "dir_console.templatetags.incidents",
                 "dir_console.templatetags.limits",
                 "dir_console.templatetags.moments",
             ],

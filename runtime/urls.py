@@ -7,6 +7,7 @@ from runtime.contexts.views import context_pages
 from runtime.execution.views import target_pages
 from runtime.flows.views import evidence_file, flow_pages, ledger_page, record_pages
 from runtime.guards.views import review_groups, review_pages
+from runtime.incidents.views import incident_acts, incident_pages, post_mortem_pages, rule_pages
 from runtime.proposals.views import record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -92,6 +93,34 @@ urlpatterns = [
     path("reviews/<uuid:review_id>/close/", review_pages.close, name="close-review"),
     path("reviews/guards/<name:guard_id>/on/", review_pages.switch_on, name="switch-guard-on"),
     path("reviews/guards/<name:guard_id>/off/", review_pages.switch_off, name="switch-guard-off"),
+    path("incidents/", incident_pages.index, name="incidents"),
+    path("incidents/new/", incident_pages.new, name="new-incident"),
+    path("incidents/rules/", rule_pages.index, name="incident-rules"),
+    path("incidents/rules/draft/", rule_pages.draft, name="draft-incident-rule"),
+    path("incidents/rules/usual/", rule_pages.add_usual, name="add-usual-incident-rules"),
+    path(
+        "incidents/rules/<name:name>/<int:version>/activate/",
+        rule_pages.activate,
+        name="activate-incident-rule",
+    ),
+    path("incidents/rules/<name:name>/<int:version>/off/", rule_pages.switch_off, name="end-incident-rule"),
+    path("incidents/<uuid:incident_id>/", incident_pages.detail, name="incident"),
+    path("incidents/<uuid:incident_id>/move/", incident_acts.move, name="move-incident"),
+    path("incidents/<uuid:incident_id>/edit/", incident_acts.edit, name="edit-incident"),
+    path("incidents/<uuid:incident_id>/links/", incident_acts.link, name="link-incident"),
+    path(
+        "incidents/<uuid:incident_id>/links/<int:link>/remove/", incident_acts.unlink, name="unlink-incident"
+    ),
+    path("incidents/<uuid:incident_id>/notes/", incident_acts.note, name="note-incident"),
+    path("incidents/<uuid:incident_id>/actions/", incident_acts.add_action, name="add-incident-action"),
+    path(
+        "incidents/<uuid:incident_id>/actions/<uuid:action_id>/done/",
+        incident_acts.finish_action,
+        name="finish-incident-action",
+    ),
+    path("incidents/<uuid:incident_id>/post-mortem/", post_mortem_pages.show, name="post-mortem"),
+    path("incidents/<uuid:incident_id>/post-mortem/edit/", post_mortem_pages.edit, name="edit-post-mortem"),
+    path("incidents/<uuid:incident_id>/post-mortem.md", post_mortem_pages.download, name="post-mortem-file"),
     path("people/", people_pages.index, name="people"),
     path("people/limits/", people_pages.set_limit, name="set-limit"),
     path("people/limits/remove/", people_pages.remove_limit, name="remove-limit"),

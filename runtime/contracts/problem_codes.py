@@ -515,7 +515,7 @@ class ProblemCode(StrEnum):
     INCIDENT_RULE_NOT_IN_THAT_STATE = _admin(
         "INCIDENT_RULE_NOT_IN_THAT_STATE",
         409,
-        "Incident rule is in another state",
+        "Incident rule not in state",
         "Only a drafted rule, or one that is off, is activated; only one that is not off is switched off.",
     )
     REVIEW_CLOSED = _admin("REVIEW_CLOSED", 409, "Review is closed", "The review is already closed.")

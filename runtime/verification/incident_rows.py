@@ -148,7 +148,7 @@ class IncidentRowCheck(LastingRows):
             found.same(entry, "action.owner", entry.payload["owner"], actors.user(row.owner_id))
             found.same(entry, "action.due_on", entry.payload["due_on"], str(row.due_on))
             found.by_then(entry, entry, "action.added_at", row.added_at)
-            last = (done.get(str(row.pk)) or [None])[-1]
+            last = next(reversed(done.get(str(row.pk), ())), None)
             found.by_then(last, last or entry, "action.done_at", row.done_at)
             found.same(last or entry, "action.done_by", last.actor if last else "", row.done_by)
         _left(found, rows.values(), "the action")
@@ -163,7 +163,7 @@ class IncidentRowCheck(LastingRows):
             _compare_text(found, entry, row, "post-mortem")
             found.same(entry, "post-mortem.author", entry.actor, actors.user(row.author_id))
             found.by_then(entry, entry, "post-mortem.saved_at", row.saved_at)
-            last = (signed.get(entry.payload["text_commitment"]) or [None])[-1]
+            last = next(reversed(signed.get(entry.payload["text_commitment"], ())), None)
             found.by_then(last, last or entry, "post-mortem.signed_at", row.signed_at)
             found.same(last or entry, "post-mortem.signed_by", last.actor if last else "", row.signed_by)
         _left(found, rows.values(), "the post-mortem")

@@ -63,6 +63,8 @@ CALLS = {
     "GET /api/v1/audit/flows/{dfid}/evidence.zip",
     "GET /api/v1/audit/flows/{dfid}/replay",
     "GET /api/v1/audit/flows/{dfid}/records",
+    "GET /api/v1/audit/incidents",
+    "GET /api/v1/audit/incidents/{incident_id}",
     "GET /api/v1/audit/records",
     "GET /api/v1/audit/records/{record_id}",
     "GET /api/v1/audit/records/{record_id}/dsse",

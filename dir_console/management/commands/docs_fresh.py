@@ -19,7 +19,7 @@ from audit.contracts import fields
 from dir_console.conformance import catalogue, frameworks, words
 from dir_console.conformance.items import Check, Group
 from runtime.contracts import problem_codes, reasons
-from runtime.kernel import lifecycle, manifest_lint, version_diff
+from runtime.kernel import incident_moves, lifecycle, manifest_lint, version_diff
 from runtime.kernel.gate import pipeline
 from runtime.registry.services import agents
 
@@ -141,6 +141,9 @@ def flow_states() -> str:
         "States of a flow",
         "Every allowed transition. A transition is a compare-and-swap on the flow's state and version.",
         diagram(lifecycle.MOVES),
+        "## States of an incident",
+        "People move it, each time with a reason; see [incidents](incidents.md).",
+        diagram(incident_moves.MOVES),
     )
 
 

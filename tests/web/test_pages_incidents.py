@@ -63,7 +63,9 @@ def test_an_incident_is_opened_from_each_page_with_what_the_page_is_about(
     assert code_in(page) == []
     for path in (f"/flows/{escalation.flow_id}/", f"/escalations/{escalation.pk}/", "/incidents/"):
         assert f'href="/incidents/{incident.pk}/"' in text_of(olivia, path)
-    assert "highest SEV2" in text_of(olivia, "/")
+    home = text_of(olivia, "/")
+    assert "1 open incident." in home
+    assert "The highest severity is SEV2" in home
     assert f"/incidents/{incident.pk}/" in text_of(olivia, "/search/?q=alert(1)")
     assert f"/incidents/{incident.pk}/" in text_of(olivia, f"/search/?q={incident.pk}")
 
@@ -303,3 +305,13 @@ def test_rules_are_drafted_activated_by_another_and_switched_off() -> None:
     assert IncidentRuleRow.objects.filter(state="DRAFT").count() == 7
     assert ann.post("/incidents/rules/nothing/1/off/", {"reason": "x"}).status_code == 404
     assert ledger_tampering.differences() == []
+
+
+def test_the_inbox_lists_what_nobody_leads(olivia: Client) -> None:
+    led = incident_story.open_by(pk_of("olivia"), title="Somebody leads it")
+    assert led.title not in text_of(olivia, "/inbox/")
+    incident_story.open_by(pk_of("olivia"), lead=None, title="Nobody leads it")
+    page = text_of(olivia, "/inbox/")
+    assert "Incidents that nobody leads" in page
+    assert "SEV2: Nobody leads it" in page
+    assert "Incidents that nobody leads" not in text_of(sign_in(Role.AUDITOR, name="aud"), "/inbox/")

@@ -94,7 +94,10 @@ class RuleSighting(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("rule", "leaf"), name="sighting_once"),)
-        indexes = (models.Index(fields=("rule", "group_key", "at"), name="sighting_counted"),)
+        indexes = (
+            models.Index(fields=("rule", "group_key", "at"), name="sighting_counted"),
+            models.Index(fields=("rule", "at"), name="sighting_by_time"),
+        )
 
     def __str__(self) -> str:
         return f"leaf {self.leaf} for {self.rule_id}"

@@ -91,6 +91,20 @@ def test_what_is_older_than_the_period_does_not_count(monkeypatch: pytest.Monkey
     assert Incident.objects.get().sightings == 2
 
 
+def test_a_group_that_is_never_seen_again_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    incident_story.activate(incident_story.rule(within_s=60))
+    began = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: began)
+    for number in range(3):
+        incident_story.refuse(f"agent-{number}")
+    incident_story.walk()
+    assert RuleSighting.objects.count() == 3
+    monkeypatch.setattr(clock, "now", lambda: began + timedelta(minutes=2))
+    incident_story.refuse("another")
+    incident_story.walk()
+    assert list(RuleSighting.objects.values_list("group_key", flat=True)) == ["another"]
+
+
 def test_what_was_before_the_activation_does_not_count() -> None:
     incident_story.refuse(times=5)
     incident_story.walk()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from audit import actors, canonical, events
 from audit.models import Leaf, LedgerEntry
@@ -61,7 +61,7 @@ class _Joins:
 
 def run() -> int:
     """Walk as far as the tree goes, within bounds; returns how many incidents were opened."""
-    if not IncidentRuleRow.objects.filter(state=RuleState.ACTIVE).exists():
+    if not IncidentRuleRow.objects.filter(state=RuleState.ACTIVE).exists() or not _has_news():
         return 0
     opened = 0
     for _ in range(MOST_BATCHES):
@@ -70,6 +70,12 @@ def run() -> int:
         if walked.leaves < BATCH:
             break
     return opened
+
+
+def _has_news() -> bool:
+    """Whether the tree has grown, asked without a lock: most rounds find nothing."""
+    next_leaf = RuleCursor.objects.values_list("next_leaf", flat=True).first()
+    return next_leaf is not None and Leaf.objects.filter(index__gte=next_leaf).exists()
 
 
 @transactions.retried
@@ -155,12 +161,16 @@ def _count(row: IncidentRuleRow, document: IncidentRule, seen: Sequence[_Match])
             joins[group].matches.append(match)
             continue
         counted = _sighted(row, document, group, match)
-        if len(counted) >= document.times:
-            joins[group] = _Joins(_open(row, document, group, match, counted))
+        if counted.count() >= document.times:
+            joins[group] = _Joins(_open(row, document, group, match, list(counted)))
             opened += 1
     for joined in joins.values():
         if joined.matches:
             _join(joined)
+    if seen:
+        # Of every group: one that is never seen again must not leave its sightings behind.
+        since = max(match.entry.at for match in seen) - timedelta(seconds=document.within_s)
+        RuleSighting.objects.filter(rule=row, at__lt=since).delete()
     return opened
 
 
@@ -169,14 +179,15 @@ def _live(row: IncidentRuleRow, group: str) -> Incident | None:
     return rows.filter(rule_name=row.name, group_key=group, state__in=LIVE).first()
 
 
-def _sighted(row: IncidentRuleRow, document: IncidentRule, group: str, match: _Match) -> list[RuleSighting]:
-    """Note a sighting, forget those that are too old to count, and return those that do."""
+def _sighted(
+    row: IncidentRuleRow, document: IncidentRule, group: str, match: _Match
+) -> "QuerySet[RuleSighting]":
+    """Note a sighting, and return those of its group that count with it."""
     since = match.entry.at - timedelta(seconds=document.within_s)
-    RuleSighting.objects.filter(rule=row, group_key=group, at__lt=since).delete()
     RuleSighting.objects.create(
         rule=row, group_key=group, leaf=match.leaf, entry_id=match.entry.pk, at=match.entry.at
     )
-    return list(RuleSighting.objects.filter(rule=row, group_key=group, at__gte=since).order_by("leaf"))
+    return RuleSighting.objects.filter(rule=row, group_key=group, at__gte=since).order_by("leaf")
 
 
 def _open(

@@ -85,7 +85,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.records import RecordEmitted
+from audit.events.records import RecordEmitted, RecordScored, ScoreEntry
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -230,6 +230,7 @@ __all__ = [
     "ProposalSubmitted",
     "ReasonEntry",
     "RecordEmitted",
+    "RecordScored",
     "RequestRefused",
     "ResourceCommitted",
     "ResourceConfigured",
@@ -244,6 +245,7 @@ __all__ = [
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",
+    "ScoreEntry",
     "SessionOpened",
     "ShiftHandedOver",
     "SigninFailed",

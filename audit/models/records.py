@@ -15,7 +15,7 @@ class DecisionRecord(models.Model):
 
     The other columns repeat what it says, for searches. `seq` is the last entry that it is folded from.
     `supersedes` is the id of the terminal record whose place it takes. A flow has one terminal record that
-    takes no place, and each place is taken once: so of all its terminal records just one is superseded by none.
+    takes no place, and each place is taken once: so just one of its terminal records is superseded by none.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-
 # Without what the kind declares about scores, and without what became of calls in doubt.
 FIRST_VERSION: Final = "1"
 

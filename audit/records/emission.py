@@ -123,9 +123,7 @@ def _folded_again(
         if entry.kind != Kind.RECORD_EMITTED:
             since.append(entry)
             continue
-        record = fold.fold(
-            dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version
-        )
+        record = fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version)
         since = []
     return fold.fold(dfid=str(dfid), previous=record, entries=since, rules=find_rules, version=version)
 

@@ -6,7 +6,7 @@ say, has no value, and says why. An evaluator that changes becomes another versi
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -68,10 +68,10 @@ class Scored:
     reason: str
     scores: tuple[Score, ...] = ()
 
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """The evaluators whose value is below the minimum."""
-        return tuple(score.evaluator for score in self.scores if score.passed is False)
+    def plain(self) -> dict[str, Any]:
+        """The same as `record:scored` says it."""
+        about = {"suite": self.suite, "result": self.result, "reason": self.reason}
+        return {**about, "scores": [asdict(score) for score in self.scores]}
 
 
 def evaluate(record: Record) -> Scored:

@@ -7,6 +7,7 @@ record that takes the place of the one before are written together, so a crash l
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -71,17 +72,7 @@ def score(dfid: UUID) -> bool:
             suite=scored.suite,
             result=scored.result,
             reason=scored.reason,
-            scores=tuple(
-                ScoreEntry(
-                    evaluator=given.evaluator,
-                    version=given.version,
-                    value=given.value,
-                    minimum=given.minimum,
-                    passed=given.passed,
-                    reason=given.reason,
-                )
-                for given in scored.scores
-            ),
+            scores=tuple(ScoreEntry(**asdict(score)) for score in scored.scores),
         )
     )
     journal.write()

@@ -246,9 +246,7 @@ def folded(
     last = 0
     for end in ends:
         since = entries.told[last:end]
-        before = fold.fold(
-            dfid=FLOW, previous=before, entries=since, rules=entries.rules, version=version
-        )
+        before = fold.fold(dfid=FLOW, previous=before, entries=since, rules=entries.rules, version=version)
         yield end, canonical.decode(canonical.encode(before))
         before = canonical.decode(canonical.encode(before)) if stored else before
         last = end

@@ -13,6 +13,23 @@ def refuse_changes(apps, schema_editor):
     triggers.install(using=schema_editor.connection.alias)
 
 
+FOLLOWS = 'record_supersedes_one_that_is_there'
+
+
+def name_what_is_there(apps, schema_editor):
+    # At once, as the triggers of SQLite do it: one that waits for the commit is in the way of other changes.
+    if schema_editor.connection.vendor == 'postgresql':
+        schema_editor.execute(
+            f'ALTER TABLE audit_decisionrecord ADD CONSTRAINT {FOLLOWS} '
+            'FOREIGN KEY (supersedes) REFERENCES audit_decisionrecord (record_id)'
+        )
+
+
+def name_anything(apps, schema_editor):
+    if schema_editor.connection.vendor == 'postgresql':
+        schema_editor.execute(f'ALTER TABLE audit_decisionrecord DROP CONSTRAINT {FOLLOWS}')
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -28,7 +45,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='decisionrecord',
             name='supersedes',
-            field=models.OneToOneField(db_column='supersedes', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='superseded_by', to='audit.decisionrecord', to_field='record_id'),
+            field=models.OneToOneField(db_column='supersedes', db_constraint=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='superseded_by', to='audit.decisionrecord', to_field='record_id'),
         ),
         migrations.AlterField(
             model_name='recordterm',
@@ -47,5 +64,6 @@ class Migration(migrations.Migration):
             model_name='decisionrecord',
             constraint=models.CheckConstraint(condition=models.Q(('supersedes__isnull', True), models.Q(django.db.models.lookups.Exact(django.db.models.functions.text.Substr('supersedes_id', 1, 36), django.db.models.functions.text.Substr('record_id', 1, 36)), models.Q(('supersedes_id', models.F('record_id')), _negated=True)), _connector='OR'), name='record_supersedes_of_its_flow'),
         ),
+        migrations.RunPython(name_what_is_there, name_anything),
         migrations.RunPython(refuse_changes, migrations.RunPython.noop),
     ]

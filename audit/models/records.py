@@ -35,6 +35,8 @@ class DecisionRecord(models.Model):
         null=True,
         on_delete=models.PROTECT,
         related_name="superseded_by",
+        # The migration has a constraint, or a trigger, that is asked at once and not at the commit.
+        db_constraint=False,
         db_column="supersedes",
     )
     at = models.DateTimeField()

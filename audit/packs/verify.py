@@ -1434,7 +1434,7 @@ _NAMED_OF_RECORDS = ("record_id", "status", "terminal")
 
 
 def check_recorded(pack: Pack) -> Iterator[Finding]:
-    """Each checkpoint since the flow's first decision record has one; after the last, only later entries do."""
+    """Each checkpoint since the first decision record has one; after the last, only later entries do."""
     waiting: list[Entry] = []
     has_ended = is_scored = is_changed = False
     for entry in pack.flow:

@@ -62,6 +62,14 @@ _RECORD_ONCE = Trigger(
     reads="supersedes",
 )
 
+_RECORD_FOLLOWS = Trigger(
+    _RECORDS,
+    f"BEFORE INSERT ON {_RECORDS} WHEN NEW.supersedes IS NOT NULL AND NOT EXISTS "  # noqa: S608
+    f"(SELECT 1 FROM {_RECORDS} WHERE record_id = NEW.supersedes AND terminal) "
+    "BEGIN SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed: no such terminal record'); END",
+    reads="supersedes",
+)
+
 # As pg_trigger.tgtype has them.
 _ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
 
@@ -109,6 +117,7 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
             "record", "audit_decisionrecord", "decision records", "id = NEW.id OR record_id = NEW.record_id"
         ),
         "audit_record_one_place": _RECORD_ONCE,
+        "audit_record_follows": _RECORD_FOLLOWS,
         **_append_only_sqlite("term", "audit_recordterm", "terms of decision records", "id = NEW.id"),
         _QUEUED: _QUEUES_SQLITE,
     },

@@ -86,6 +86,15 @@ def evaluate(record: Record) -> Scored:
     return Scored(name, *_result(scores), scores)
 
 
+def scorecard(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The scorecard of a record, from what `record:scored` says: the values by evaluator, and why."""
+    values = {score["evaluator"]: score["value"] for score in said["scores"]}
+    told = ("version", "minimum", "passed", "reason")
+    details = {score["evaluator"]: {name: score[name] for name in told} for score in said["scores"]}
+    about = {"suite": said["suite"], "result": said["result"], "reason": said["reason"], "details": details}
+    return dict.fromkeys(NAMES) | values | about
+
+
 def suite_of(record: Record) -> str:
     """The suite that is wanted."""
     return str(record["lineage"].get("evaluator_suite") or STANDARD)

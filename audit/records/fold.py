@@ -355,16 +355,7 @@ def _held(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
 
 
 def _scored(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
-    state["scorecard"] = scorecard(entry.payload)
-
-
-def scorecard(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The scorecard of a record, from what `record:scored` says: the values by evaluator, and why."""
-    values = {score["evaluator"]: score["value"] for score in said["scores"]}
-    told = ("version", "minimum", "passed", "reason")
-    details = {score["evaluator"]: {name: score[name] for name in told} for score in said["scores"]}
-    about = {"suite": said["suite"], "result": said["result"], "reason": said["reason"], "details": details}
-    return dict.fromkeys(evaluators.NAMES) | values | about
+    state["scorecard"] = evaluators.scorecard(entry.payload)
 
 
 def _tells_more(state: Mapping[str, Any]) -> bool:

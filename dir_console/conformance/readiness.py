@@ -371,7 +371,7 @@ def _scores(sample: Sample) -> tuple[int, int, list[str]]:
         subject = known.get(newest["supersedes"] or "")
         if subject is None or not newest["scorecard"] or not newest["scorecard"]["details"]:
             continue
-        if fold.scorecard(evaluators.evaluate(subject).plain()) != newest["scorecard"]:
+        if evaluators.scorecard(evaluators.evaluate(subject).plain()) != newest["scorecard"]:
             wrong.append(f"Record {newest['record_id']}: its evaluators give another scorecard.")
     return scored, last, wrong
 

@@ -208,8 +208,8 @@ def _compare_score(
     if said["suite"] not in evaluators.SUITES:
         stored.unknown_suites.append(said["suite"])
         return
-    expected = fold.scorecard(evaluators.evaluate(folded).plain())
-    if expected != fold.scorecard(said):
+    expected = evaluators.scorecard(evaluators.evaluate(folded).plain())
+    if expected != evaluators.scorecard(said):
         detail = f"the scorecard of {said['record_id']} is not what its evaluators give"
         found.breaks.append(entry.wrong(BreakKind.ROW_MISMATCH, detail))
 

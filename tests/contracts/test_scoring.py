@@ -22,7 +22,9 @@ def test_a_kind_without_it_has_the_bytes_of_before() -> None:
 
 
 def test_numbers_are_kept_as_exact_decimals() -> None:
-    found = declared(targets={"cost_usd": 1, "tokens": 5}, minimum={"policy": 1, "safety": 0.9, "cost": "0.25"})
+    found = declared(
+        targets={"cost_usd": 1, "tokens": 5}, minimum={"policy": 1, "safety": 0.9, "cost": "0.25"}
+    )
     assert found == {
         "targets": {"cost_usd": "1", "tokens": 5},
         "minimum": {"policy": "1", "safety": "0.9", "cost": "0.25"},

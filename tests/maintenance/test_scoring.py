@@ -1,6 +1,6 @@
 """Scorecards of flows that have ended: written once, with a record that takes the place of the one before."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
-from audit import canonical
+from audit import canonical, ledger
 from audit.access.roles import Role
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
 from audit.records import evaluators, queries
@@ -22,7 +22,6 @@ from runtime.contracts.states import Effect, FlowState
 from runtime.core import transactions
 from runtime.epochs.services import epochs
 from runtime.flows.models import Flow
-from runtime.flows.services import flow_transaction
 from runtime.maintenance.services import scoring
 from runtime.workers.embedded import Drain
 from tests.escalations.test_left_in_doubt import state
@@ -139,7 +138,7 @@ def test_a_crash_between_entry_and_record_leaves_neither(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(flow_transaction.ledger, "append", fail)
+        patch.setattr(ledger, "append", fail)
         with pytest.raises(RuntimeError), transaction.atomic():
             scoring.score(dfid)
     assert kinds(dfid) == before
@@ -320,7 +319,7 @@ def test_two_workers_score_each_record_once(real_db: str) -> None:
 def test_a_score_and_a_late_statement_at_once_lose_neither(real_db: str, bank: Bank) -> None:
     escalation = left_in_doubt(bank)
     account = olivia()
-    works = [
+    works: list[Callable[[], object]] = [
         scoring.score_due,
         lambda: transactions.retry_on_conflict(lambda: state(escalation, account, Effect.HAPPENED)),
     ]

@@ -11,14 +11,13 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from audit import canonical, signing
-from audit.models import DecisionRecord, LedgerEntry, Payload
-from audit.records import evaluators
+from audit.models import LedgerEntry, Payload
 from escalations.models import Decision, Evidence
 from runtime.contexts.models import Snapshot
 from runtime.contracts.states import Decision as GateDecision
 from runtime.flows.models import Attempt, Flow, Intent, Outcome, Proposal, StepReceipt, Verdict
 from runtime.kernel.gate import pipeline
-from runtime.maintenance.services import payloads, scoring
+from runtime.maintenance.services import payloads
 from runtime.proposals.queries import flow_replay
 from runtime.proposals.queries.replay_results import (
     Change,
@@ -209,60 +208,6 @@ def test_a_gate_that_judges_otherwise_is_a_changed_policy(
     assert (change, path) == (Change.POLICY, "/verdict/findings/11")
     assert recorded["check"] == "consequence"
     assert found is None
-
-
-# Scorecards
-
-
-def scored(flows: Flows) -> tuple[DecisionRecord, LedgerEntry]:
-    """The record with the scores of a flow that was aborted, and the entry that gave them."""
-    scoring.score_due()
-    row = DecisionRecord.objects.get(dfid=flows.aborted, supersedes__isnull=False)
-    return row, entry(flows.aborted, "record:scored")
-
-
-def test_a_scored_flow_replays_equal(changed: Flows) -> None:
-    scored(changed)
-    found = flow_replay.replay(tenant=TENANT, dfid=changed.aborted)
-    assert isinstance(found, ReplayEqual), found
-    assert found.checked["scorecards"] == 1
-
-
-def test_a_changed_scorecard_is_named_with_the_evaluator(changed: Flows) -> None:
-    row, said = scored(changed)
-    body = bytes(row.body).replace(b'"policy":"0"', b'"policy":"1"')
-    assert body != bytes(row.body)
-    ledger_tampering.quietly("UPDATE audit_decisionrecord SET body = %s WHERE id = %s", [body, row.pk])
-    assert told(changed.aborted) == (Change.SCORECARD, "/decisionrecord/scorecard/policy", "0", "1")
-    assert difference(changed.aborted).seq == said.seq
-
-
-def test_a_changed_term_of_a_scorecard_is_named(changed: Flows) -> None:
-    row, _ = scored(changed)
-    ledger_tampering.quietly(
-        "UPDATE audit_recordterm SET value = 'passed' WHERE record = %s AND name = 'score'", [row.pk]
-    )
-    change, path, recorded, found = told(changed.aborted)
-    assert (change, path) == (Change.SCORECARD, "/recordterm/scorecard")
-    assert ("score: failed" in recorded, "score: passed" in found) == (True, True)
-
-
-def test_an_evaluator_that_gives_another_score_is_named(
-    changed: Flows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scored(changed)
-    other = {**evaluators.EVALUATORS, ("utility", "1.0.0"): lambda record: evaluators.Mark(7500, "Good.")}
-    monkeypatch.setattr(evaluators, "EVALUATORS", other)
-    change, path, recorded, found = told(changed.aborted)
-    assert (change, path) == (Change.SCORECARD, "/decisionrecord/scorecard/details/utility/passed")
-    assert (recorded, found) == (False, True)
-
-
-def test_a_changed_entry_of_a_score_is_tampering(changed: Flows) -> None:
-    _, said = scored(changed)
-    body = bytes(said.body).replace(b'"result":"failed"', b'"result":"passed"')
-    ledger_tampering.quietly("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [body, said.pk])
-    assert difference(changed.aborted).change is Change.TAMPERED
 
 
 # Context

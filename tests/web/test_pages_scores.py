@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("world")]
 
 @pytest.fixture
 def auditor() -> api_client.Caller:
-    return api_client.auditor()
+    return api_client.Caller(api_client.auditor_key())
 
 
 def pair(world: Recorded) -> tuple[DecisionRecord, DecisionRecord]:

@@ -15,7 +15,7 @@ from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.models import DecisionRecord, Payload, RecordTerm
 from audit.packs import sources
-from audit.records import emission, evaluators, fold
+from audit.records import emission, evaluators
 from audit.records import queries as records
 from audit.records.evaluators import suite_of
 from audit.verification import row_checks
@@ -233,7 +233,7 @@ def _scorecards(history: RecordedHistory) -> Iterator[Unlike]:
         record = records.document_of(cell)
         if record is None:
             continue  # and so is one that is no record
-        recorded = fold.scorecard(entry.payload)
+        recorded = evaluators.scorecard(entry.payload)
         yield from _of_scorecard(entry, recorded, record.get("scorecard"))
         wanted = {
             term for term in emission.terms_of({**record, "scorecard": recorded}) if term[0] in _OF_SCORES
@@ -254,8 +254,8 @@ def scored_again(history: RecordedHistory) -> Iterator[Unlike]:
         if entry.payload["suite"] not in evaluators.SUITES:
             history.not_verified.append(f"the scorecard of entry {entry.seq}: its suite is unknown here")
             continue
-        found = fold.scorecard(evaluators.evaluate(record).plain())
-        yield from _of_scorecard(entry, fold.scorecard(entry.payload), found)
+        found = evaluators.scorecard(evaluators.evaluate(record).plain())
+        yield from _of_scorecard(entry, evaluators.scorecard(entry.payload), found)
 
 
 def _records(history: RecordedHistory) -> Iterable[tuple[int, int, object]]:

@@ -152,7 +152,10 @@ def _scoring(contract: KindDocument) -> list[tuple[str, str]]:
     targets = contract.scorecard.targets.model_dump(mode="json")
     minimums = contract.scorecard.minimum.model_dump(mode="json")
     return [
-        *((f"targets.{name}", _TARGETS[name].format(labels.number(value))) for name, value in targets.items()),
+        *(
+            (f"targets.{name}", _TARGETS[name].format(labels.number(value)))
+            for name, value in targets.items()
+        ),
         *((f"minimum.{name}", f"at least {least}") for name, least in minimums.items()),
     ]
 

@@ -257,7 +257,7 @@ RECORDS = st.fixed_dictionaries(
 def test_two_evaluators_give_the_same(made: dict[str, Any]) -> None:
     before = deepcopy(made)
     scored = evaluators.evaluate(made)
-    assert verify._scores_of(made) == fold.scorecard(scored.plain())
+    assert verify._scores_of(made) == evaluators.scorecard(scored.plain())
     assert evaluators.evaluate(made) == scored
     assert made == before
     for score in scored.scores:

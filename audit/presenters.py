@@ -405,6 +405,9 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
         ),
+        Kind.RECORD_SCORED: Presenter(
+            "record", Lane.SYSTEM, "Scorecard", says("Record {record_id} is {result} by {suite}. {reason}")
+        ),
         Kind.SIGNING_KEY_BEGUN: Presenter(
             "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")
         ),

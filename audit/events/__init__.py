@@ -101,7 +101,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.records import RecordEmitted
+from audit.events.records import RecordEmitted, RecordScored, ScoreEntry
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -260,6 +260,7 @@ __all__ = [
     "ProposalSubmitted",
     "ReasonEntry",
     "RecordEmitted",
+    "RecordScored",
     "RequestRefused",
     "ResourceCommitted",
     "ResourceConfigured",
@@ -274,6 +275,7 @@ __all__ = [
     "SagaAdvanced",
     "SagaCompensated",
     "SagaDirtied",
+    "ScoreEntry",
     "SessionOpened",
     "ShiftHandedOver",
     "SigninFailed",

@@ -133,6 +133,7 @@ class Kind(StrEnum):
     PAYLOAD_ERASED = "payload:erased"
     SIGNING_KEY_BEGUN = "signing_key:begun"
     RECORD_EMITTED = "record:emitted"
+    RECORD_SCORED = "record:scored"
     ROW_MISMATCHED = "row:mismatched"
     INCIDENT_OPENED = "incident:opened"
     INCIDENT_JOINED = "incident:joined"

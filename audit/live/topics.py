@@ -69,6 +69,7 @@ _OF_WORK: Final = frozenset(
         Kind.BUDGET_REFILLED,
         Kind.SESSION_OPENED,
         Kind.RECORD_EMITTED,
+        Kind.RECORD_SCORED,
         Kind.REQUEST_REFUSED,
         Kind.WHATIF_ANSWERED,
         Kind.USER_SIGNED_IN,

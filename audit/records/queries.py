@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -40,6 +41,7 @@ _COLUMNS: Final = (
     "agent_id",
     "approval_mode",
     "trace_id",
+    "supersedes_id",
     "key_id",
 )
 Row = Mapping[str, Any]
@@ -47,12 +49,21 @@ Row = Mapping[str, Any]
 Place = tuple[str, str]
 
 
+class Superseded(StrEnum):
+    """Whether records are asked for whose place another one has taken."""
+
+    HIDDEN = ""
+    SHOWN = "all"
+    ALONE = "only"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordFilter:
     """What is asked; empty fields ask nothing. `since` is included, `until` is not.
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
-    one of its rules, or its verdict.
+    one of its rules, or its verdict. `scorecard` is the result of one, `failed_evaluator` who gave too low a
+    value. Records that another one has superseded are left out, unless `superseded` asks for them.
     """
 
     decision_key: str = ""
@@ -63,6 +74,9 @@ class RecordFilter:
     trace_id: str = ""
     agent_id: str = ""
     approval_mode: str = ""
+    scorecard: str = ""
+    failed_evaluator: str = ""
+    superseded: Superseded = Superseded.HIDDEN
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -70,7 +84,10 @@ class RecordFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """A record as it was emitted: `body` is what `signature` is over, `entry` the number of its entry."""
+    """A record as it was emitted: `body` is what `signature` is over, `entry` the number of its entry.
+
+    `superseded_by` is the id of the record that has taken its place; empty for the newest of a flow.
+    """
 
     pk: int
     record_id: str
@@ -79,6 +96,7 @@ class Record:
     signature: bytes
     key_id: str
     entry: int
+    superseded_by: str = ""
 
     @property
     def dfid(self) -> str:
@@ -178,6 +196,9 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
         return []
     records = DecisionRecord.objects.filter(tenant=tenant, **asked)
+    if wanted.superseded is not Superseded.SHOWN:
+        is_superseded = Exists(DecisionRecord.objects.filter(supersedes=OuterRef("record_id")))
+        records = records.filter(is_superseded if wanted.superseded is Superseded.ALONE else ~is_superseded)
     rows: QuerySet[Any]
     if terms and not (wanted.trace_id or wanted.dfid):
         (name, value), *terms = terms
@@ -199,6 +220,8 @@ def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
         (RecordTerm.Name.SUBJECT, wanted.subject),
         (RecordTerm.Name.APPROVER, _actor(wanted.approver)),
         (RecordTerm.Name.POLICY_DECISION, wanted.policy_decision),
+        (RecordTerm.Name.FAILED_EVALUATOR, wanted.failed_evaluator),
+        (RecordTerm.Name.SCORECARD, wanted.scorecard),
     )
     return [(name, value) for name, value in asked if value]
 
@@ -224,9 +247,9 @@ def _read(tenant: str, rows: QuerySet[DecisionRecord]) -> list[Read]:
     """The records of these rows, in their order: one query for all entries, and two for what was erased."""
     # As text, since a cell of SQLite that holds no id would keep all the others from being read.
     stored = rows.annotate(flow=Cast("dfid", TextField())).values(
-        "pk", "flow", "body", "signature", *_COLUMNS
+        "pk", "flow", "body", "signature", "superseded_by__record_id", *_COLUMNS
     )
-    read = [(row, _document(row["body"])) for row in stored]
+    read = [(row, document_of(row["body"])) for row in stored]
     emitted = _emitted(tenant, {document["flow"]["dfid"] for _, document in read if document is not None})
     return _without_erased(tenant, [_compared(row, document, emitted) for row, document in read])
 
@@ -259,7 +282,7 @@ def _emitted(tenant: str, flows: Collection[str]) -> dict[Place, _Emission]:
     return found
 
 
-def _document(cell: object) -> dict[str, Any] | None:
+def document_of(cell: object) -> dict[str, Any] | None:
     """The record that a cell holds; None for anything that cannot be one."""
     body = cells.bytes_of(cell) or b""
     try:
@@ -291,6 +314,7 @@ def _compared(row: Row, document: dict[str, Any] | None, emitted: Mapping[Place,
         signature=bytes.fromhex(said.signature),
         key_id=said.key_id,
         entry=said.seq,
+        superseded_by=row["superseded_by__record_id"] or "",
     )
 
 
@@ -306,6 +330,7 @@ def _is_same(row: Row, document: Mapping[str, Any], said: _Emission) -> bool:
         document["actor"]["id"],
         document["approval_mode_effective"],
         document["trace_id"],
+        document["supersedes"],
         said.key_id,
     )
     return (

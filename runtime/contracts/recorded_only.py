@@ -21,7 +21,7 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
         }
     ),
     Rule: frozenset({"version", "priority", "severity", "mandatory"}),
-    ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash", "evaluator_suite"}),
+    ManifestDocument: frozenset({"model_profile", "prompt_bundle_hash"}),
 }
 
 # Where a plain text is a note for people, beside what is enforced.

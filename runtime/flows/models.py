@@ -46,6 +46,8 @@ class Flow(models.Model):
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
+    # Its last decision record has no scorecard yet.
+    score_due = models.BooleanField(default=False)
 
     objects = TenantManager()
 
@@ -61,6 +63,9 @@ class Flow(models.Model):
                 condition=Q(state__in=states.ENDED, ended_at__isnull=False)
                 | (~Q(state__in=states.ENDED) & Q(ended_at__isnull=True)),
                 name="flow_ended_at_goes_with_its_state",
+            ),
+            models.CheckConstraint(
+                condition=Q(score_due=False) | Q(state__in=states.ENDED), name="flow_is_scored_after_its_end"
             ),
             models.CheckConstraint(
                 condition=Q(parent__isnull=True, root__isnull=True, depth=0)
@@ -83,6 +88,7 @@ class Flow(models.Model):
                 condition=Q(end_told=False, ended_at__isnull=False),
                 name="flow_end_to_be_told",
             ),
+            models.Index(fields=("dfid",), condition=Q(score_due=True), name="flow_score_due"),
         )
 
     def __str__(self) -> str:

@@ -131,6 +131,17 @@ def test_a_good_kind_passes() -> None:
         ({"claims": [{"resource": "x", "amount": "no"}]}, "claims.0.amount", "the name no "),
         ({"effect": "{who}"}, "effect", "names who"),
         ({"cooling_s": 30}, "cooling_s", "only a decision of impact CRITICAL cools down"),
+        ({"scorecard": {}}, "scorecard", "at least one target or minimum"),
+        (
+            {"scorecard": {"minimum": {"latency": "1"}}},
+            "scorecard.minimum.latency",
+            "declare targets.wall_clock_s",
+        ),
+        (
+            {"scorecard": {"minimum": {"cost": "1"}, "targets": {"wall_clock_s": 9}}},
+            "scorecard.minimum.cost",
+            "declare targets.cost_usd or targets.tokens",
+        ),
         ({"subjects": ["${no}"]}, "subjects.0", "the name no "),
         ({"routes": [{"when": "no", "action": "CLOSE"}]}, "routes.0.when", "the name no "),
         (

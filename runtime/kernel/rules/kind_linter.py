@@ -70,6 +70,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_walk_problems(kind),
         *_route_problems(kind),
         *_impact_problems(kind),
+        *_scoring_problems(kind),
     )
 
 
@@ -278,6 +279,22 @@ def _impact_problems(kind: KindDocument) -> Iterator[KindProblem]:
     if kind.cooling_s is not None and Impact.CRITICAL not in kind.impact:
         said = f"only a decision of impact {Impact.CRITICAL} cools down, and impact never gives it"
         yield KindProblem(("cooling_s",), said)
+
+
+def _scoring_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """A part of a scorecard that could have no consequence."""
+    scoring = kind.scorecard
+    if scoring is None:
+        return
+    targets, minimum = scoring.targets, scoring.minimum
+    if not targets.model_dump(exclude_none=True) and not minimum.model_dump(exclude_none=True):
+        yield KindProblem(("scorecard",), "a scorecard declares at least one target or minimum")
+    if minimum.latency is not None and targets.wall_clock_s is None:
+        said = "latency is only scored against a target: declare targets.wall_clock_s"
+        yield KindProblem(("scorecard", "minimum", "latency"), said)
+    if minimum.cost is not None and targets.cost_usd is None and targets.tokens is None:
+        said = "cost is only scored against a target: declare targets.cost_usd or targets.tokens"
+        yield KindProblem(("scorecard", "minimum", "cost"), said)
 
 
 def _reads_key(template: str) -> bool:

@@ -1,4 +1,4 @@
-"""Replay of a flow: its chain, every row against its entries, and every verdict judged again.
+"""Replay of a flow: its chain, every row against its entries, every verdict and every scorecard made again.
 
 Nothing is sent to anybody, and nothing is written. A flow is read in one state of the database, beside a
 running server. The first difference is named by what was changed, since one change makes others follow.
@@ -42,6 +42,7 @@ _COUNTED = {
     Kind.INTENT_CREATED: "intents",
     Kind.ATTEMPT_STARTED: "attempts",
     Kind.OUTCOME_RECORDED: "outcomes",
+    Kind.RECORD_SCORED: "scorecards",
 }
 
 
@@ -87,7 +88,11 @@ def list_flows_of_trace(*, tenant: str, trace_id: str) -> list[UUID]:
 
 def _replay(history: RecordedHistory) -> ReplayResult:
     try:
-        unlike = next(replay_rows.compare(history), None) or next(_judged_otherwise(history), None)
+        unlike = (
+            next(replay_rows.compare(history), None)
+            or next(_judged_otherwise(history), None)
+            or next(replay_rows.scored_again(history), None)
+        )
     except verify.UNREADABLE as error:
         return ReplayDifference(
             dfid=history.dfid,
@@ -137,7 +142,7 @@ def _judged_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
 
 
 def _explain(history: RecordedHistory, unlike: Unlike) -> ReplayDifference:
-    pointer, recorded, found = "", unlike.recorded, unlike.found
+    pointer, recorded, found = replay_values.json_pointer(unlike.place), unlike.recorded, unlike.found
     # A copy would show the very words that were erased elsewhere.
     if unlike.body is not None and not history.erased:
         copies = replay_values.Copies(_list_copies(history))

@@ -4,8 +4,9 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from runtime.contexts.views import context_pages
+from runtime.core.views.stream_names import StreamConverter
 from runtime.execution.views import target_pages
-from runtime.flows.views import evidence_file, flow_pages, ledger_page, record_pages
+from runtime.flows.views import entry_page, evidence_file, flow_pages, ledger_page, record_pages
 from runtime.guards.views import review_groups, review_pages
 from runtime.proposals.views import record_report_page, replay_page
 from runtime.registry.views import (
@@ -31,6 +32,7 @@ class NameConverter(StringConverter):
 
 
 register_converter(NameConverter, "name")
+register_converter(StreamConverter, "stream")
 
 urlpatterns = [
     path("stop/", stop_pages.stop_all, name="stop-all"),
@@ -107,6 +109,7 @@ urlpatterns = [
     path("people/groups/<int:group>/members/", people_pages.join, name="join-group"),
     path("people/groups/<int:group>/members/<int:user>/leave/", people_pages.leave, name="leave-group"),
     path("ledger/", ledger_page.index, name="ledger"),
+    path("ledger/entries/<stream:stream>/<int:seq>/", entry_page.detail, name="entry"),
     path("records/", record_pages.index, name="records"),
     path("records/<name:record_id>/", record_pages.detail, name="record"),
     path("records/reports/<name:name>/", record_report_page.show, name="record-report"),

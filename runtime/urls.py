@@ -8,7 +8,7 @@ from runtime.core.views.stream_names import StreamConverter
 from runtime.execution.views import target_pages
 from runtime.flows.views import entry_page, evidence_file, flow_pages, ledger_page, record_pages
 from runtime.guards.views import review_groups, review_pages
-from runtime.proposals.views import record_report_page, replay_page
+from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
     agent_admin,
@@ -77,6 +77,7 @@ urlpatterns = [
     path("targets/<name:name>/test/", target_pages.check, name="test-target"),
     path("targets/<name:name>/close/", target_pages.close, name="close-circuit"),
     path("flows/", flow_pages.search, name="flows"),
+    path("flows/compare/", compare_page.index, name="compare-flows"),
     path("flows/<uuid:dfid>/", flow_pages.detail, name="flow"),
     path("flows/<uuid:dfid>/contexts/<name:context_ref>/", context_pages.detail, name="flow-context"),
     path("flows/<uuid:dfid>/evidence.zip", evidence_file.download, name="evidence-pack"),

@@ -404,7 +404,8 @@ OTHER_INDEXES = """
 SELECT indexes.relname FROM pg_class indexes
 JOIN pg_index held ON held.indexrelid = indexes.oid
 JOIN pg_class tables ON tables.oid = held.indrelid
-WHERE tables.relname LIKE ANY (ARRAY['audit_%%', 'runtime_%%']) AND indexes.relname <> %s AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexes.oid)
+WHERE tables.relname LIKE ANY (ARRAY['audit_%%', 'runtime_%%']) AND indexes.relname <> %s
+AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexes.oid)
 """
 
 

@@ -6,7 +6,14 @@ from django.urls.converters import StringConverter
 from runtime.contexts.views import context_pages
 from runtime.core.views.stream_names import StreamConverter
 from runtime.execution.views import target_pages
-from runtime.flows.views import entry_page, evidence_file, flow_pages, ledger_page, record_pages
+from runtime.flows.views import (
+    entry_page,
+    evidence_file,
+    flow_pages,
+    ledger_page,
+    reasoning_page,
+    record_pages,
+)
 from runtime.guards.views import review_groups, review_pages
 from runtime.proposals.views import compare_page, record_report_page, replay_page
 from runtime.registry.views import (
@@ -81,6 +88,7 @@ urlpatterns = [
     path("flows/<uuid:dfid>/", flow_pages.detail, name="flow"),
     path("flows/<uuid:dfid>/contexts/<name:context_ref>/", context_pages.detail, name="flow-context"),
     path("flows/<uuid:dfid>/evidence.zip", evidence_file.download, name="evidence-pack"),
+    path("flows/<uuid:dfid>/reasoning/", reasoning_page.detail, name="flow-reasoning"),
     path("flows/<uuid:dfid>/replay", replay_page.fragment, name="flow-replay"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),

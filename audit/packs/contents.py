@@ -148,7 +148,7 @@ def _sealed(rows: Sequence[LedgerEntry], size: int, watch: Watch) -> list[Sealed
         for row in rows
         if isinstance(row.seq, int) and None not in map(cells.bytes_of, (row.body, row.prev_hash, row.hash))
     ]
-    places = {}
+    places: dict[int, Inclusion] = {}
     # In parts, so that whoever waits sees how far it is.
     for start in range(0, len(readable), progress.EVERY):
         part = [(row.pk, bytes(row.hash)) for row in readable[start : start + progress.EVERY]]

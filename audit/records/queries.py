@@ -187,7 +187,7 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     A subject or an approver is in few records, so the index of terms leads: SQLite would try each record
     instead, from the newest to the oldest. A trace, or a flow, has fewer still.
     """
-    exact = {
+    exact: dict[str, Any] = {
         "decision_key": wanted.decision_key,
         "status": wanted.status,
         "trace_id": wanted.trace_id.lower(),

@@ -50,7 +50,7 @@ def ask(client: Client, dfid: object, **query: Any) -> dict[str, Any]:
     return found
 
 
-def address(value: object) -> str:
+def address(value: Any) -> str:
     return hashlib.sha256(rfc8785.dumps(value)).hexdigest()
 
 
@@ -97,7 +97,7 @@ def test_what_an_agent_states_is_marked_as_a_claim(world: Recorded, reader: Clie
     assert claims["confidence"] == ["confidence"]
     assert claims["rule"] == claims["context"] == []
     page = text_of(reader, f"/flows/{dfid}/reasoning/")
-    assert page.count("unverified claim by the agent") == 1
+    assert page.count("unverified claim by the agent: confidence") == 1
 
 
 def test_a_strangers_program_checks_it(world: Recorded, reader: Client, tmp_path: Path) -> None:

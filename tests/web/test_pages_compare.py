@@ -27,7 +27,7 @@ def reader() -> Client:
 
 def compared(client: Client, a: object, b: object) -> dict[str, tuple[str, str, str]]:
     """Result and both values by group and name."""
-    answer = client.get("/flows/compare/", {"a": a, "b": b})
+    answer = client.get("/flows/compare/", {"a": str(a), "b": str(b)})
     assert answer.status_code == 200
     return {
         f"{group['title']}/{row['name']}": (row["badge"].word, row["a"], row["b"])
@@ -95,7 +95,7 @@ def test_a_changed_proposal_is_not_compared(world: Recorded, reader: Client) -> 
 def test_what_names_no_flow_is_said_beside_its_field(
     world: Recorded, reader: Client, given: str, words: str
 ) -> None:
-    answer = reader.get("/flows/compare/", {"a": world.flows["accepted"], "b": given})
+    answer = reader.get("/flows/compare/", {"a": str(world.flows["accepted"]), "b": given})
     page = answer.content.decode()
     assert re.search(rf'id="c-b-wrong">{words}', page)
     assert code_in(page) == []

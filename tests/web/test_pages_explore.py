@@ -304,7 +304,7 @@ def _by_time() -> Any:
 
 
 LOW, HIGH = digests.text_range("abcdef")
-BETWEEN = {"tenant": "default", "low": LOW, "high": HIGH, "size": 26}
+BETWEEN: dict[str, Any] = {"tenant": "default", "low": LOW, "high": HIGH, "size": 26}
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 # By key: the index that answers, its column that is compared, and the search.
 PLANS: dict[str, tuple[str, str, Any]] = {

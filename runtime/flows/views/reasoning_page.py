@@ -79,7 +79,7 @@ def _row(node: Node) -> dict[str, Any]:
         "badge": SORTS[node.sort],
         "name": effects.visible(node.name),
         "words": effects.visible(_words(node)),
-        "is_claim": bool(node.claims),
+        "claims": ", ".join(node.claims),
         "body": labels.pretty(dict(node.body)),
     }
 
@@ -91,14 +91,12 @@ def _words(node: Node) -> str:
         case Sort.CONTEXT:
             return "The facts that the agent was given."
         case Sort.RULE:
-            state = "Asked" if body["fired"] else "Not reached"
-            return f"{state}, version {body['rule_version']}: {body['reason']}"
+            state = "Checked" if body["fired"] else "Not reached"
+            return f"{state}, version {body['rule_version']}. Its words: {body['reason']}"
         case Sort.CONSULTATION:
             return f"The soft guard {body['provider']} flagged it (consensus {body['consensus']})."
         case Sort.CONFIDENCE:
             return f"The agent states a confidence of {body['confidence']}."
         case Sort.SYNTHESIS:
-            steps = len(body["steps"])
-            return (
-                f"Verdict {body['verdict']} over {len(body['constraints'])} bounds, {steps} reported steps."
-            )
+            bounds, steps = len(body["constraints"]), len(body["steps"])
+            return f"Verdict {body['verdict']}. Bounds: {bounds}. Steps reported: {steps}."

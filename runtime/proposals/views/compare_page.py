@@ -21,6 +21,8 @@ from runtime.proposals.views.compared_flows import NONE, PHASES, Side
 SAME: Final = Badge("idle", "check", "Same")
 DIFFERS: Final = Badge("warn", "high", "Differs")
 ONLY: Final = {"a": Badge("info", "next", "Only in A"), "b": Badge("info", "next", "Only in B")}
+# After flow, proposal, parameters and verdict.
+_FACTS_AT: Final = 4
 _HASH_DIGITS: Final = 64
 _NOT_FOUND: Final = "No flow has this id."
 _SEVERAL: Final = "More than one flow has this in its id. Give more of it."
@@ -86,7 +88,19 @@ def _groups(a: Side, b: Side) -> list[dict[str, Any]]:
         left, right = a.texts.get(title, {}), b.texts.get(title, {})
         rows = [_row(name, left.get(name), right.get(name)) for name in dict.fromkeys((*left, *right))]
         groups.append({"title": title, "rows": rows})
-    return groups
+    return [*groups[:_FACTS_AT], _facts(a, b), *groups[_FACTS_AT:]] if a.facts or b.facts else groups
+
+
+def _facts(a: Side, b: Side) -> dict[str, Any]:
+    """The facts that differ, and how many are the same."""
+    units = {**a.units, **b.units}
+    left, right = (compared_flows.facts_of(side, units) for side in (a, b))
+    rows = [_row(name, left.get(name), right.get(name)) for name in sorted({*left, *right})]
+    differing = [row for row in rows if row["badge"] is not SAME]
+    same = len(rows) - len(differing)
+    if same:
+        differing.append(_row("The same in both", f"{same} facts", f"{same} facts"))
+    return {"title": "Context facts", "rows": differing}
 
 
 def _row(name: str, left: str | None, right: str | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Only what matches the ledger is compared; a part that does not is named instead.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -58,6 +58,7 @@ _OF_LANE: Mapping[Lane, Phase] = {
     Lane.EXECUTION: Phase.EXECUTION,
 }
 _PHASE_OF_COLUMN = {LANES[lane].column: phase for lane, phase in _OF_LANE.items()}
+_BESIDE = frozenset({Kind.RECORD_EMITTED, Kind.FACT_WRITTEN, Kind.FACT_NOT_WRITTEN, Kind.ROW_MISMATCHED})
 NONE = "none"
 # Text by name, in order.
 Texts = Mapping[str, str]
@@ -65,13 +66,18 @@ Texts = Mapping[str, str]
 
 @dataclass(kw_only=True, slots=True)
 class Side:
-    """One of two flows. `texts` are its parts by group, each with texts by name; `more`: not all entries."""
+    """One of two flows. `texts` are its parts by group, each with texts by name; `more`: not all entries.
+
+    `facts` are those that the agent was given, by path; of units those that its kind names.
+    """
 
     flow: Flow
     state: labels.Badge
     phases: Mapping[Phase, Sequence[TimelineLine]]
     more: bool
     texts: dict[str, Texts] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     untrusted: list[Mismatch] = field(default_factory=list)
 
 
@@ -102,7 +108,7 @@ def read(flow: Flow, at: datetime) -> Side:
     side.texts["Flow"] = _flow(flow, proposals)
     if not side.untrusted:
         if proposals:
-            side.texts |= _proposed(proposals[-1])
+            _read_proposal(side, proposals[-1])
         side.texts["Execution"] = _executed(intents)
     side.texts["Decision"] = _decided(decisions)
     side.texts["Time"] = _waits(lines, flow, at)
@@ -112,10 +118,15 @@ def read(flow: Flow, at: datetime) -> Side:
 def _phases(lines: Sequence[TimelineLine], *, has_ended: bool) -> dict[Phase, list[TimelineLine]]:
     """The lines by their stage; the last move of an ended flow, and what follows it, is its end."""
     found: dict[Phase, list[TimelineLine]] = {phase: [] for phase in Phase}
+    phase = Phase.CONTEXT
     moves = [place for place, line in enumerate(lines) if line.kind == Kind.FLOW_MOVED]
     end = moves[-1] if has_ended and moves else len(lines)
     for place, line in enumerate(lines):
-        phase = Phase.END if place >= end else _PHASE_OF_COLUMN[line.lane.column]
+        # What is written beside a stage belongs to it: records, and facts that a receipt brought.
+        if place >= end:
+            phase = Phase.END
+        elif line.kind not in _BESIDE:
+            phase = _PHASE_OF_COLUMN[line.lane.column]
         found[phase].append(line)
     return found
 
@@ -131,25 +142,23 @@ def _flow(flow: Flow, proposals: Sequence[Proposal]) -> Texts:
     }
 
 
-def _proposed(proposal: Proposal) -> dict[str, Texts]:
+def _read_proposal(side: Side, proposal: Proposal) -> None:
     """The newest proposal, what it was judged by, and what came out."""
     shown = proposal_presenters.shown(proposal, people.names_of([proposal.author]))
-    texts: dict[str, Texts] = {
-        "Proposal": {
-            "Author": shown.author,
-            "Version of the kind": shown.version,
-            "Confidence": shown.confidence or NONE,
-        },
-        "Parameters": dict(shown.params),
+    side.texts["Proposal"] = {
+        "Author": shown.author,
+        "Version of the kind": shown.version,
+        "Confidence": shown.confidence or NONE,
     }
+    side.texts["Parameters"] = dict(shown.params)
     verdict = getattr(proposal, "verdict", None)
     if verdict is None:
-        return texts
+        return
     said = VerdictDocument.from_bytes(bytes(verdict.body))
     rules = PolicyBundle.from_bytes(bytes(verdict.bundle.body))
     judged = Judgement.from_bytes(bytes(verdict.input))
     codes = sorted({finding.code for finding in said.reasons})
-    texts["Verdict"] = {
+    side.texts["Verdict"] = {
         "Verdict": labels.badge(labels.VERDICTS, verdict.decision).word,
         "Reasons": ", ".join(codes) or NONE,
         "Impact": labels.badge(labels.IMPACTS, said.impact).word,
@@ -158,18 +167,17 @@ def _proposed(proposal: Proposal) -> dict[str, Texts]:
         "Manifest": rules.manifest.version if rules.manifest else NONE,
         "Gate": verdict.gate_version,
     }
-    texts["Context facts"] = dict(_facts(judged, rules))
-    return texts
+    # Without a context, what the gate read.
+    facts = judged.facts.world if judged.facts.snapshot is None else judged.facts.snapshot.facts
+    side.facts, side.units = facts, case_units.of_case(rules.kind, judged).facts
 
 
-def _facts(judged: Judgement, rules: PolicyBundle) -> Iterator[tuple[str, str]]:
-    """What the agent was shown; without a context, what the gate read."""
-    units = case_units.of_case(rules.kind, judged).facts
-    facts: Mapping[str, Any] = (
-        judged.facts.world if judged.facts.snapshot is None else judged.facts.snapshot.facts
-    )
-    for path in sorted(facts):
-        yield effects.visible(path), effects.visible(labels.amount(facts[path], units.get(path, "")))
+def facts_of(side: Side, units: Mapping[str, str]) -> Texts:
+    """The facts as texts, with these units: those of both flows, so that equal facts read the same."""
+    return {
+        effects.visible(path): effects.visible(labels.amount(side.facts[path], units.get(path, "")))
+        for path in sorted(side.facts)
+    }
 
 
 def _decided(decisions: Sequence[Mapping[str, Any]]) -> Texts:

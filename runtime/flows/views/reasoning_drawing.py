@@ -22,13 +22,14 @@ _LONGEST: Final = 38
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Box:
-    """A node as it is drawn: its corner, the words on it."""
+    """A node as it is drawn: its corner, the words on it; `doubt` says what is a claim."""
 
     node: Node
     badge: Badge
     x: int
     y: int
     name: str
+    doubt: str
 
     @property
     def middle(self) -> int:
@@ -74,8 +75,11 @@ def draw(graph: Graph) -> Drawing:
 
 def _box(node: Node, *, x: int, y: int) -> Box:
     name = effects.visible(node.name)
+    # Of the confidence all is a claim, of the synthesis a part.
+    claims = [claim for claim in node.claims if claim != node.sort]
+    doubt = f", {' and '.join(claims)} unverified" if claims else ", unverified" if node.claims else ""
     short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-    return Box(node=node, badge=SORTS[node.sort], x=x, y=y, name=short)
+    return Box(node=node, badge=SORTS[node.sort], x=x, y=y, name=short, doubt=doubt)
 
 
 def _path(source: Box, target: Box) -> str:

@@ -8,7 +8,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from audit.api import calls as audit_calls
-from audit.api import contract_calls, record_calls
+from audit.api import contract_calls, reasoning_calls, record_calls
 from dir_console import problems
 from escalations import api as escalations_api
 from runtime.contexts.api import event_calls, report_calls
@@ -68,6 +68,7 @@ for router in (
 for router in (
     audit_calls,
     contract_calls,
+    reasoning_calls,
     evidence_calls,
     replay_calls,
     record_calls,

@@ -24,7 +24,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "For admins",
         ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
     ),
-    ("For auditors", ("ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises")),
+    (
+        "For auditors",
+        ("explorer", "ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises"),
+    ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
     ("Reference", ("reasons", "states", "events", "settings", "checks")),
 )

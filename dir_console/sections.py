@@ -32,6 +32,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Audit",
         (
+            ("Explore", "explore", "search"),
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
             ("Ledger", "ledger", "ledger"),

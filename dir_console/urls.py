@@ -16,6 +16,7 @@ from dir_console import (
     views,
 )
 from dir_console.api import api
+from dir_console.explorer import page as explorer
 from escalations.views import noise_page, notes
 
 # Checks of passwords wait in a line of their own (`crowds`), and an overloaded server says that it lives.
@@ -35,6 +36,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("runtime.urls")),
     path("noise/", noise_page.index, name="noise"),
     path("search/", search_page.index, name="search"),
+    path("explore/", explorer.index, name="explore"),
     path("people/<int:user>/", person_pages.person, name="person"),
     path("account/", person_pages.account, name="account"),
     path("conformance/", conformance_pages.index, name="conformance"),

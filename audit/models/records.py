@@ -84,6 +84,7 @@ class DecisionRecord(models.Model):
             models.Index(fields=("tenant", "approval_mode", "-id"), name="record_by_mode"),
             models.Index(fields=("tenant", "trace_id", "-id"), name="record_by_trace"),
             models.Index(fields=("tenant", "at"), name="record_by_time"),
+            models.Index(fields=("tenant", "record_hash"), name="record_by_hash"),
         )
 
     def __str__(self) -> str:

@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, OuterRef, QuerySet, TextField
+from django.db.models import Exists, F, OuterRef, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from audit import actors, canonical, cells
+from audit.entry_search import hash_range
 from audit.events import Kind
 from audit.models import DecisionRecord, LedgerEntry, RecordTerm
 from audit.records import erasures, fold
@@ -80,6 +81,17 @@ class RecordFilter:
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
+    # None where any flow will do, and the beginning of a record's hash, in hexadecimal.
+    dfids: frozenset[UUID] | None = None
+    record_hash: str = ""
+    record_id: str = ""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names few records at once, so that no other index needs to lead."""
+        return (
+            bool(self.trace_id or self.dfid or self.record_hash or self.record_id) or self.dfids is not None
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,6 +163,18 @@ def search(*, tenant: str, wanted: RecordFilter, after: int | None = None, size:
     return Found(rows, page[-1] if len(ids) > size else None)
 
 
+def list_flows(*, tenant: str, wanted: RecordFilter, size: int) -> frozenset[UUID]:
+    """The flows of the newest `size` records that match, not compared with their entries."""
+    ids = _list_ids(tenant, wanted, None, size)
+    return frozenset(DecisionRecord.objects.filter(pk__in=ids).values_list("dfid", flat=True))
+
+
+def flow_of(record_id: str) -> UUID | None:
+    """The flow that the id of a record names; None for what is no such id."""
+    named = _RECORD_ID.fullmatch(record_id)
+    return None if named is None else UUID(named[1])
+
+
 def get(*, tenant: str, record_id: str) -> Read | None:
     """One record by its id; None for an id that no record ever had."""
     named = _RECORD_ID.fullmatch(record_id)
@@ -181,17 +205,22 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     A subject or an approver is in few records, so the index of terms leads: SQLite would try each record
     instead, from the newest to the oldest. A trace, or a flow, has fewer still.
     """
-    exact = {
+    exact: dict[str, Any] = {
         "decision_key": wanted.decision_key,
         "status": wanted.status,
         "trace_id": wanted.trace_id.lower(),
         "agent_id": wanted.agent_id,
         "approval_mode": wanted.approval_mode,
         "dfid": wanted.dfid,
+        "record_id": wanted.record_id,
         "at__gte": wanted.since,
         "at__lt": wanted.until,
     }
     asked = {name: value for name, value in exact.items() if value}
+    if wanted.dfids is not None:
+        asked["dfid__in"] = wanted.dfids
+    if wanted.record_hash:
+        asked["record_hash__gte"], asked["record_hash__lte"] = hash_range(wanted.record_hash)
     terms = _terms(wanted)
     if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
         return []
@@ -200,7 +229,7 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
         is_superseded = Exists(DecisionRecord.objects.filter(supersedes=OuterRef("record_id")))
         records = records.filter(is_superseded if wanted.superseded is Superseded.ALONE else ~is_superseded)
     rows: QuerySet[Any]
-    if terms and not (wanted.trace_id or wanted.dfid):
+    if terms and not wanted.is_narrow:
         (name, value), *terms = terms
         rows = RecordTerm.objects.filter(tenant=tenant, name=name, value=value)
         rows = rows.filter(Exists(records.filter(pk=OuterRef("record"))))
@@ -212,7 +241,9 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
         rows = rows.filter(Exists(term))
     if after is not None:
         rows = rows.filter(**{f"{key}__lt": after})
-    return list(rows.order_by(f"-{key}").values_list(key, flat=True)[:most])
+    # Of a few records by no column, or SQLite reads all of them in that order to find the few.
+    newest = (F(key) + 0).desc() if wanted.is_narrow else F(key).desc()
+    return list(rows.order_by(newest).values_list(key, flat=True)[:most])
 
 
 def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:

@@ -38,6 +38,7 @@ FOR_SIGNED_IN = (
     "account/sessions/end/",
     "conformance/run/",
     "escalations/views/",
+    "flows/<uuid:dfid>/evidence/start/",
     "tour/",
 )
 FOR_AGENT_KEYS = ("api/v1/handshake",)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from audit.records import evaluators, fold, periods
 from audit.records.queries import RecordFilter, Superseded
@@ -50,7 +50,7 @@ def read(given: Mapping[str, str]) -> AskedRecords:
     since, until = (read_moment(typed, name, wrong) for name in ("from", "to"))
     if wrong:
         return AskedRecords(wanted=RecordFilter(), typed=typed, wrong=wrong)
-    texts = {name: typed[name] for name in (*_TEXTS, *_CHOICES)}
+    texts: dict[str, Any] = {name: typed[name] for name in (*_TEXTS, *_CHOICES)}
     superseded = Superseded(texts.pop("superseded"))
     wanted = RecordFilter(**texts, superseded=superseded, dfid=dfid, since=since, until=until)
     return AskedRecords(wanted=wanted, typed=typed)

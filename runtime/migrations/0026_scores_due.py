@@ -16,7 +16,7 @@ def score_what_has_ended(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runtime', '0024_keys_of_auditors'),
+        ('runtime', '0025_incidents'),
         ('audit', '0008_scorecards'),
     ]
 

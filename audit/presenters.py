@@ -204,6 +204,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "check", Lane.EXECUTION, "Compensation finished", sentences.compensated
         ),
         Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", sentences.outcome),
+        Kind.OUTCOME_NAMED: Presenter("record", Lane.EXECUTION, "Outcome named", sentences.named),
         Kind.RESOURCE_CONFIGURED: Presenter(
             "lock", Lane.SYSTEM, "Resource configured", says("{resource}: capacity {capacity} {unit}.")
         ),

@@ -115,6 +115,13 @@ def outcome(payload: Mapping[str, Any]) -> str:
     return f"Ended as {payload['status']}{deviations}."
 
 
+def named(payload: Mapping[str, Any]) -> str:
+    told = f"Came to {payload['outcome']}." if payload["outcome"] else "No allowed outcome."
+    outputs = f" Outputs: {', '.join(payload['outputs'])}." if payload["outputs"] else ""
+    wrong = ", ".join(f"{item['code']} ({item['place']})" for item in payload["findings"])
+    return f"{told}{outputs}" + (f" Found: {wrong}." if wrong else "")
+
+
 def intent(payload: Mapping[str, Any]) -> str:
     return f"{count(len(payload['step_ids']), 'step')} to execute until {payload['valid_until']}."
 

@@ -60,6 +60,7 @@ class Kind(StrEnum):
     ROUTE_TAKEN = "route:taken"
     ROUTE_FAILED = "route:failed"
     OUTCOME_RECORDED = "outcome:recorded"
+    OUTCOME_NAMED = "outcome:named"
     RESOURCE_CONFIGURED = "resource:configured"
     RESOURCE_RESERVED = "resource:reserved"
     RESOURCE_PINNED = "resource:pinned"

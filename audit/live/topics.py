@@ -36,6 +36,7 @@ _OF_WORK: Final = frozenset(
         Kind.SAGA_ADVANCED,
         Kind.ROUTE_TAKEN,
         Kind.OUTCOME_RECORDED,
+        Kind.OUTCOME_NAMED,
         Kind.RESOURCE_RESERVED,
         Kind.RESOURCE_PINNED,
         Kind.RESOURCE_COMMITTED,

@@ -57,6 +57,8 @@ class DecisionRecord(models.Model):
             models.Index(fields=("tenant", "approval_mode", "-id"), name="record_by_mode"),
             models.Index(fields=("tenant", "trace_id", "-id"), name="record_by_trace"),
             models.Index(fields=("tenant", "at"), name="record_by_time"),
+            # All that a count of what a kind decided in a period reads.
+            models.Index(fields=("tenant", "decision_key", "status", "at", "dfid"), name="record_counts"),
         )
 
     def __str__(self) -> str:
@@ -64,7 +66,7 @@ class DecisionRecord(models.Model):
 
 
 class RecordTerm(models.Model):
-    """One of several values that a record is found by: a subject, an approver or a policy decision."""
+    """One of several values that a record is found by: a subject, an approver, a policy decision, an outcome."""
 
     class Name(models.TextChoices):
         """What the value is."""
@@ -72,6 +74,7 @@ class RecordTerm(models.Model):
         SUBJECT = "subject"
         APPROVER = "approver"
         POLICY_DECISION = "policy"
+        OUTCOME = "outcome"
 
     id = models.BigAutoField(primary_key=True)
     tenant = models.CharField(max_length=64)

@@ -169,6 +169,7 @@ def _proposed(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
 
 def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     said, found = entry.payload, rules(entry.payload)
+    state["flow"].pop("named", None)
     state["flow"] |= {
         "verdict": said["verdict"],
         "outcome": None,
@@ -327,6 +328,17 @@ def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
         _refer(state, f"outcome:{said['intent_id']}#sha256:{said['outcome_digest']}")
 
 
+def _named(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """What the receipts came to in the words of the kind; only where the kind asks for that."""
+    said = entry.payload
+    state["flow"]["named"] = {
+        "outcome": said["outcome"],
+        "outputs": list(said["outputs"]),
+        "commitment": said["outputs_commitment"],
+        "findings": list(dict.fromkeys(item["code"] for item in said["findings"])),
+    }
+
+
 def _refer(state: dict[str, Any], ref: str) -> None:
     if ref not in state["evidence_refs"]:
         state["evidence_refs"].append(ref)
@@ -369,6 +381,8 @@ def _finished(state: dict[str, Any], last: Said) -> dict[str, Any]:
         "outcome_digest": outcome.get("digest"),
         "receipt": outcome.get("receipt"),
     }
+    if "named" in flow:
+        state["outputs"]["result"] = dict(flow["named"])
     return state
 
 
@@ -389,7 +403,10 @@ def _status(flow: Mapping[str, Any]) -> Status:
 
 
 def _outcome(status: Status, flow: Mapping[str, Any]) -> str:
-    """What the decision came to, in one word."""
+    """What the decision came to, in one word: the kind's own, where it has one for what succeeded."""
+    own = flow.get("named", {}).get("outcome")
+    if own and status is Status.DECIDED:
+        return str(own)
     if flow["outcome"] and status in (Status.DECIDED, Status.CLOSED):
         return str(flow["outcome"]["status"]).lower()
     return _OUTCOMES[status]
@@ -429,6 +446,7 @@ _STEPS: Mapping[str, _Step] = {
     Kind.ATTEMPT_REPORTED_LATE: _answer_came,
     Kind.ATTEMPT_SETTLED: _add_to_transcript,
     Kind.OUTCOME_RECORDED: _came_to,
+    Kind.OUTCOME_NAMED: _named,
 }
 
 

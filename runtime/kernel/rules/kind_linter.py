@@ -70,6 +70,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_walk_problems(kind),
         *_route_problems(kind),
         *_impact_problems(kind),
+        *_outcome_problems(kind),
     )
 
 
@@ -278,6 +279,18 @@ def _impact_problems(kind: KindDocument) -> Iterator[KindProblem]:
     if kind.cooling_s is not None and Impact.CRITICAL not in kind.impact:
         said = f"only a decision of impact {Impact.CRITICAL} cools down, and impact never gives it"
         yield KindProblem(("cooling_s",), said)
+
+
+def _outcome_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """What an outcome of the kind's own needs: receipts to ask, and what they may come to."""
+    asked = [("outcome",)] if kind.outcome is not None else []
+    asked += [("outputs",)] if kind.outputs else []
+    if asked and not kind.steps:
+        yield KindProblem(asked[0], "without steps there is no receipt to ask")
+    if kind.outcome is not None and not kind.allowed_outcomes:
+        yield KindProblem(("outcome",), "allowed_outcomes must list the outcomes that it may name")
+    if kind.outputs and kind.outputs_schema is None:
+        yield KindProblem(("outputs",), "outputs need an outputs_schema that they must fit")
 
 
 def _reads_key(template: str) -> bool:

@@ -49,6 +49,10 @@ def list_expressions(kind: KindDocument) -> Iterator[Standing]:
         yield from _expressions_of_step(step, ("steps", at))
     for at, route in enumerate(kind.routes):
         yield Standing(("routes", at, "when"), route.when, scope.ROUTED)
+    if kind.outcome is not None:
+        yield Standing(("outcome",), kind.outcome, scope.ENDED)
+    for name, source in kind.outputs.items():
+        yield Standing(("outputs", name), source, scope.ENDED)
 
 
 def list_fact_templates(kind: KindDocument) -> Iterator[Standing]:

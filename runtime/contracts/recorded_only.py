@@ -25,7 +25,7 @@ FIELDS: Mapping[type[Contract], frozenset[str]] = {
 }
 
 # A field that is enforced by one of these others, where the document has it.
-_ENFORCED_BY: Mapping[tuple[type[Contract], str], tuple[str, ...]] = {
+ENFORCED_BY: Mapping[tuple[type[Contract], str], tuple[str, ...]] = {
     (KindDocument, "allowed_outcomes"): ("outcome",),
     (KindDocument, "outputs_schema"): ("outcome", "outputs"),
 }
@@ -39,7 +39,7 @@ def places(document: Contract, place: Place = ()) -> Iterator[Place]:
     listed = FIELDS.get(type(document), frozenset())
     for name, field in type(document).model_fields.items():
         value = getattr(document, name)
-        if any(getattr(document, other) for other in _ENFORCED_BY.get((type(document), name), ())):
+        if any(getattr(document, other) for other in ENFORCED_BY.get((type(document), name), ())):
             continue
         if name in listed:
             if value != field.get_default(call_default_factory=True, validated_data={}):

@@ -10,6 +10,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from audit import canonical, queries
+from audit.access.roles import Role
 from audit.models import DecisionRecord, LedgerEntry, Payload, RecordTerm
 from audit.verification.verify import Whole, verify_database
 from escalations.contracts import Action
@@ -26,6 +27,7 @@ from runtime.proposals.queries.replay_results import Change, ReplayDifference, R
 from runtime.resources.models import Reservation
 from runtime.state.models import FactVersion
 from tests.support import exported_packs, factories, fake_target, misbehaving_targets, trading_desk
+from tests.web.test_pages import sign_in, text_of
 
 pytestmark = pytest.mark.django_db
 FILLED = b'{"status":"FILLED","price":120,"account":"Jane Doe"}'
@@ -144,6 +146,9 @@ def test_an_outcome_that_is_not_allowed_calls_a_person_and_hides_nothing(
         assert told["outputs"]["result"]["findings"] == ["OUTCOME_NOT_ALLOWED"]
         assert told["tool_lineage"][0]["result"] == "SUCCEEDED"
         assert isinstance(verify_database(), Whole)
+        page = text_of(sign_in(Role.OPERATOR), f"/escalations/{case.pk}/")
+        assert "HALTED" in page[page.index('name="receipt"') :][:400]
+        assert "OUTCOME_NOT_ALLOWED" in page
         for action in (Action.RESUME, Action.MODIFY):
             refused = decide(intent_id, action, params={"symbol": "ABC", "quantity": 1})
             assert isinstance(refused, Problem)

@@ -31,6 +31,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Audit",
         (
+            ("Decision specs", "specs", "kind"),
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
             ("Ledger", "ledger", "ledger"),

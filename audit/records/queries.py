@@ -52,7 +52,7 @@ class RecordFilter:
     """What is asked; empty fields ask nothing. `since` is included, `until` is not.
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
-    one of its rules, or its verdict.
+    one of its rules, or its verdict; `outcome` what the kind itself calls the end of a flow.
     """
 
     decision_key: str = ""
@@ -63,6 +63,7 @@ class RecordFilter:
     trace_id: str = ""
     agent_id: str = ""
     approval_mode: str = ""
+    outcome: str = ""
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -199,6 +200,7 @@ def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
         (RecordTerm.Name.SUBJECT, wanted.subject),
         (RecordTerm.Name.APPROVER, _actor(wanted.approver)),
         (RecordTerm.Name.POLICY_DECISION, wanted.policy_decision),
+        (RecordTerm.Name.OUTCOME, wanted.outcome),
     )
     return [(name, value) for name, value in asked if value]
 

@@ -44,7 +44,7 @@ def receipts_of(body: bytes, *, steps: Sequence[str]) -> dict[str, Any]:
     """
     held = canonical.decode(body)
     by_step = {steps[0]: held} if len(steps) == 1 else held
-    last = next((by_step[step] for step in reversed(steps) if step in by_step), {})
+    last: Any = next((by_step[step] for step in reversed(steps) if step in by_step), {})
     return {"receipt": last, "steps": by_step}
 
 

@@ -1,4 +1,4 @@
-"""The kind's own outcome: asked of recorded receipts, named in the record, and never in the effect's place."""
+"""The kind's own outcome: asked of recorded receipts, and never told in the place of the effect."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -287,7 +287,7 @@ def test_a_rewritten_output_or_record_is_a_difference(monkeypatch: pytest.Monkey
         attempt(intent_id)
         commitment = record(intent_id)["outputs"]["result"]["commitment"]
         kept = Payload.objects.get(commitment=commitment)
-        Payload.objects.filter(pk=kept.pk).update(body=bytes(kept.body).replace(b"240", b"999"))
+        Payload.objects.filter(pk=kept.pk).update(body=bytes(kept.body or b"").replace(b"240", b"999"))
         found = replayed(intent_id)
         assert isinstance(found, ReplayDifference)
         assert (found.change, found.path) == (Change.TRANSCRIPT, "/payload")

@@ -1,4 +1,4 @@
-"""Red lines and required evidence, everywhere: what crosses one is overridden by nobody, and the page says so."""
+"""Red lines and required evidence, everywhere: nobody overrides what crosses one, and the page says so."""
 
 from datetime import timedelta
 from typing import Any
@@ -111,7 +111,9 @@ def test_one_that_was_kept_at_the_gate_is_asked_again_before_the_call(
     spec: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = trading_desk.PACK.replace("\n    impact:", f"\n    {spec}\n    impact:", 1)
-    kind = kind.replace("""    constraints: [{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}]\n""", "")
+    kind = kind.replace(
+        """    constraints: [{id: C_MARKET_OPEN, require: "context.facts.market.state == 'OPEN'"}]\n""", ""
+    )
     monkeypatch.setattr(trading_desk, "PACK", kind)
     intent_id = trading_desk.open_desk().accept()
     if code == "RED_LINE_CROSSED":

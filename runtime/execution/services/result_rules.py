@@ -169,7 +169,9 @@ def record_name(
             outputs=named.output_names,
             outputs_commitment=kept,
             receipt_commitment=receipt_commitment,
-            findings=tuple({"code": item.code, "place": item.fact} for item in named.deviations),
+            findings=tuple(
+                events.OutcomeFinding(code=item.code or "", place=item.fact) for item in named.deviations
+            ),
         )
     )
 

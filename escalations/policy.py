@@ -337,18 +337,8 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
             "abort."
         )
         return Denied(ProblemCode.STEPS_DONE, why)
-    if action.spec.runs_forward and situation.is_questioned:
-        why = (
-            "The call took effect, and its receipt is recorded, so it is not made again. Mark it done with what "
-            "is true, or abort."
-        )
-        return Denied(ProblemCode.RECEIPT_RECORDED, why)
-    if action.spec.runs_forward and situation.is_contradicted:
-        why = (
-            "A receipt shows that the earlier call took effect, although a person stated that it did not. "
-            "Correct the statement in the list of calls in doubt, or abort."
-        )
-        return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
+    if action.spec.runs_forward and (situation.is_questioned or situation.is_contradicted):
+        return _has_happened(situation)
     if not action.spec.asks:
         return None
     if situation.waiting_until_ms is not None and now_ms <= situation.waiting_until_ms:
@@ -364,6 +354,21 @@ def _not_possible(action: Action, situation: EscalationContext, now_ms: int) -> 
             ProblemCode.AGENT_SILENCED, f"The agent is {status} and cannot answer. Decide, or abort."
         )
     return None
+
+
+def _has_happened(situation: EscalationContext) -> Denied:
+    """Why nothing is called again where a receipt says that it has happened."""
+    if situation.is_questioned:
+        why = (
+            "The call took effect, and its receipt is recorded, so it is not made again. Mark it done with "
+            "what is true, or abort."
+        )
+        return Denied(ProblemCode.RECEIPT_RECORDED, why)
+    why = (
+        "A receipt shows that the earlier call took effect, although a person stated that it did not. "
+        "Correct the statement in the list of calls in doubt, or abort."
+    )
+    return Denied(ProblemCode.EFFECT_CONTRADICTED, why)
 
 
 def ties(person: Person, situation: EscalationContext, *, now_ms: int) -> tuple[Tie, ...]:

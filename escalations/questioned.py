@@ -8,7 +8,7 @@ from runtime.core.views import labels
 
 
 def recorded_receipt(escalation: Escalation) -> str:
-    """As its target gave it, to be marked done with or corrected; empty where it is not about one, or erased."""
+    """As its target gave it, to be marked done with or corrected; empty where there is none, or erased."""
     if escalation.reason not in QUESTIONED or escalation.intent_id is None:
         return ""
     told = queries.list_payloads(

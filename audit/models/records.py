@@ -66,7 +66,7 @@ class DecisionRecord(models.Model):
 
 
 class RecordTerm(models.Model):
-    """One of several values that a record is found by: a subject, an approver, a policy decision, an outcome."""
+    """One of several values that a record is found by: a subject, an approver, a decision, an outcome."""
 
     class Name(models.TextChoices):
         """What the value is."""

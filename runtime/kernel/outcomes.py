@@ -49,7 +49,7 @@ def receipts_of(body: bytes, *, steps: Sequence[str]) -> dict[str, Any]:
 
 
 def ask(kind: KindDocument, *, names: Mapping[str, Any]) -> NamedOutcome:
-    """What the receipts in `names` (those of `scope.ENDED`) come to. Never raises, whatever they look like."""
+    """What the receipts in `names` (those of `scope.ENDED`) come to. Never raises, whatever they are."""
     if safety.why_unsafe(kind):
         unasked = [OUTCOME] if kind.outcome is not None else []
         unasked += [OUTPUTS] if kind.outputs else []

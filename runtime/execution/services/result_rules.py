@@ -158,7 +158,7 @@ def name_outcome(intent: Intent, plan: IntentPlan, *, receipt: bytes) -> NamedOu
 def record_name(
     journal: Journal, intent: Intent, named: NamedOutcome, *, receipt_commitment: str | None
 ) -> None:
-    """Record what the receipts came to; the outputs are kept behind a commitment, so that they can be erased."""
+    """Record what the receipts came to; the outputs are behind a commitment, so that they can be erased."""
     kept = None
     if named.outputs is not None:
         kept = ledger.commit_payload(tenant=intent.tenant, body=named.outputs)

@@ -59,6 +59,14 @@ def memory(payload: Mapping[str, Any]) -> str:
     )
 
 
+def memory_read(payload: Mapping[str, Any]) -> str:
+    item = f"{payload['scope']}/{payload['key']}"
+    if payload["decision"] != "allow":
+        return f"{item} denied by {payload['rule']}."
+    version = payload["version"]
+    return f"{item} version {version}, by {payload['rule']}." if version else f"{item}: nothing to read."
+
+
 def usage(payload: Mapping[str, Any]) -> str:
     parts = [count(payload["tokens"], "token")]
     if payload["cost_usd"]:

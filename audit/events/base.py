@@ -91,6 +91,7 @@ class Kind(StrEnum):
     CIRCUIT_CLOSED = "circuit:closed"
     FACT_WRITTEN = "fact:written"
     FACT_NOT_WRITTEN = "fact:not_written"
+    MEMORY_READ = "memory:read"
     MEMORY_WRITTEN = "memory:written"
     MEMORY_RELEASED = "memory:released"
     MEMORY_DISCARDED = "memory:discarded"

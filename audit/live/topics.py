@@ -43,6 +43,7 @@ _OF_WORK: Final = frozenset(
         Kind.RESOURCE_RELEASED,
         Kind.FACT_WRITTEN,
         Kind.FACT_NOT_WRITTEN,
+        Kind.MEMORY_READ,
         Kind.MEMORY_WRITTEN,
         Kind.MEMORY_RELEASED,
         Kind.MEMORY_DISCARDED,

@@ -204,6 +204,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
             "check", Lane.EXECUTION, "Compensation finished", sentences.compensated
         ),
         Kind.OUTCOME_RECORDED: Presenter("record", Lane.EXECUTION, "Outcome recorded", sentences.outcome),
+        Kind.OUTCOME_NAMED: Presenter("record", Lane.EXECUTION, "Outcome named", sentences.named),
         Kind.RESOURCE_CONFIGURED: Presenter(
             "lock", Lane.SYSTEM, "Resource configured", says("{resource}: capacity {capacity} {unit}.")
         ),
@@ -295,6 +296,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.FACT_WRITTEN: Presenter(
             "layers", Lane.CONTEXT, "Fact written", says("{path} version {version} by {writer}.")
         ),
+        Kind.MEMORY_READ: Presenter("layers", Lane.CONTEXT, "Memory read", sentences.memory_read),
         Kind.MEMORY_WRITTEN: Presenter("layers", Lane.CONTEXT, "Memory written", sentences.memory),
         Kind.MEMORY_RELEASED: Presenter(
             "layers", Lane.CONTEXT, "Memory released", says("{scope}/{key} version {version} can be read.")

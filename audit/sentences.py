@@ -59,6 +59,14 @@ def memory(payload: Mapping[str, Any]) -> str:
     )
 
 
+def memory_read(payload: Mapping[str, Any]) -> str:
+    item = f"{payload['scope']}/{payload['key']}"
+    if payload["decision"] != "allow":
+        return f"{item} denied by {payload['rule']}."
+    version = payload["version"]
+    return f"{item} version {version}, by {payload['rule']}." if version else f"{item}: nothing to read."
+
+
 def usage(payload: Mapping[str, Any]) -> str:
     parts = [count(payload["tokens"], "token")]
     if payload["cost_usd"]:
@@ -113,6 +121,13 @@ def outcome(payload: Mapping[str, Any]) -> str:
     found = payload["deviations"]
     deviations = f", {count(found, 'deviation')} from the expected result" if found else ""
     return f"Ended as {payload['status']}{deviations}."
+
+
+def named(payload: Mapping[str, Any]) -> str:
+    told = f"Came to {payload['outcome']}." if payload["outcome"] else "No allowed outcome."
+    outputs = f" Outputs: {', '.join(payload['outputs'])}." if payload["outputs"] else ""
+    wrong = ", ".join(f"{item['code']} ({item['place']})" for item in payload["findings"])
+    return f"{told}{outputs}" + (f" Found: {wrong}." if wrong else "")
 
 
 def intent(payload: Mapping[str, Any]) -> str:

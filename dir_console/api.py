@@ -11,6 +11,7 @@ from audit.api import calls as audit_calls
 from audit.api import contract_calls, reasoning_calls, record_calls
 from dir_console import problems
 from escalations import api as escalations_api
+from escalations import spec_calls
 from runtime.contexts.api import event_calls, report_calls
 from runtime.contracts import api_schemas
 from runtime.core.api import docs_page, openapi
@@ -74,5 +75,6 @@ for router in (
     record_calls,
     record_report_calls,
     incident_calls,
+    spec_calls,
 ):
     api.add_router("/audit", router.router, auth=auth.AuditorAccess())

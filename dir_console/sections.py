@@ -33,6 +33,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Audit",
         (
             ("Explore", "explore", "search"),
+            ("Decision specs", "specs", "kind"),
             ("Decisions", "decisions", "record"),
             ("Records", "records", "shield"),
             ("Ledger", "ledger", "ledger"),

@@ -66,6 +66,7 @@ class RecordQuery(Period):
     )
     trace_id: Text = Field("", description="The W3C trace: 32 hexadecimal digits.")
     agent_id: Text = ""
+    outcome: Text = Field("", description="What the policy kind calls the end of a flow: `filled`.")
     approval_mode: Literal["", "none", "person", "destructive", "two_persons"] = ""
     scorecard: Literal["", "passed", "failed", "unscored"] = Field(
         "", description="The result of its scores."

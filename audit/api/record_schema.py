@@ -61,7 +61,24 @@ RECORD: Final[_Schema] = members(
                 "attachments": listed(_TEXT),
             }
         ),
-        "outputs": members({"outcome": _TEXT, "reason": _TEXT, "effect": _TEXT_OR_NULL}),
+        # `result` is there where the kind has an outcome of its own.
+        "outputs": {
+            "type": "object",
+            "required": ["outcome", "reason", "effect"],
+            "properties": {
+                "outcome": _TEXT,
+                "reason": _TEXT,
+                "effect": _TEXT_OR_NULL,
+                "result": members(
+                    {
+                        "outcome": _TEXT_OR_NULL,
+                        "outputs": listed(_TEXT),
+                        "commitment": _TEXT_OR_NULL,
+                        "findings": listed(_TEXT),
+                    }
+                ),
+            },
+        },
         "evidence_refs": listed(_TEXT),
         "policy_decisions": listed(
             members(

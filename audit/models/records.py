@@ -85,6 +85,8 @@ class DecisionRecord(models.Model):
             models.Index(fields=("tenant", "trace_id", "-id"), name="record_by_trace"),
             models.Index(fields=("tenant", "at"), name="record_by_time"),
             models.Index(fields=("tenant", "record_hash"), name="record_by_hash"),
+            # All that a count of what a kind decided in a period reads.
+            models.Index(fields=("tenant", "decision_key", "status", "at", "dfid"), name="record_counts"),
         )
 
     def __str__(self) -> str:
@@ -92,7 +94,7 @@ class DecisionRecord(models.Model):
 
 
 class RecordTerm(models.Model):
-    """One of several values that a record is found by: a subject, an approver, a policy decision, a score."""
+    """One of several values that a record is found by: a subject, an approver, a score."""
 
     class Name(models.TextChoices):
         """What the value is."""
@@ -102,6 +104,7 @@ class RecordTerm(models.Model):
         POLICY_DECISION = "policy"
         SCORECARD = "score"
         FAILED_EVALUATOR = "failed"
+        OUTCOME = "outcome"
 
     id = models.BigAutoField(primary_key=True)
     tenant = models.CharField(max_length=64)

@@ -1601,6 +1601,7 @@ class Retold:
         self.calls: list[dict[str, Any]] = []
         self.transcript: str | None = None
         self.outcome: dict[str, Any] | None = None
+        self.named: dict[str, Any] | None = None
 
     def take(self, entry: Entry) -> None:
         """Go on by one entry."""
@@ -1642,7 +1643,7 @@ class Retold:
             self.mode, self.action = "none", None
 
     def _judges(self, entry: Entry, said: Mapping[str, Any]) -> None:
-        self.verdict, self.outcome = said["verdict"], None
+        self.verdict, self.outcome, self.named = said["verdict"], None, None
         self._read_rules(said)
         verdict = self.pack.document(entry.digest_of("verdict_digest"))
         codes = [*dict.fromkeys(reason["code"] for reason in said["reasons"])]
@@ -1799,7 +1800,17 @@ class Retold:
         self.outcome = {name: said.get(of) for name, of in names.items()}
         self.outcome |= {"status": said["status"], "deviations": said.get("deviations", 0)}
 
+    def _is_named(self, entry: Entry, said: Mapping[str, Any]) -> None:
+        codes = dict.fromkeys(item["code"] for item in said["findings"])
+        told = {"outcome": said["outcome"], "outputs": [*said["outputs"]], "findings": [*codes]}
+        self.named = {**told, "commitment": said["outputs_commitment"]}
+
     # What a record says.
+
+    @property
+    def own_result(self) -> dict[str, Any]:
+        """What the kind's own words say of the receipts; empty for a kind that has none."""
+        return {} if self.named is None else {"result": self.named}
 
     @property
     def delegate(self) -> str | None:
@@ -1827,7 +1838,8 @@ class Retold:
         agent = self.opened.get("agent_id", "")
         trace = str(self.opened.get("traceparent") or "").split("-")
         cents = f"{self.dollars * 100:f}"
-        is_outcome_told = outcome and status in ("DECIDED", "CLOSED")
+        word = str(outcome["status"]).lower() if outcome and status in ("DECIDED", "CLOSED") else ""
+        own_word = self.named["outcome"] if self.named and status == "DECIDED" else None
         return {
             "schema_version": self.version,
             "record_id": f"dr_{bare}_{last}",
@@ -1854,12 +1866,13 @@ class Retold:
                 "attachments": self.attachments,
             },
             "outputs": {
-                "outcome": str(outcome["status"]).lower() if is_outcome_told else _OUTCOMES[status],
+                "outcome": own_word or word or _OUTCOMES[status],
                 "reason": self.reason,
                 "effect": outcome.get("status"),
                 "deviations": outcome.get("deviations", 0),
                 "outcome_digest": outcome.get("digest"),
                 "receipt": outcome.get("receipt"),
+                **self.own_result,
             },
             "evidence_refs": self.evidence,
             "policy_decisions": self.policy_decisions,
@@ -1909,6 +1922,7 @@ class Retold:
                 "lone_mode": self.lone_mode,
                 "mode_before": self.mode_before,
                 **({} if self.version == FIRST_FOLD else {"scoring": self.scoring}),
+                **({} if self.named is None else {"named": self.named}),
             },
         }
 
@@ -1939,6 +1953,7 @@ _TAKEN: Mapping[str, Callable[[Retold, Entry, Mapping[str, Any]], None]] = {
     "intent:held": Retold._holds,
     "outcome:recorded": Retold._comes_to,
     RECORD_SCORED: Retold._scores,
+    "outcome:named": Retold._is_named,
 }
 _CHANGING = {*_TAKEN, *_REFS, *_TRANSCRIPT}
 

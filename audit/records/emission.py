@@ -174,6 +174,8 @@ def row_of(
 def terms_of(record: dict[str, Any]) -> list[tuple[str, str]]:
     """What a record is found by beside its columns; of a policy decision its id, its rules, its verdict."""
     decided = record["policy_decisions"]
+    # Of the kind's own words alone: the others follow from the status. Told once, by the last record.
+    own = record["outputs"].get("result", {}).get("outcome") if record["terminal"] else None
     named = [
         *((RecordTerm.Name.SUBJECT, subject) for subject in record["subject_ids"]),
         *((RecordTerm.Name.APPROVER, given["approver"]) for given in record["approvals"]),
@@ -181,6 +183,7 @@ def terms_of(record: dict[str, Any]) -> list[tuple[str, str]]:
         *((RecordTerm.Name.POLICY_DECISION, rule) for item in decided for rule in item["rule_ids"]),
         *((RecordTerm.Name.POLICY_DECISION, item["verdict"]) for item in decided),
         *_scores_of(record["scorecard"]),
+        *([(RecordTerm.Name.OUTCOME, own)] if own else []),
     ]
     return list(dict.fromkeys((name.value, value) for name, value in named))
 

@@ -187,6 +187,7 @@ def _proposed(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
 
 def _judged(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
     said, found = entry.payload, rules(entry.payload)
+    state["flow"].pop("named", None)
     state["flow"] |= {
         "verdict": said["verdict"],
         "outcome": None,
@@ -375,6 +376,17 @@ def _came_to(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
         _refer(state, f"outcome:{said['intent_id']}#sha256:{said['outcome_digest']}")
 
 
+def _named(state: dict[str, Any], entry: Said, rules: FindRules) -> None:
+    """What the receipts came to in the words of the kind; only where the kind asks for that."""
+    said = entry.payload
+    state["flow"]["named"] = {
+        "outcome": said["outcome"],
+        "outputs": list(said["outputs"]),
+        "commitment": said["outputs_commitment"],
+        "findings": list(dict.fromkeys(item["code"] for item in said["findings"])),
+    }
+
+
 def _refer(state: dict[str, Any], ref: str) -> None:
     if ref not in state["evidence_refs"]:
         state["evidence_refs"].append(ref)
@@ -417,6 +429,8 @@ def _finished(state: dict[str, Any], last: Said, *, has_ended: bool) -> dict[str
         "outcome_digest": outcome.get("digest"),
         "receipt": outcome.get("receipt"),
     }
+    if "named" in flow:
+        state["outputs"]["result"] = dict(flow["named"])
     return state
 
 
@@ -437,7 +451,10 @@ def _status(flow: Mapping[str, Any]) -> Status:
 
 
 def _outcome(status: Status, flow: Mapping[str, Any]) -> str:
-    """What the decision came to, in one word."""
+    """What the decision came to, in one word: the kind's own, where it has one for what succeeded."""
+    own = flow.get("named", {}).get("outcome")
+    if own and status is Status.DECIDED:
+        return str(own)
     if flow["outcome"] and status in (Status.DECIDED, Status.CLOSED):
         return str(flow["outcome"]["status"]).lower()
     return _OUTCOMES[status]
@@ -479,6 +496,7 @@ _STEPS: Mapping[str, _Step] = {
     Kind.INTENT_HELD: _held,
     Kind.OUTCOME_RECORDED: _came_to,
     Kind.RECORD_SCORED: _scored,
+    Kind.OUTCOME_NAMED: _named,
 }
 
 

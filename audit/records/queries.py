@@ -63,8 +63,9 @@ class RecordFilter:
     """What is asked; empty fields ask nothing. `since` is included, `until` is not.
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
-    one of its rules, or its verdict. `scorecard` is the result of one, `failed_evaluator` who gave too low a
-    value. Records that another one has superseded are left out, unless `superseded` asks for them.
+    one of its rules, or its verdict; `outcome` what the kind itself calls the end of a flow. `scorecard` is
+    the result of one, `failed_evaluator` who gave too low a value. Records that another one has superseded
+    are left out, unless `superseded` asks for them.
     """
 
     decision_key: str = ""
@@ -78,6 +79,7 @@ class RecordFilter:
     scorecard: str = ""
     failed_evaluator: str = ""
     superseded: Superseded = Superseded.HIDDEN
+    outcome: str = ""
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -253,6 +255,7 @@ def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:
         (RecordTerm.Name.POLICY_DECISION, wanted.policy_decision),
         (RecordTerm.Name.FAILED_EVALUATOR, wanted.failed_evaluator),
         (RecordTerm.Name.SCORECARD, wanted.scorecard),
+        (RecordTerm.Name.OUTCOME, wanted.outcome),
     )
     return [(name, value) for name, value in asked if value]
 

@@ -27,6 +27,7 @@ SEMVER_PATTERN = (
     r"(-[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?(\+[0-9A-Za-z-]{1,32}(\.[0-9A-Za-z-]{1,32}){0,8})?$"
 )
 MAX_EXPRESSION_CHARS = 2000
+MAX_OUTPUTS = 20
 _OTHER_SORTS = 3
 
 KindName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -434,6 +435,17 @@ class KindDocument(Contract):
     cooling_s: Annotated[int, Field(ge=0, le=120)] | None = Field(default=None, exclude_if=is_none)
     # What its decision records are scored by, after the end: it changes no verdict.
     scorecard: Scoring | None = Field(default=None, exclude_if=is_none)
+    # What the receipts of an execution that succeeded come to: one of `allowed_outcomes`.
+    outcome: Source | None = Field(default=None, exclude_if=is_none)
+    # What is taken from those receipts, by name; all of it together must fit `outputs_schema`.
+    outputs: Annotated[dict[ParamName, Source], Field(max_length=MAX_OUTPUTS)] = Field(
+        default_factory=dict, exclude_if=is_empty
+    )
+
+    @property
+    def asks_receipts(self) -> bool:
+        """Whether something is asked of the receipts at the end: an outcome, or outputs."""
+        return self.outcome is not None or bool(self.outputs)
 
     @property
     def forbidden(self) -> tuple[RedLine, ...]:

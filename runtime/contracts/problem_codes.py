@@ -285,6 +285,12 @@ class ProblemCode(StrEnum):
     STEPS_DONE = _decision(
         "STEPS_DONE", 409, "A step has taken effect", "A step has taken effect, so it cannot be replaced."
     )
+    RECEIPT_RECORDED = _decision(
+        "RECEIPT_RECORDED",
+        409,
+        "The receipt is recorded",
+        "The call took effect and has its receipt, so it is not made again: mark it done, or abort.",
+    )
     EFFECT_CONTRADICTED = _decision(
         "EFFECT_CONTRADICTED",
         409,

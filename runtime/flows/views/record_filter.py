@@ -9,7 +9,7 @@ from audit.records import evaluators, fold, periods
 from audit.records.queries import RecordFilter, Superseded
 from runtime.core.views import query_params
 
-_TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trace_id", "agent_id")
+_TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trace_id", "agent_id", "outcome")
 _CHOICES: Final[Mapping[str, frozenset[str]]] = {
     "status": frozenset(fold.Status),
     "approval_mode": frozenset(fold.MODES),

@@ -71,6 +71,7 @@ def lint_kind(kind: KindDocument) -> tuple[KindProblem, ...]:
         *_route_problems(kind),
         *_impact_problems(kind),
         *_scoring_problems(kind),
+        *_outcome_problems(kind),
     )
 
 
@@ -295,6 +296,18 @@ def _scoring_problems(kind: KindDocument) -> Iterator[KindProblem]:
     if minimum.cost is not None and targets.cost_usd is None and targets.tokens is None:
         said = "cost is only scored against a target: declare targets.cost_usd or targets.tokens"
         yield KindProblem(("scorecard", "minimum", "cost"), said)
+
+
+def _outcome_problems(kind: KindDocument) -> Iterator[KindProblem]:
+    """What an outcome of the kind's own needs: receipts to ask, and what they may come to."""
+    asked = [("outcome",)] if kind.outcome is not None else []
+    asked += [("outputs",)] if kind.outputs else []
+    if asked and not kind.steps:
+        yield KindProblem(asked[0], "without steps there is no receipt to ask")
+    if kind.outcome is not None and not kind.allowed_outcomes:
+        yield KindProblem(("outcome",), "allowed_outcomes must list the outcomes that it may name")
+    if kind.outputs and kind.outputs_schema is None:
+        yield KindProblem(("outputs",), "outputs need an outputs_schema that they must fit")
 
 
 def _reads_key(template: str) -> bool:

@@ -5,8 +5,9 @@ running server. The first difference is named by what was changed, since one cha
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from audit import canonical, cells
@@ -15,9 +16,10 @@ from audit.models import LedgerEntry
 from audit.verification import verify
 from runtime.flows.models import Flow, Proposal
 from runtime.flows.queries import intent_records
+from runtime.kernel import outcomes
 from runtime.kernel.gate import pipeline
 from runtime.kernel.gate.gate_input import PolicyBundle
-from runtime.proposals.queries import replay_chain, replay_rows, replay_values
+from runtime.proposals.queries import replay_chain, replay_rows, replay_values, stored_cases
 from runtime.proposals.queries.replay_results import (
     Change,
     NotReplayable,
@@ -43,6 +45,7 @@ _COUNTED = {
     Kind.ATTEMPT_STARTED: "attempts",
     Kind.OUTCOME_RECORDED: "outcomes",
     Kind.RECORD_SCORED: "scorecards",
+    Kind.RECORD_EMITTED: "records",
 }
 
 
@@ -91,6 +94,7 @@ def _replay(history: RecordedHistory) -> ReplayResult:
         unlike = (
             next(replay_rows.compare(history), None)
             or next(_judged_otherwise(history), None)
+            or next(_named_otherwise(history), None)
             or next(replay_rows.scored_again(history), None)
         )
     except verify.UNREADABLE as error:
@@ -139,6 +143,50 @@ def _judged_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
                 body=judged,
                 proposal_id=said["proposal_id"],
             )
+
+
+def _named_otherwise(history: RecordedHistory) -> Iterator[Unlike]:
+    """Outcomes that the kind of the verdict, asked again of the same receipts, names otherwise."""
+    created = {entry.payload["intent_id"]: entry.payload for entry in history.of_kind(Kind.INTENT_CREATED)}
+    for entry in history.of_kind(Kind.OUTCOME_NAMED):
+        said, intent = entry.payload, created.get(entry.payload["intent_id"])
+        row = None if intent is None else history.verdicts.get(intent["proposal_id"])
+        _, receipt = history.payloads.get(said["receipt_commitment"] or "", (None, None))
+        body = cells.bytes_of(receipt)
+        given = None if row is None else cells.bytes_of(row.input)
+        rules = None if row is None else cells.bytes_of(history.bundles.get(row.bundle_id))
+        if intent is None or not body or not given or not rules:
+            continue  # erased, or the comparison of rows had told
+        _, outputs = history.payloads.get(said["outputs_commitment"] or "", (None, None))
+        recorded = {
+            "outcome": said["outcome"],
+            "outputs": said["outputs"],
+            "findings": said["findings"],
+            "values": None if outputs is None else canonical.decode(cells.bytes_of(outputs) or b"null"),
+        }
+        found = _name_again(given, rules, receipt=body, steps=intent["step_ids"])
+        if found != recorded and not (said["outputs_commitment"] and outputs is None):
+            yield Unlike(
+                change=Change.POLICY,
+                seq=entry.seq,
+                row="outcome.name",
+                row_id=said["intent_id"],
+                recorded=canonical.encode(recorded).decode(),
+                found=canonical.encode(found).decode(),
+                proposal_id=intent["proposal_id"],
+            )
+
+
+def _name_again(given: bytes, rules: bytes, *, receipt: bytes, steps: Sequence[str]) -> dict[str, Any]:
+    case = stored_cases.case_of(judgement=given, rules=rules)
+    held = outcomes.receipts_of(receipt, steps=steps)
+    named = outcomes.ask(case.kind, names={**case.names, **held})
+    return {
+        "outcome": named.outcome,
+        "outputs": list(named.output_names),
+        "findings": [{"code": str(item.code), "place": item.fact} for item in named.deviations],
+        "values": None if named.outputs is None else canonical.decode(named.outputs),
+    }
 
 
 def _explain(history: RecordedHistory, unlike: Unlike) -> ReplayDifference:

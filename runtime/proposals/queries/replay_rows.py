@@ -49,6 +49,7 @@ _ANSWERS: Final = frozenset(
         Kind.STATUS_QUERY_FINISHED,
         Kind.SAGA_ADVANCED,
         Kind.OUTCOME_RECORDED,
+        Kind.OUTCOME_NAMED,
     }
 )
 _MISSING_ROWS: Mapping[str, str] = {

@@ -72,6 +72,14 @@ WORDS: Mapping[str, list[Any]] = {
     "payload_ref": [None, "notes:1", "notes:2"],
     "receipt_commitment": [None, *HASHES],
     "outcome_digest": [None, *HASHES],
+    "outputs_commitment": [None, *HASHES],
+    "outcome": [None, "filled", "partly"],
+    "outputs": [[], ["price"], ["price", "quantity"]],
+    "findings": [
+        [],
+        [{"code": "OUTCOME_NOT_ALLOWED", "place": "outcome"}],
+        [{"code": "OUTPUTS_INVALID", "place": name} for name in ("outputs_schema", "outputs")],
+    ],
     "step": ["order", "book"],
     "direction": [None, "FORWARD", "COMPENSATE"],
     "purpose": [None, "CALL", "PROBE"],
@@ -104,6 +112,14 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     Kind.INTENT_HELD: ("intent_id",),
     Kind.RECORD_SCORED: ("suite", "result", "reason", "scores"),
     Kind.OUTCOME_RECORDED: ("intent_id", "status", "receipt_commitment", "outcome_digest", "deviations"),
+    Kind.OUTCOME_NAMED: (
+        "intent_id",
+        "outcome",
+        "outputs",
+        "outputs_commitment",
+        "receipt_commitment",
+        "findings",
+    ),
     Kind.NOTE_WRITTEN: ("number",),
 }
 _OPENED = ("agent_id", "trigger_commitment", "traceparent")

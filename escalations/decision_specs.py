@@ -163,7 +163,10 @@ def _outcomes(tenant: str, kinds: Collection[str], since: datetime) -> dict[str,
     first_id = first.values_list("pk", flat=True).first()
     if first_id is None:
         return {}
-    named = DecisionRecord.objects.filter(pk=OuterRef("record"), decision_key__in=kinds, at__gte=since)
+    # The record with the scorecard says the outcome again.
+    named = DecisionRecord.objects.filter(
+        pk=OuterRef("record"), decision_key__in=kinds, at__gte=since, superseded_by__isnull=True
+    )
     terms = RecordTerm.objects.filter(
         Exists(named), tenant=tenant, name=RecordTerm.Name.OUTCOME, record__gte=first_id
     )

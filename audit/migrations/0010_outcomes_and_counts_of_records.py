@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='recordterm',
             name='name',
-            field=models.CharField(choices=[('subject', 'Subject'), ('approver', 'Approver'), ('policy', 'Policy Decision'), ('outcome', 'Outcome')], max_length=8),
+            field=models.CharField(choices=[('subject', 'Subject'), ('approver', 'Approver'), ('policy', 'Policy Decision'), ('score', 'Scorecard'), ('failed', 'Failed Evaluator'), ('outcome', 'Outcome')], max_length=8),
         ),
         migrations.AddIndex(
             model_name='decisionrecord',

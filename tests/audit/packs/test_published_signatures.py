@@ -1,4 +1,4 @@
-"""The verifier's Ed25519 against the longest vector of RFC 8032, and against what forgers try (Wycheproof's ways)."""
+"""The verifier's Ed25519 against the longest vector of RFC 8032, and against what forgers try."""
 
 import hashlib
 

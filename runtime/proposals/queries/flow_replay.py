@@ -88,11 +88,7 @@ def list_flows_of_trace(*, tenant: str, trace_id: str) -> list[UUID]:
 
 def _replay(history: RecordedHistory) -> ReplayResult:
     try:
-        unlike = (
-            next(replay_rows.compare(history), None)
-            or next(_judged_otherwise(history), None)
-            or next(replay_rows.scored_again(history), None)
-        )
+        unlike = next(replay_rows.compare(history), None) or next(_judged_otherwise(history), None)
     except verify.UNREADABLE as error:
         return ReplayDifference(
             dfid=history.dfid,

@@ -1,6 +1,7 @@
 """Scorecards in packs of real flows: followed by a stranger, and worked out again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_forged_score_is_found_by_its_entry(scored: Flows, old: bytes) -> None
     said = canonical.decode(bytes(entry.body).replace(old, new[old], 1))
     pack = verify.Pack(members, None, Brought())
     (place,) = (at for at, each in enumerate(pack.flow) if each.seq == entry.seq)
-    pack.flow[place] = verify.replace(pack.flow[place], content=said)
+    pack.flow[place] = replace(pack.flow[place], content=said)
     assert {item.code for item in verify.check_scores(pack)} == {"SCORE_DIFFERS"}
 
 
@@ -60,7 +61,7 @@ def test_a_score_of_another_record_is_found(scored: Flows) -> None:
     pack = verify.Pack(members, None, Brought())
     place = next(at for at, each in enumerate(pack.flow) if each.kind == "record:scored")
     content = {**pack.flow[place].content, "payload": {**pack.flow[place].payload, "record_hash": "0" * 64}}
-    pack.flow[place] = verify.replace(pack.flow[place], content=content)
+    pack.flow[place] = replace(pack.flow[place], content=content)
     assert "SCORE_PLACE" in {item.code for item in verify.check_scores(pack)}
 
 

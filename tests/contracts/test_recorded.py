@@ -54,7 +54,9 @@ def names_read() -> set[str]:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                     found.add(node.attr)
-    return found
+    # What kinds declare about scores is read from the JSON of a record, by its names.
+    scored = ast.walk(ast.parse((ROOT / "audit/records/evaluators.py").read_text(encoding="utf-8")))
+    return found | {str(node.value) for node in scored if isinstance(node, ast.Constant)}
 
 
 READ = names_read()

@@ -95,7 +95,6 @@ def _replay(history: RecordedHistory) -> ReplayResult:
             next(replay_rows.compare(history), None)
             or next(_judged_otherwise(history), None)
             or next(_named_otherwise(history), None)
-            or next(replay_rows.scored_again(history), None)
         )
     except verify.UNREADABLE as error:
         return ReplayDifference(

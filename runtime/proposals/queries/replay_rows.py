@@ -15,7 +15,7 @@ from audit.chain import ChainBreak
 from audit.events import Kind
 from audit.models import DecisionRecord, Payload, RecordTerm
 from audit.packs import sources
-from audit.records import emission, evaluators
+from audit.records import emission, evaluators, fold
 from audit.records import queries as records
 from audit.records.evaluators import suite_of
 from audit.verification import row_checks
@@ -164,6 +164,7 @@ def compare(history: RecordedHistory) -> Iterator[Unlike]:
     yield from _evidence(history)
     yield from _answers(history)
     yield from _scorecards(history)
+    yield from _scored_again(history)
     yield from _inputs(history)
     yield from _signed(history)
     yield from _payloads(history, [entry for entry in history.entries if entry.kind not in _ANSWERS])
@@ -244,14 +245,16 @@ def _scorecards(history: RecordedHistory) -> Iterator[Unlike]:
             yield _of(entry, "recordterm.scorecard", record["record_id"], told, found)
 
 
-def scored_again(history: RecordedHistory) -> Iterator[Unlike]:
+def _scored_again(history: RecordedHistory) -> Iterator[Unlike]:
     """Scorecards that the evaluators of today give otherwise of the same record."""
     rows = {seq: body for seq, _, body in _records(history)}
     for entry in history.of_kind(Kind.RECORD_SCORED):
         # The record scored is emitted by the entry before, and folded from those before that one.
         record = records.document_of(rows.get(entry.seq - 2))
-        if record is None or (not entry.payload["scores"] and entry.payload["suite"] == suite_of(record)):
-            continue
+        if record is None or fold.record_hash(record) != entry.payload["record_hash"]:
+            continue  # a record that was changed is named with all others
+        if not entry.payload["scores"] and entry.payload["suite"] == suite_of(record):
+            continue  # not known when it was to be scored; it may be since
         if entry.payload["suite"] not in evaluators.SUITES:
             history.not_verified.append(f"the scorecard of entry {entry.seq}: its suite is unknown here")
             continue

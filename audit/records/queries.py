@@ -244,7 +244,9 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     if after is not None:
         rows = rows.filter(**{f"{key}__lt": after})
     # Of a few records by no column, or SQLite reads all of them in that order to find the few.
-    newest = (F(key) + 0).desc() if wanted.is_narrow else F(key).desc()
+    # Those of a trace are in order in their own index.
+    is_few = wanted.is_narrow and not (wanted.trace_id or wanted.dfid)
+    newest = (F(key) + 0).desc() if is_few else F(key).desc()
     return list(rows.order_by(newest).values_list(key, flat=True)[:most])
 
 

@@ -61,6 +61,7 @@ CALLS = {
     "GET /api/v1/audit/keys",
     "GET /api/v1/audit/contracts/{name}/{id}",
     "GET /api/v1/audit/flows/{dfid}/evidence.zip",
+    "GET /api/v1/audit/flows/{dfid}/reasoning",
     "GET /api/v1/audit/flows/{dfid}/replay",
     "GET /api/v1/audit/flows/{dfid}/records",
     "GET /api/v1/audit/incidents",

@@ -186,7 +186,7 @@ def _ends_forgotten(history: History) -> Signed | None:
 
 
 def _older_backup(history: History) -> Signed | None:
-    """What was recorded and signed after a backup is gone with the restore; only the kept note has seen it."""
+    """What was signed after a backup is gone with the restore; only the kept note has seen it."""
     before = transaction.savepoint()
     stops.stop_all(tenant="default", actor="user:1", reason="after the backup")
     sealing.seal_now()

@@ -49,7 +49,7 @@ class Story:
     flow: Any
     entries: Sequence[Any]
     records: dict[int, Any]
-    terms: dict[int, Sequence[tuple[str, str]]]
+    terms: dict[int, list[tuple[str, str]]]
 
 
 def _story() -> Story:
@@ -172,7 +172,7 @@ def _searches(story: Story, dfids: Sequence[UUID]) -> dict[str, Callable[[int], 
     def record(**asked: Any) -> object:
         return records.search(tenant=tenant, wanted=RecordFilter(**asked))
 
-    def flows(**asked: str) -> object:
+    def flows(**asked: Any) -> object:
         return flow_search.list_flows(tenant=tenant, wanted=FlowFilter(**asked), before=None)
 
     def latest(stream: str = "", kind: str = "") -> object:

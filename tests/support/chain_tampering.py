@@ -19,7 +19,6 @@ from audit.sealing import keys, notes, proofs
 from audit.sealing.notes import Signed
 from audit.signing import Signer
 from escalations.models import Decision
-from runtime.core import clock
 from runtime.flows.models import Flow
 from runtime.maintenance.services import sealing
 from runtime.stops.services import stops
@@ -152,7 +151,7 @@ def _anew_with_a_key_of_its_own(history: History) -> None:
 def _forged_checkpoint(history: History) -> None:
     """A signed statement that the log is another, beside the honest ones."""
     last = Checkpoint.objects.order_by("-id")[0]
-    said = notes.Checkpoint(Tree.objects.get().origin, last.size, b"\x07" * 32, clock.now())
+    said = notes.Checkpoint(Tree.objects.get().origin, last.size, b"\x07" * 32, last.at)
     signer = signing.signer()
     note = notes.sign(said, public_key=signer.public_key, sign=signer.sign)
     Checkpoint.objects.create(size=said.size, root=said.root, at=said.time, key_id=signer.key_id, note=note)
@@ -186,7 +185,7 @@ def _ends_forgotten(history: History) -> Signed | None:
 
 
 def _older_backup(history: History) -> Signed | None:
-    """What was recorded and signed after a backup is gone with the restore; only the kept note has seen it."""
+    """What was signed after a backup is gone with the restore; only the kept note has seen it."""
     before = transaction.savepoint()
     stops.stop_all(tenant="default", actor="user:1", reason="after the backup")
     sealing.seal_now()

@@ -77,14 +77,16 @@ def observe(history: History, row: Row, change: Callable[[History], Any], kept: 
     kept = change(history) or kept
     server = findings.verify_all().findings
     with_kept = findings.verify_all(given=kept).findings
-    told = [_place(history, found[0]) if found else WHOLE for found in (server, with_kept)]
+    alone, together = (_place(history, found[0]) if found else WHOLE for found in (server, with_kept))
     if row.flow == "":
-        return Row(row.case, "", *told, "", "", row.why)
+        return Row(row.case, "", alone, together, "", "", row.why)
     archive = packed(history, row.flow)
-    packs = [NO_PACK] * 2 if archive is None else [
+    if archive is None:
+        return Row(row.case, row.flow, alone, together, NO_PACK, NO_PACK, row.why)
+    plain, compared = (
         _report(verify.verify_archive(archive, brought)) for brought in (None, brought_by(archive, kept))
-    ]  # fmt: skip
-    return Row(row.case, row.flow, *told, *packs, row.why)
+    )
+    return Row(row.case, row.flow, alone, together, plain, compared, row.why)
 
 
 def packed(history: History, flow: str) -> bytes | None:

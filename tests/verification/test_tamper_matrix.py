@@ -17,7 +17,7 @@ from tests.support.tamper_matrix import NO_PACK, WHOLE, Row
 
 ROWS = tamper_matrix.read()
 CHANGES = tamper_matrix.changes()
-# A PostgreSQL column refuses these.
+# A PostgreSQL column refuses these, or makes another value of its own type of them.
 TYPED = ("cell of another type", "record: body of another type")
 history = worlds.opened(finished_history.opened)
 
@@ -71,6 +71,9 @@ def test_a_change_is_named_as_the_table_says(undone: History, row: Row) -> None:
     except DatabaseError:
         assert connection.vendor == "postgresql"
         assert row.case.startswith(TYPED)
+        return
+    if connection.vendor == "postgresql" and row.case.startswith(TYPED):
+        assert WHOLE not in {observed.server, observed.kept}
         return
     assert tamper_matrix.line(observed) == tamper_matrix.line(row)
 

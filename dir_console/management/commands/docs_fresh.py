@@ -268,10 +268,10 @@ def tamper_matrix() -> str:
         "Tamper matrix",
         "What the owner of a database may change, one thing at a time, on SQLite and on PostgreSQL, and who "
         "names it: `verify_ledger` (its first finding: fault, stream, number of the entry), `verify_ledger "
-        "--from` a checkpoint that was kept elsewhere, and the [verifier](ledger.md#evidence-packs) on a pack "
-        "that the tampered database exports, without and with that checkpoint. *named absent* means that the "
-        "pack does not hold what was changed and says so. N stands for a number or a digest. What nobody "
-        "finds stands here too, with the reason.",
+        "--from` a checkpoint that was kept elsewhere, and the [verifier](ledger.md#evidence-packs) on a "
+        "pack that the tampered database exports, without and with that checkpoint. *named absent* means "
+        "that the pack does not hold what was changed and says so. N stands for a number or a digest. "
+        "What nobody finds stands here too, with the reason.",
         *parts,
     )
 

@@ -405,6 +405,7 @@ PRESENTERS: Mapping[Kind, Presenter] = MappingProxyType(
         Kind.RECORD_EMITTED: Presenter(
             "ledger", Lane.SYSTEM, "Decision record", says("Record {record_id} is signed: {status}.")
         ),
+        Kind.RECORD_FEEDBACK_GIVEN: Presenter("user", Lane.DECISION, "Feedback given", sentences.feedback),
         Kind.SIGNING_KEY_BEGUN: Presenter(
             "shield", Lane.SYSTEM, "Signing key begun", says("Key {key_id} signs checkpoints and decisions.")
         ),

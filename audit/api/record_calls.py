@@ -16,7 +16,7 @@ from audit.access import readers
 from audit.api import record_schema
 from audit.api.calls import describe
 from audit.api.refusals import RefusedError, Why
-from audit.records import dsse, periods, queries
+from audit.records import dsse, feedback, periods, queries
 from audit.records.queries import Found, OtherRecord, Record, RecordFilter
 
 router = Router(tags=["Audit"])
@@ -67,6 +67,9 @@ class RecordQuery(Period):
     trace_id: Text = Field("", description="The W3C trace: 32 hexadecimal digits.")
     agent_id: Text = ""
     approval_mode: Literal["", "none", "person", "destructive", "two_persons"] = ""
+    feedback: Literal["", "RIGHT", "WRONG", "UNSAFE", "UNNECESSARY_ESCALATION", "MISSING_ESCALATION"] = Field(
+        "", description="What somebody's newest feedback says of the record."
+    )
     dfid: Flow = Field(None, description="The flow.")
 
     def to_filter(self) -> RecordFilter:
@@ -132,6 +135,19 @@ def records_of_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
     if found is None:
         raise RefusedError(Why.UNKNOWN, "No flow has this DFID.")
     return _json(_members(found))
+
+
+@router.get(
+    "/records/{record_id}/feedback",
+    openapi_extra=describe(
+        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=_JSON, schema=record_schema.FEEDBACK
+    ),
+)
+def list_feedback(request: HttpRequest, record_id: str) -> HttpResponse:
+    """What people said of a record, newest first; of each person the newest counts."""
+    record = _record(request, record_id)
+    given = feedback.list_of_record(tenant=readers.reader_of(request).tenant, record=record)
+    return _json({"record_id": record.record_id, "feedback": [item.plain() for item in given]})
 
 
 def _record(request: HttpRequest, record_id: str) -> Record:

@@ -85,7 +85,7 @@ from audit.events.notifications import (
     NotificationRouteSwitched,
     NotificationRouteTested,
 )
-from audit.events.records import RecordEmitted
+from audit.events.records import RecordEmitted, RecordFeedbackGiven
 from audit.events.registry import (
     AgentEdited,
     AgentOwnerChangeAsked,
@@ -230,6 +230,7 @@ __all__ = [
     "ProposalSubmitted",
     "ReasonEntry",
     "RecordEmitted",
+    "RecordFeedbackGiven",
     "RequestRefused",
     "ResourceCommitted",
     "ResourceConfigured",

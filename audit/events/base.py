@@ -133,6 +133,7 @@ class Kind(StrEnum):
     PAYLOAD_ERASED = "payload:erased"
     SIGNING_KEY_BEGUN = "signing_key:begun"
     RECORD_EMITTED = "record:emitted"
+    RECORD_FEEDBACK_GIVEN = "record:feedback_given"
     ROW_MISMATCHED = "row:mismatched"
 
 

@@ -548,7 +548,7 @@ ABSENT, SIGNATURES, CONSISTENCY, OBJECTS = "absent.json", "signatures.jsonl", "c
 REQUIRED = {MANIFEST, MANIFEST_SIGNATURE, CHECKPOINT, KEYS, ENTRIES, PAYLOADS, ABSENT, SIGNATURES}
 REQUIRED |= {"report.html", "verify.py", "README.txt"}
 OPTIONAL = {HEAD, CONSISTENCY}
-RECORDS, RECORD_EMITTED = "records/", "record:emitted"
+RECORDS, RECORD_EMITTED, FEEDBACK_GIVEN = "records/", "record:emitted", "record:feedback_given"
 RECORD_TYPE = "application/vnd.dir-console.decision-record+json"
 
 Forms = Mapping[str, Reader]
@@ -1429,6 +1429,18 @@ def check_record_chain(pack: Pack) -> Iterator[Finding]:
         before = named["record_hash"]
 
 
+def check_feedback(pack: Pack) -> Iterator[Finding]:
+    """Feedback is about a decision record that was emitted before it."""
+    emitted: set[tuple[Any, Any]] = set()
+    for entry in pack.flow:
+        if entry.kind == RECORD_EMITTED:
+            emitted.add((entry.payload["record_id"], entry.payload["record_hash"]))
+        elif entry.kind == FEEDBACK_GIVEN:
+            named = entry.payload.get("record_id"), entry.payload.get("record_hash")
+            if named not in emitted:
+                yield entry.wrong("FEEDBACK_UNFOUNDED", "no record before it is the one that it is about")
+
+
 _NAMED_OF_RECORDS = ("record_id", "status", "terminal")
 
 
@@ -1990,6 +2002,8 @@ def checks_of(pack: Pack) -> Iterator[Check]:
         yield check_records
     if pack.emitted:
         yield from (check_record_chain, check_recorded, check_folds)
+    if any(entry.kind == FEEDBACK_GIVEN for entry in pack.flow):
+        yield check_feedback
 
 
 def not_proved(pack: Pack) -> Iterator[str]:

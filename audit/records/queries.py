@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -17,7 +17,7 @@ from django.db.models.functions import Cast
 
 from audit import actors, canonical, cells
 from audit.events import Kind
-from audit.models import DecisionRecord, LedgerEntry, RecordTerm
+from audit.models import DecisionRecord, LedgerEntry, RecordFeedback, RecordTerm
 from audit.records import erasures, fold
 from audit.verification.verify import UNREADABLE
 
@@ -52,7 +52,7 @@ class RecordFilter:
     """What is asked; empty fields ask nothing. `since` is included, `until` is not.
 
     `approver` is a username, or a person as the ledger names them; `policy_decision` the id of a decision, of
-    one of its rules, or its verdict.
+    one of its rules, or its verdict. `feedback` is an assessment that somebody's newest feedback gives.
     """
 
     decision_key: str = ""
@@ -63,6 +63,7 @@ class RecordFilter:
     trace_id: str = ""
     agent_id: str = ""
     approval_mode: str = ""
+    feedback: str = ""
     dfid: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -79,6 +80,7 @@ class Record:
     signature: bytes
     key_id: str
     entry: int
+    is_erased: ClassVar[bool] = False
 
     @property
     def dfid(self) -> str:
@@ -178,6 +180,8 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     if any(_NUL in str(value) for value in (*asked.values(), *(value for _, value in terms))):
         return []
     records = DecisionRecord.objects.filter(tenant=tenant, **asked)
+    if wanted.feedback:
+        records = records.filter(pk__in=_assessed(tenant, wanted.feedback))
     rows: QuerySet[Any]
     if terms and not (wanted.trace_id or wanted.dfid):
         (name, value), *terms = terms
@@ -192,6 +196,15 @@ def _list_ids(tenant: str, wanted: RecordFilter, after: int | None, most: int) -
     if after is not None:
         rows = rows.filter(**{f"{key}__lt": after})
     return list(rows.order_by(f"-{key}").values_list(key, flat=True)[:most])
+
+
+def _assessed(tenant: str, assessment: str) -> QuerySet[Any]:
+    """The records that somebody's newest feedback assesses so."""
+    newer = RecordFeedback.objects.filter(
+        record=OuterRef("record"), author=OuterRef("author"), number__gt=OuterRef("number")
+    )
+    rows = RecordFeedback.objects.filter(tenant=tenant, assessment=assessment).filter(~Exists(newer))
+    return rows.values("record")
 
 
 def _terms(wanted: RecordFilter) -> list[tuple[RecordTerm.Name, str]]:

@@ -94,6 +94,12 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
             "record", "audit_decisionrecord", "decision records", "id = NEW.id OR record_id = NEW.record_id"
         ),
         **_append_only_sqlite("term", "audit_recordterm", "terms of decision records", "id = NEW.id"),
+        **_append_only_sqlite(
+            "feedback",
+            "audit_recordfeedback",
+            "feedback on decision records",
+            "id = NEW.id OR feedback_id = NEW.feedback_id",
+        ),
         _QUEUED: _QUEUES_SQLITE,
     },
     "postgresql": {
@@ -105,6 +111,9 @@ WANTED: Mapping[str, Mapping[str, Trigger]] = {
         ),
         **_append_only_postgresql(
             "term", "audit_recordterm", "terms of decision records", "audit_refuse_term"
+        ),
+        **_append_only_postgresql(
+            "feedback", "audit_recordfeedback", "feedback on decision records", "audit_refuse_feedback"
         ),
         _QUEUED: _QUEUES_POSTGRESQL,
     },

@@ -327,7 +327,7 @@ def check_incidents(sample: Sample) -> Finding:
 
 
 def check_improvement(sample: Sample) -> Finding:
-    """Records can be addressed; what would refer to them is not there."""
+    """Records can be addressed, and feedback refers to them; scorecards and strategy rules are not there."""
     # Also of those that are gone, and of those that are not shown since words were erased.
     names = [row.record_id for found in sample.records.values() if found for row in found.rows]
     asked = names[:: max(1, len(names) // ADDRESSED)][:ADDRESSED]
@@ -337,16 +337,39 @@ def check_improvement(sample: Sample) -> Finding:
         for name, row in found
         if not isinstance(row, Record) and not (row and row.is_erased)
     ]
+    given = _feedback(sample)
+    strays = [
+        f"Feedback {item['feedback_id']} is about {item['record_id']}, which its flow did not emit."
+        for dfid, item in given
+        if item["record_id"] not in _emitted(sample, dfid)
+    ]
     return judged(
-        tried=f"Read {counted(len(asked), 'decision record')} by their ids.",
-        seen=f"{len(asked) - len(wrong)} of {len(asked)} found. No feedback entry, scorecard or strategy "
-        "rule exists.",
-        wrong=wrong,
+        tried=f"Read {counted(len(asked), 'decision record')} by their ids, and looked up the record of each "
+        f"of {counted(len(given), 'feedback entry', 'feedback entries')} in the sample.",
+        seen=f"{len(asked) - len(wrong)} of {len(asked)} found; {len(given) - len(strays)} of {len(given)} "
+        "feedback entries are about a record of their flow. No scorecard or strategy rule exists.",
+        wrong=[*wrong, *strays],
         short=[
-            "Records have permanent ids to refer to, but nothing scores them and nothing is learned from "
-            "them here: there are no feedback entries, scorecards or strategy rules."
+            "People give feedback on records by their ids, but nothing scores records and no rule is "
+            "proposed from them here: there are no scorecards or strategy rules."
         ],
     )
+
+
+def _feedback(sample: Sample) -> list[tuple[UUID, Mapping[str, Any]]]:
+    """What feedback says of records, each with its flow."""
+    return [
+        (dfid, entry.payload)
+        for dfid, entries in sample.entries.items()
+        for entry in entries
+        if entry.kind == Kind.RECORD_FEEDBACK_GIVEN
+    ]
+
+
+def _emitted(sample: Sample, dfid: UUID) -> set[str]:
+    """The ids of the records that the entries of a flow name."""
+    entries = sample.entries[dfid]
+    return {entry.payload["record_id"] for entry in entries if entry.kind == Kind.RECORD_EMITTED}
 
 
 def _counts(counter: Counter[str]) -> str:
@@ -413,8 +436,8 @@ CHECKS: Final = (
     _check(
         6,
         "Improvement can build on it: feedback, scorecards and strategy rules refer to the id of the record.",
-        tries="Reads records by their ids. Feedback entries, scorecards and strategy rules do not exist, so "
-        "the answer is never more than partly.",
+        tries="Reads records by their ids, and looks up the record of each feedback entry. Scorecards and "
+        "strategy rules do not exist, so the answer is never more than partly.",
         run=check_improvement,
         tests=(
             "tests/audit/records/test_record_queries.py::test_every_record_of_a_finished_history_is_shown",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from audit.models import DecisionRecord, Payload
+from audit.models import DecisionRecord, LedgerEntry, Payload
 from audit.records import fold
 from audit.records import queries as records
 from dir_console.conformance import query_plans, readiness
@@ -298,11 +298,20 @@ def test_an_erased_payload_is_no_loss(damaged: History) -> None:
 # 6: improvement
 
 
-def test_records_can_be_addressed_and_nothing_refers_to_them(damaged: History) -> None:
+def test_feedback_refers_to_records_and_nothing_else_does(damaged: History) -> None:
     found = ask("readiness-6")
     assert found.answer is Answer.PARTLY
-    assert found.seen.startswith("7 of 7 found.")
-    assert "no feedback entries, scorecards or strategy rules" in found.why
+    assert found.seen.startswith("7 of 7 found; 1 of 1 feedback entries are about a record of their flow.")
+    assert "there are no scorecards or strategy rules" in found.why
+
+
+def test_feedback_about_no_record_of_its_flow_is_a_no(damaged: History) -> None:
+    entry = LedgerEntry.objects.get(kind="record:feedback_given")
+    body = bytes(entry.body).replace(b'"record_id":"dr_', b'"record_id":"dx_')
+    ledger_tampering.execute("UPDATE audit_ledgerentry SET body = %s WHERE id = %s", [body, entry.pk])
+    found = ask("readiness-6")
+    assert found.answer is Answer.NO
+    assert "which its flow did not emit" in found.why
 
 
 def test_a_record_that_no_id_leads_to_is_a_no(damaged: History, monkeypatch: pytest.MonkeyPatch) -> None:

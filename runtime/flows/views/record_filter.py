@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from audit.assessments import Assessment
 from audit.records import fold, periods
 from audit.records.queries import RecordFilter
 from runtime.core.views import query_params
@@ -13,6 +14,7 @@ _TEXTS: Final = ("decision_key", "subject", "approver", "policy_decision", "trac
 _CHOICES: Final[Mapping[str, frozenset[str]]] = {
     "status": frozenset(fold.Status),
     "approval_mode": frozenset(fold.MODES),
+    "feedback": frozenset(Assessment),
 }
 FIELDS: Final = (*_TEXTS, *_CHOICES, "dfid", "from", "to")
 _LONGEST: Final = 200

@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.events.base import Event, Kind
 from audit.events.demo import DemoScenarioEnded, DemoScenarioStarted
+from audit.events.erasure import AttestedStatement, FlowErased
 from audit.events.escalations import (
     EffectStated,
     EscalationClaimed,
@@ -157,6 +158,7 @@ __all__ = [
     "AttemptReportedLate",
     "AttemptSettled",
     "AttemptStarted",
+    "AttestedStatement",
     "BudgetRefilled",
     "BudgetSpent",
     "ChildOpened",
@@ -184,6 +186,7 @@ __all__ = [
     "Event",
     "FactNotWritten",
     "FactWritten",
+    "FlowErased",
     "FlowMoved",
     "FlowOpened",
     "GroupAdded",

@@ -33,8 +33,8 @@ TABLE: Final = ColumnTable(
         OtherColumns(
             model="audit.DecisionRecord",
             columns={
-                "body": "references and hashes, signed and never changed; subjects are ids, and once the words "
-                "are erased the record is not shown",
+                "body": "references and hashes, signed and never changed; subjects are ids; once the "
+                "words are erased the record is not shown",
                 "record_hash": _HASH,
                 "prev_hash": _HASH,
                 "signature": "a signature",
@@ -53,7 +53,11 @@ TABLE: Final = ColumnTable(
         ),
         OtherColumns(
             model="audit.WitnessState",
-            columns={"name": "a folder or an address", "error": "why sending failed", "finding": "what differs"},
+            columns={
+                "name": "a folder or an address",
+                "error": "why sending failed",
+                "finding": "what differs",
+            },
         ),
         OtherColumns(
             model="sessions.Session",

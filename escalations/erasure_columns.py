@@ -64,7 +64,8 @@ TABLE: Final = ColumnTable(
             },
         ),
         OtherColumns(
-            model="escalations.NotificationRoute", columns={"address": "a sealed address, of no flow"}
+            model="escalations.NotificationRoute",
+            columns={"address": "a sealed address, of no flow", "host": "its host"},
         ),
         OtherColumns(model="escalations.Notice", columns={"error": "why a notice could not be sent"}),
         OtherColumns(model="escalations.SavedView", columns={"query": "a filter that a person saved"}),

@@ -7,6 +7,7 @@ from runtime.contexts.views import context_pages
 from runtime.execution.views import target_pages
 from runtime.flows.views import evidence_file, flow_pages, ledger_page, record_pages
 from runtime.guards.views import review_groups, review_pages
+from runtime.maintenance.views import erase_page
 from runtime.proposals.views import record_report_page, replay_page
 from runtime.registry.views import (
     account_actions,
@@ -79,6 +80,7 @@ urlpatterns = [
     path("flows/<uuid:dfid>/contexts/<name:context_ref>/", context_pages.detail, name="flow-context"),
     path("flows/<uuid:dfid>/evidence.zip", evidence_file.download, name="evidence-pack"),
     path("flows/<uuid:dfid>/replay", replay_page.fragment, name="flow-replay"),
+    path("flows/<uuid:dfid>/erase/", erase_page.erase, name="erase-flow"),
     path("flows/<uuid:dfid>/entries/", flow_pages.entries, name="flow-entries"),
     path("flows/<uuid:dfid>/entries/<int:seq>/", flow_pages.entry, name="flow-entry"),
     path("memory/", memory_pages.index, name="memory"),

@@ -32,6 +32,7 @@ class Permission(StrEnum):
     MANAGE_NOTIFICATIONS = "MANAGE_NOTIFICATIONS"
     MANAGE_PEOPLE = "MANAGE_PEOPLE"
     END_RECOVERY = "END_RECOVERY"
+    ERASE = "ERASE"
     RUN_SCENARIOS = "RUN_SCENARIOS"
 
 
@@ -59,6 +60,7 @@ HOLDERS: Mapping[Permission, frozenset[Role]] = MappingProxyType(
         Permission.MANAGE_NOTIFICATIONS: _ADMINS,
         Permission.MANAGE_PEOPLE: _ADMINS,
         Permission.END_RECOVERY: _ADMINS,
+        Permission.ERASE: _ADMINS,
         Permission.RUN_SCENARIOS: _ADMINS,
     }
 )
@@ -82,6 +84,7 @@ MEANINGS: Mapping[Permission, str] = MappingProxyType(
         Permission.MANAGE_PEOPLE: "Invite users, change the roles of others, deactivate them and end their "
         "sessions.",
         Permission.END_RECOVERY: "End the recovery of a restored backup.",
+        Permission.ERASE: "Erase the words of a flow that has ended.",
         Permission.RUN_SCENARIOS: "Start and end scenarios of the demo, where the demo runs.",
     }
 )

@@ -15,6 +15,7 @@ from audit.sealing.keys import KnownKey
 from audit.sealing.notes import Signed
 from audit.sealing.proofs import Inclusion
 
+EMPTIED = sources.EMPTIED
 
 
 class NotSealedError(Exception):
@@ -183,7 +184,7 @@ def _payloads(tenant: str, entries: Iterable[SealedEntry]) -> tuple[dict[str, Hi
         elif salt is not None and body is not None and chain.commitment(salt, body) == name:
             shown[name] = Hidden(salt, body)
         elif name in emptied:
-            absent[name] = sources.EMPTIED
+            absent[name] = EMPTIED
         else:
             absent[name] = sources.DIFFERENT if name in stored else sources.GONE
     return shown, absent

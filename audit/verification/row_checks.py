@@ -83,8 +83,8 @@ class Found:
     """What a comparison found; every method notes at most one finding.
 
     `unknown_keys` are the entries whose signature is by a key that is not held here, by key id. `erased` are
-    the flows whose words were erased, by stream: what their entries say of emptied cells is not compared. That
-    those are empty is checked by itself, since a row may be written after an erasure as well.
+    the flows whose words were erased, by stream: their emptied cells are not compared with earlier entries.
+    That they are empty has a check of its own.
     """
 
     breaks: list[ChainBreak] = field(default_factory=list)

@@ -154,6 +154,12 @@ class ProblemCode(StrEnum):
         "Words erased",
         "The words of the flow were erased, and with them the stored response to this call.",
     )
+    FLOW_KEPT = _flow(
+        "FLOW_KEPT",
+        409,
+        "Flow cannot be erased",
+        "The flow has not ended, a call of it is in doubt, or somebody still has to look at it.",
+    )
     EPOCH_ENDED = _flow(
         "EPOCH_ENDED",
         409,

@@ -76,10 +76,19 @@ TABLE: Final = ColumnTable(
             model="runtime.Agent",
             columns={
                 "mission": _RULES,
+                "owner": _NAME,
+                "status_reason": _REASON,
+                "locked_from_reason": "a code",
+                "stop_reason": _REASON,
             },
         ),
         OtherColumns(model="runtime.Manifest", columns={"body": _RULES, "reason": _REASON}),
-        OtherColumns(model="runtime.PolicyKind", columns={"body": _RULES, "reason": _REASON}),
+        OtherColumns(
+            model="runtime.PolicyKind", columns={"title": _RULES, "body": _RULES, "reason": _REASON}
+        ),
+        OtherColumns(model="runtime.Key", columns={"fact_prefix": _NAME}),
+        OtherColumns(model="runtime.OwnerChange", columns={"owner_before": _NAME, "owner_after": _NAME}),
+        OtherColumns(model="runtime.Resource", columns={"name": _NAME, "unit": _NAME}),
         OtherColumns(model="runtime.Bundle", columns={"body": f"{_RULES}; shared by many flows"}),
         OtherColumns(
             model="runtime.Target",
@@ -97,7 +106,9 @@ TABLE: Final = ColumnTable(
             model="runtime.AgentEvent",
             columns={"body": "what concerns an agent, of no flow; only its newest events are kept"},
         ),
-        OtherColumns(model="runtime.Timer", columns={"label": "an agent's alarm, of no flow; gone once rung"}),
+        OtherColumns(
+            model="runtime.Timer", columns={"label": "an agent's alarm, of no flow; gone once rung"}
+        ),
         OtherColumns(
             model="runtime.Answer",
             columns={
@@ -109,11 +120,18 @@ TABLE: Final = ColumnTable(
         ),
         OtherColumns(model="runtime.Epoch", columns={"missing": "counts and ids of what a restore lost"}),
         OtherColumns(
-            model="runtime.Fact", columns={"value": "a fact of the world, of no flow; a feed overwrites it"}
+            model="runtime.Fact",
+            columns={
+                "path": "the name of a fact, as entries repeat it",
+                "value": "a fact of the world, of no flow; a feed overwrites it",
+            },
         ),
         OtherColumns(
             model="runtime.FactVersion",
-            columns={"value": "a fact of the world, of no flow; its history is kept"},
+            columns={
+                "path": "the name of a fact, as entries repeat it",
+                "value": "a fact of the world, of no flow; its history is kept",
+            },
         ),
         OtherColumns(
             model="runtime.MemoryItem",

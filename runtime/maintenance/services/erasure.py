@@ -44,7 +44,6 @@ _SIGNED: Final = frozenset(
         Kind.INFORMATION_REQUESTED,
     }
 )
-_RULES: Final = "policy_bundle_hash"
 STATEMENT: Final = "statement"
 
 
@@ -149,7 +148,7 @@ def _look(flow: Flow, flows: Sequence[Flow]) -> ErasedFlow:
         payload[name]
         for kind, payload in told
         for name in sources.NAMED.get(kind, ())
-        if name != _RULES and sources.is_digest(payload.get(name))
+        if name != sources.RULES and sources.is_digest(payload.get(name))
     }
     payloads = Payload.objects.filter(tenant=flow.tenant, commitment__in=_committed(told), erased_at=None)
     among = {other.pk for other in flows}
@@ -206,9 +205,7 @@ def _attest(flow: Flow) -> Iterator[AttestedStatement]:
         return
     signed = [words for words in erasure_columns.list_words() if STATEMENT in words.columns]
     bodies = [
-        bytes(body)
-        for words in signed
-        for body in _rows(words, flow).values_list(STATEMENT, flat=True)
+        bytes(body) for words in signed for body in _rows(words, flow).values_list(STATEMENT, flat=True)
     ]
     held = {canonical.digest(body): body for body in bodies}
     ring, signer = keys.keyring(tenant=flow.tenant), signing.signer()
@@ -251,5 +248,3 @@ def _answers(flow: Flow) -> list[int]:
     around = (flow.opened_at - _AROUND, flow.opened_at + _AROUND)
     opening = rows.filter(path__endswith="/flows", answered_at__range=around).values_list("pk", "body")
     return [*own, *(pk for pk, body in opening if str(flow.pk).encode() in bytes(body))]
-
-

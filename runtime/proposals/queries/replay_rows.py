@@ -354,8 +354,8 @@ def _of_others(
     why = history.objects.absent.get(digest)
     if why == sources.GONE:
         yield _of(entry, row, row_id, digest, None)
-    elif why in (sources.DIFFERENT, sources.NOT_READABLE):
-        yield _of(entry, row, row_id, digest, _ANOTHER if why == sources.DIFFERENT else why)
+    elif why in (sources.DIFFERENT, sources.EMPTIED, sources.NOT_READABLE):
+        yield _of(entry, row, row_id, digest, why if why == sources.NOT_READABLE else _ANOTHER)
 
 
 def _of(

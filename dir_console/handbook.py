@@ -21,9 +21,12 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "For admins",
         ("registry", "kinds", "packs", "budgets", "gate", "execution", "routes", "context", "operations"),
     ),
-    ("For auditors", ("ledger", "records", "replay", "audit-api", "conformance", "permissions", "promises")),
+    (
+        "For auditors",
+        ("ledger", "records", "replay", "privacy", "audit-api", "conformance", "permissions", "promises"),
+    ),
     ("For agent authors", ("agent-quickstart", "agent-tables", "problems")),
-    ("Reference", ("reasons", "states", "events", "settings", "checks")),
+    ("Reference", ("reasons", "states", "events", "erased-columns", "settings", "checks")),
 )
 MORE = "More"
 GLOSSARY = "glossary"

@@ -1,5 +1,6 @@
 """The words of a flow are erased: nothing is left of them, and everything that was proved stays proved."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from django.db import models, transaction
 from audit import canonical, erasures, signing
 from audit.events import Kind
 from audit.models import LedgerEntry, Payload
+from audit.packs import verify
 from audit.verification import findings
 from escalations.models import Decision, Escalation, Evidence
 from runtime.contexts.models import Snapshot
@@ -249,3 +251,30 @@ def test_more_flows_than_fit_into_a_transaction_are_refused(monkeypatch: pytest.
     monkeypatch.setattr(erasure, "MOST_AT_ONCE", 1)
     answer = erasure.erase(tenant=TENANT, dfids=[UUID(int=1), UUID(int=2)], reason="x", actor="system")
     assert isinstance(answer, Problem)
+
+
+def test_a_pack_in_which_erased_bytes_are_present_is_not_whole(story: Story) -> None:
+    statement = bytes(Decision.objects.get().statement)
+    kept = exported_packs.make(story.dfid)
+    erased(story.dfid)
+    pack = exported_packs.make(story.dfid)
+    assert codes_of(pack.members) == set()
+    present = {**pack.members, f"objects/{canonical.digest(statement)}": statement}
+    assert "ERASED_PRESENT" in codes_of(present)
+    opened = {**pack.members, "payloads.jsonl": kept.members["payloads.jsonl"]}
+    assert "ERASED_PRESENT" in codes_of(opened)
+
+
+def test_a_digest_that_somebody_else_signed_is_a_finding(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasures, "SIGNED_PREFIX", b"another form\n")
+    erased(story.dfid)
+    monkeypatch.undo()
+    assert any("digest of the erased statement is not signed" in item for item in found())
+    assert "SIGNATURE_WRONG" in codes_of(exported_packs.make(story.dfid).members)
+
+
+def codes_of(members: Mapping[str, bytes]) -> set[str]:
+    """What the program of the pack finds in these members."""
+    return {finding.code for finding in verify.verify_members(members).findings}

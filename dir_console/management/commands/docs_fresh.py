@@ -274,8 +274,8 @@ def erased_columns() -> str:
         "Where words of a flow are stored. [Erasing a flow](privacy.md) empties these cells.",
         table(("table", "column", "holds"), words),
         "## Columns that stay",
-        "Every other column of texts or bytes, and why it is not emptied with a flow. Columns of fewer than 200 "
-        "characters hold codes, names and digests, and are not listed.",
+        "Every other column of texts or bytes, and why it is not emptied with a flow. Columns of fewer than "
+        "200 characters hold codes, names and digests, and are not listed.",
         table(("table", "column", "why"), others),
     )
 

@@ -55,6 +55,17 @@ class LedgerRow:
     prev_hash: bytes
     hash: bytes
 
+    def columns(self) -> dict[str, Any]:
+        """What the body says again of the columns: every member of it but the payload."""
+        return {
+            "tenant": self.tenant,
+            "stream": self.stream,
+            "seq": self.seq,
+            "kind": self.kind,
+            "at": time_text(self.at),
+            "actor": self.actor,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ChainBreak:
@@ -179,14 +190,7 @@ def _read_body(row: LedgerRow) -> tuple[tuple[BreakKind, str], None] | tuple[Non
         return (BreakKind.NOT_CANONICAL, "the stored bytes are not canonical JSON"), None
     if not isinstance(body, dict):
         return (BreakKind.COLUMN_MISMATCH, "the body is not an object"), None
-    columns = {
-        "tenant": row.tenant,
-        "stream": row.stream,
-        "seq": row.seq,
-        "kind": row.kind,
-        "at": time_text(row.at),
-        "actor": row.actor,
-    }
+    columns = row.columns()
     if body.keys() != columns.keys() | {"payload"}:
         return (BreakKind.COLUMN_MISMATCH, "the body holds other members than an entry has"), None
     for name, value in columns.items():

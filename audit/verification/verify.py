@@ -90,12 +90,7 @@ def export_lines(*, stream: str | None = None) -> Iterator[str]:
             last = row
             entry = {
                 "type": "entry",
-                "tenant": row.tenant,
-                "stream": row.stream,
-                "seq": row.seq,
-                "kind": row.kind,
-                "at": chain.time_text(row.at),
-                "actor": row.actor,
+                **row.columns(),
                 "body": base64.b64encode(row.body).decode(),
                 "prev_hash": row.prev_hash.hex(),
                 "hash": row.hash.hex(),

@@ -123,14 +123,7 @@ def _only(is_known: bool, value: bytes) -> str:
 
 def _of_column(row: LedgerRow, path: str, *, is_body_changed: bool) -> Broken:
     body = canonical.decode(row.body)
-    columns = {
-        "tenant": row.tenant,
-        "stream": row.stream,
-        "seq": row.seq,
-        "kind": row.kind,
-        "at": chain.time_text(row.at),
-        "actor": row.actor,
-    }
+    columns = row.columns()
     for name, value in columns.items():
         recorded = body.get(name) if isinstance(body, dict) else None
         if recorded != value and is_body_changed:

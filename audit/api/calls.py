@@ -22,6 +22,7 @@ from audit.sealing.tiles import TileError
 
 router = Router(tags=["Audit"])
 
+JSON: Final = "application/json"
 MAX_NUMBER: Final = canonical.MAX_SAFE_INTEGER
 _LONGEST_STREAM: Final = 200
 _NUL = "\x00"
@@ -47,6 +48,11 @@ def describe(
     if schema is not None:
         responses[200] = {"content": {media_type: {"schema": schema}}}
     return {"responses": responses}
+
+
+def canonical_json(document: Any) -> HttpResponse:
+    """The answer of a call that answers a document and no model: canonical JSON (RFC 8785)."""
+    return HttpResponse(canonical.encode(document), content_type=JSON)
 
 
 @router.get(
@@ -179,4 +185,4 @@ def _hex(hashes: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def _json(answer: answers.Answer) -> HttpResponse:
-    return HttpResponse(answer.model_dump_json(by_alias=True), content_type="application/json")
+    return HttpResponse(answer.model_dump_json(by_alias=True), content_type=JSON)

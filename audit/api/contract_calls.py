@@ -15,7 +15,7 @@ from ninja import Router
 
 from audit import canonical, cells, chain
 from audit.access import readers
-from audit.api.calls import describe
+from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
 from audit.contracts import ledger_event
 from audit.contracts.catalogue import CONTRACTS
@@ -91,7 +91,7 @@ class ReadFlow:
             404: "No contract has this name, nothing has this id, or the flow has nothing of what it shows.",
             409: "The entry is not sealed yet (ledger_event). It is sealed within seconds.",
         },
-        media_type="application/json",
+        media_type=JSON,
         schema={"type": "object", "description": "As docs/contracts/NAME.schema.json says."},
     ),
 )
@@ -112,7 +112,7 @@ def show_contract(request: HttpRequest, name: str, id: str) -> HttpResponse:
             shown = _event(tenant, id) if name == ledger_event.CONTRACT.name else _view(tenant, name, id)
     except NotThereError as error:
         raise RefusedError(Why.UNKNOWN, str(error)) from error
-    return HttpResponse(canonical.encode(shown), content_type="application/json")
+    return canonical_json(shown)
 
 
 def _view(tenant: str, name: str, asked: str) -> dict[str, Any]:

@@ -11,17 +11,15 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
 from pydantic import BeforeValidator, WithJsonSchema
 
-from audit import canonical
 from audit.access import readers
 from audit.api import record_schema
-from audit.api.calls import describe
+from audit.api.calls import JSON, canonical_json, describe
 from audit.api.refusals import RefusedError, Why
 from audit.records import dsse, periods, queries
 from audit.records.queries import Found, OtherRecord, Record, RecordFilter
 
 router = Router(tags=["Audit"])
 
-_JSON: Final = "application/json"
 _LONGEST: Final = 300
 _LARGEST_PAGE: Final = 200
 _UNKNOWN: Final = "No record has this id."
@@ -77,7 +75,7 @@ class RecordQuery(Period):
 @router.get(
     "/records",
     openapi_extra=describe(
-        {422: "A parameter is not of its form."}, media_type=_JSON, schema=record_schema.PAGE
+        {422: "A parameter is not of its form."}, media_type=JSON, schema=record_schema.PAGE
     ),
 )
 def list_records(
@@ -96,42 +94,42 @@ def list_records(
         size=limit,
     )
     following = None if found.following is None else str(found.following)
-    return _json({**_members(found), "next": following})
+    return canonical_json({**_members(found), "next": following})
 
 
 @router.get(
     "/records/{record_id}",
     openapi_extra=describe(
-        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=_JSON, schema=record_schema.RECORD
+        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=JSON, schema=record_schema.RECORD
     ),
 )
 def show_record(request: HttpRequest, record_id: str) -> HttpResponse:
     """One record: the bytes that were signed, canonical JSON (RFC 8785)."""
-    return HttpResponse(_record(request, record_id).body, content_type=_JSON)
+    return HttpResponse(_record(request, record_id).body, content_type=JSON)
 
 
 @router.get(
     "/records/{record_id}/dsse",
     openapi_extra=describe(
-        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=_JSON, schema=record_schema.DSSE
+        {404: _UNKNOWN, _TAMPERED[0]: _TAMPERED[1]}, media_type=JSON, schema=record_schema.DSSE
     ),
 )
 def show_envelope(request: HttpRequest, record_id: str) -> HttpResponse:
     """One record with its signature, as a DSSE envelope; `GET /audit/keys` has the public key."""
     record = _record(request, record_id)
-    return _json(dsse.envelope(record.body, signature=record.signature, key_id=record.key_id))
+    return canonical_json(dsse.envelope(record.body, signature=record.signature, key_id=record.key_id))
 
 
 @router.get(
     "/flows/{uuid:dfid}/records",
-    openapi_extra=describe({404: "No flow has this DFID."}, media_type=_JSON, schema=record_schema.RECORDS),
+    openapi_extra=describe({404: "No flow has this DFID."}, media_type=JSON, schema=record_schema.RECORDS),
 )
 def records_of_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """All records of a flow, oldest first: one for each checkpoint, and one for its end."""
     found = queries.list_of_flow(tenant=readers.reader_of(request).tenant, dfid=dfid)
     if found is None:
         raise RefusedError(Why.UNKNOWN, "No flow has this DFID.")
-    return _json(_members(found))
+    return canonical_json(_members(found))
 
 
 def _record(request: HttpRequest, record_id: str) -> Record:
@@ -151,7 +149,3 @@ def _members(found: Found) -> dict[str, Any]:
         "records": [record.document for record in found.records],
         "mismatches": [other.plain() for other in found.others],
     }
-
-
-def _json(answer: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(canonical.encode(answer), content_type=_JSON)

@@ -75,8 +75,8 @@ def check_judging_calls_nobody(sample: Sample) -> Finding:
 
 
 def check_the_system(sample: Sample) -> Finding:
-    """What the checks above cannot promise: the operating system does not keep this process from "
-    "connecting."""
+    """What the checks above cannot promise: the operating system does not keep this process from
+    connecting."""
     past = sample.trial()["egress"]["past"]
     tried = "Opened a connection to the same listener in the child process without the execution service."
     seen = f"{counted(past, 'connection')} arrived."

@@ -10,17 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router
 from pydantic import WithJsonSchema
 
-from audit import canonical
 from audit.access import readers
-from audit.api.calls import describe
+from audit.api.calls import JSON, canonical_json, describe
 from audit.api.record_calls import Period, Text
 from audit.api.record_schema import MISMATCHES, listed, members
 from runtime.proposals.queries import record_reports
 
 router = Router(tags=["Audit"])
 
-_JSON: Final = "application/json"
-_MOST_DAYS: Final = 366
 _WRONG: Final = {422: "A parameter is missing or not of its form."}
 # Only integers are promised, since a fraction of a JSON number may be written in ways that are not taken.
 _NUMBER: Final = {"type": "integer", "minimum": -(10**15), "maximum": 10**15}
@@ -109,7 +106,7 @@ class ReplayQuery(Period):
 
 @router.get(
     "/reports/high_value_outcomes",
-    openapi_extra=describe(_WRONG, media_type=_JSON, schema=_OUTCOMES),
+    openapi_extra=describe(_WRONG, media_type=JSON, schema=_OUTCOMES),
 )
 def high_value_outcomes(request: HttpRequest, asked: Query[HighValueQuery]) -> HttpResponse:
     """What was decided about amounts above a value: one record of each flow, its newest one.
@@ -117,27 +114,23 @@ def high_value_outcomes(request: HttpRequest, asked: Query[HighValueQuery]) -> H
     `without_amount` has the records whose amount cannot be read, and why not.
     """
     tenant = readers.reader_of(request).tenant
-    return _json(record_reports.high_value_outcomes(tenant=tenant, **asked.model_dump()))
+    return canonical_json(record_reports.high_value_outcomes(tenant=tenant, **asked.model_dump()))
 
 
-@router.get("/reports/most_denials", openapi_extra=describe(_WRONG, media_type=_JSON, schema=_DENIALS))
+@router.get("/reports/most_denials", openapi_extra=describe(_WRONG, media_type=JSON, schema=_DENIALS))
 def most_denials(
     request: HttpRequest,
-    days: Annotated[int, Query(ge=1, le=_MOST_DAYS)] = record_reports.DAYS_OF_DENIALS,
+    days: Annotated[int, Query(ge=1, le=record_reports.MOST_DAYS)] = record_reports.DAYS_OF_DENIALS,
 ) -> HttpResponse:
     """The rules that refused most proposals in the last days; `by_people` counts what people aborted."""
-    return _json(record_reports.most_denials(tenant=readers.reader_of(request).tenant, days=days))
+    return canonical_json(record_reports.most_denials(tenant=readers.reader_of(request).tenant, days=days))
 
 
-@router.get("/reports/replay_health", openapi_extra=describe(_WRONG, media_type=_JSON, schema=_HEALTH))
+@router.get("/reports/replay_health", openapi_extra=describe(_WRONG, media_type=JSON, schema=_HEALTH))
 def replay_health(request: HttpRequest, asked: Query[ReplayQuery]) -> HttpResponse:
     """For each version of a policy kind, the share of its newest flows that replay equal.
 
     The flows are replayed during the call, some twenty a second. Without `from`, of the last thirty days.
     """
     tenant = readers.reader_of(request).tenant
-    return _json(record_reports.replay_health(tenant=tenant, **asked.model_dump()))
-
-
-def _json(answer: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(canonical.encode(answer), content_type=_JSON)
+    return canonical_json(record_reports.replay_health(tenant=tenant, **asked.model_dump()))

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from audit.access import readers
-from audit.api.calls import describe
+from audit.api.calls import JSON, describe
 from runtime.contracts.problem import Problem, ProblemError
 from runtime.contracts.problem_codes import ProblemCode
 from runtime.proposals.queries import flow_replay
@@ -47,11 +47,11 @@ _ANSWER = {
 
 @router.get(
     "/flows/{uuid:dfid}/replay",
-    openapi_extra=describe({404: "No flow has this DFID."}, media_type="application/json", schema=_ANSWER),
+    openapi_extra=describe({404: "No flow has this DFID."}, media_type=JSON, schema=_ANSWER),
 )
 def replay_of_flow(request: HttpRequest, dfid: UUID) -> HttpResponse:
     """Judge a flow's verdicts again and compare its rows with its entries; the first difference, or equal."""
     result = flow_replay.replay(tenant=readers.reader_of(request).tenant, dfid=dfid)
     if result is None:
         raise ProblemError(Problem(code=ProblemCode.FLOW_NOT_FOUND, detail="No flow has this DFID."))
-    return HttpResponse(json.dumps(result.plain()), content_type="application/json")
+    return HttpResponse(json.dumps(result.plain()), content_type=JSON)

@@ -25,6 +25,7 @@ from runtime.proposals.queries.replay_results import NotReplayable, ReplayEqual
 
 MOST_RECORDS: Final = 1000
 MOST_FLOWS: Final = 200
+MOST_DAYS: Final = 366
 DAYS_OF_DENIALS: Final = 7
 DAYS_OF_REPLAYS: Final = 30
 _DENY: Final = fold.DECISIONS["REJECT"]

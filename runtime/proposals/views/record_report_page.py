@@ -17,7 +17,6 @@ from runtime.registry.queries import agent_list
 
 # As many as are replayed while somebody waits for a page; the audit API replays more.
 MOST_REPLAYED: Final = 40
-MOST_DAYS: Final = 366
 _FIELDS: Final = ("decision_key", "param", "over", "days", "from", "to")
 _LONGEST: Final = 200
 
@@ -75,7 +74,7 @@ def show(request: HttpRequest, name: str) -> HttpResponse:
         "report": report,
         "answer": _ANSWERS[name](tenant, asked),
         "asked": asked,
-        "most_days": MOST_DAYS,
+        "most_days": record_reports.MOST_DAYS,
         "most_replayed": MOST_REPLAYED,
         "kinds": [kind.kind for kind in agent_list.list_kinds(tenant=tenant)],
     }
@@ -107,8 +106,10 @@ def _high_value_outcomes(tenant: str, asked: AskedReport) -> dict[str, Any] | No
 
 def _most_denials(tenant: str, asked: AskedReport) -> dict[str, Any] | None:
     days = query_params.whole(asked.typed["days"])
-    if days is None or not 1 <= days <= MOST_DAYS:
-        asked.wrong["days"] = f"{asked.typed['days']} is not a number of days from 1 to {MOST_DAYS}."
+    if days is None or not 1 <= days <= record_reports.MOST_DAYS:
+        asked.wrong["days"] = (
+            f"{asked.typed['days']} is not a number of days from 1 to {record_reports.MOST_DAYS}."
+        )
         return None
     return record_reports.most_denials(tenant=tenant, days=days)
 

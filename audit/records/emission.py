@@ -1,6 +1,6 @@
 """Writing a record: in the transaction of its checkpoint, from its entries and those since the one before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -86,21 +86,28 @@ class _Before:
 
 
 def _before(tenant: str, dfid: UUID, head_seq: int, find_rules: FindRules) -> _Before:
-    stream = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid), seq__lte=head_seq).order_by("-seq")
-    bodies = stream.values_list("body", flat=True)
-    newest = [said_of(bytes(body)) for body in bodies[:_AT_ONCE]]
-    emitted = next((at for at, entry in enumerate(newest) if entry.kind == Kind.RECORD_EMITTED), None)
-    if emitted is None:
-        if len(newest) == _AT_ONCE:
-            newest += [said_of(bytes(body)) for body in bodies[_AT_ONCE:]]
-        return _Before(None, GENESIS, newest[::-1])
-    entry = newest[emitted]
+    newest_first = _newest_first(tenant, dfid, head_seq)
+    since = list[Said]()
+    for entry in newest_first:
+        if entry.kind == Kind.RECORD_EMITTED:
+            break
+        since.append(entry)
+    else:
+        return _Before(None, GENESIS, since[::-1])
     record = _stored(tenant, dfid, entry)
     if record is None:
         # The row is not what its entry says, which is for `verify_ledger` to tell; the entries still stand.
-        newest += [said_of(bytes(body)) for body in bodies[_AT_ONCE:]]
-        record = _folded_again(dfid, newest[:emitted:-1], find_rules)
-    return _Before(record, entry.payload["record_hash"], newest[:emitted][::-1])
+        record = _folded_again(dfid, [*newest_first][::-1], find_rules)
+    return _Before(record, entry.payload["record_hash"], since[::-1])
+
+
+def _newest_first(tenant: str, dfid: UUID, head_seq: int) -> Iterator[Said]:
+    """The entries of a flow, read page by page and decoded as they are asked for."""
+    entries = LedgerEntry.objects.filter(tenant=tenant, stream=str(dfid)).order_by("-seq")
+    while head_seq > 0:
+        page = entries.filter(seq__gt=head_seq - _AT_ONCE, seq__lte=head_seq)
+        yield from (said_of(bytes(body)) for body in page.values_list("body", flat=True))
+        head_seq -= _AT_ONCE
 
 
 def _folded_again(dfid: UUID, entries: Sequence[Said], find_rules: FindRules) -> dict[str, Any] | None:

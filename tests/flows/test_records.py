@@ -231,6 +231,21 @@ def test_a_flow_with_many_entries_is_read_whole(
     assert wrong() == []
 
 
+def test_a_record_goes_on_from_the_one_before_however_many_entries_ago_that_was(
+    desk: factories.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emission, "_AT_ONCE", 2)
+    flow = desk.open()
+    assert desk.propose(flow, params={})["verdict"] == "REJECT"
+    for _ in range(5):
+        flow = desk.look(flow.dfid)
+    assert desk.propose(flow)["verdict"] == "ACCEPT"
+    first, second = records(flow.dfid)
+    assert second["audit"]["prev_hash"] == first["audit"]["record_hash"]
+    assert second["flow"]["from_seq"] == first["flow"]["to_seq"] + 1
+    assert wrong() == []
+
+
 IMPACT_BY_PRICE = "context.facts.price.AAPL < {} ? 'CRITICAL' : 'LOW_IMPACT'"
 
 

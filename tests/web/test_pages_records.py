@@ -191,6 +191,23 @@ def test_one_record_says_what_was_decided_by_whom_and_on_what(world: Recorded) -
     ]
 
 
+def test_the_rules_in_force_are_named_by_their_hash(world: Recorded) -> None:
+    """The first ten characters of `bundle@sha256:...` would be those of every record."""
+    row = world.row("overridden 2")
+    verdict = LedgerEntry.objects.filter(stream=str(row.dfid), kind="verdict:given").latest("seq").payload
+    page = text_of(sign_in(Role.AUDITOR), record_page(world, "overridden 2"))
+    lineage = page[page.index('id="record-lineage"') : page.index('id="record-trace"')]
+    assert f'data-copy="{verdict["policy_bundle_hash"]}"' in lineage
+
+
+def test_only_a_later_record_is_made_of_the_one_before(world: Recorded) -> None:
+    client = sign_in(Role.AUDITOR)
+    later = "and of the record before them"
+    for row in DecisionRecord.objects.filter(record_id__in=world.names()):
+        is_first = bytes(row.prev_hash) == bytes(32)
+        assert (later in text_of(client, reverse("record", args=[row.record_id]))) is not is_first
+
+
 def test_every_record_has_a_page(world: Recorded) -> None:
     client = sign_in(Role.AUDITOR)
     for record_id in world.names():

@@ -136,6 +136,8 @@ def shown(record: Record, ring: Keyring) -> dict[str, Any]:
     return {
         "record": document,
         "entry": record.entry,
+        "rules": (document["lineage"]["pack_version"] or "").removeprefix("bundle@sha256:"),
+        "none_so_far": "none" if document["terminal"] else "none yet",
         "at": at,
         "decision": decision(document),
         "status": labels.badge(STATUSES, document["status"]),

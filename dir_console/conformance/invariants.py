@@ -342,7 +342,8 @@ def check_triggers(sample: Sample) -> Finding:
     """The triggers that keep entries, leaves, checkpoints and records as they are."""
     wanted, missing = triggers.WANTED[connection.vendor], triggers.missing()
     return judged(
-        tried=f"Compared {counted(len(wanted), 'trigger')} with their words in the database's catalogue.",
+        tried=f"Compared {counted(len(wanted), 'trigger')} with their definitions in the database's "
+        "catalogue.",
         seen=f"{len(wanted) - len(missing)} of {len(wanted)} as they should be.",
         wrong=[f"The trigger {name} is missing or changed." for name in missing],
     )
@@ -456,7 +457,7 @@ CHECKS: Final = (
         group=Group.INVARIANTS,
         paper="What the invariants rest on",
         asks="The database refuses to change or remove entries, leaves, checkpoints and decision records.",
-        tries="Compares the triggers with their words in the database's catalogue.",
+        tries="Compares the triggers with their definitions in the database's catalogue.",
         run=check_triggers,
         tests=("tests/audit/test_ledger_triggers.py::test_the_database_refuses_to_change_entries",),
     ),

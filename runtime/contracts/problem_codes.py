@@ -504,7 +504,7 @@ class ProblemCode(StrEnum):
         "NOT_SEALED",
         409,
         "Not sealed yet",
-        "No checkpoint covers the entry yet; one does within seconds.",
+        "No checkpoint covers the entry yet; one will within seconds.",
         is_retriable=True,
     )
     TREE_SIZE_UNKNOWN = _audit(

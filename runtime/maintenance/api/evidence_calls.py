@@ -18,7 +18,7 @@ router = Router(tags=["Audit"])
 @router.get(
     "/flows/{uuid:dfid}/evidence.zip",
     openapi_extra=describe(
-        {404: "No flow has this DFID.", 409: "No checkpoint covers the flow yet; one does within seconds."},
+        {404: "No flow has this DFID.", 409: "No checkpoint covers the flow yet; one will within seconds."},
         media_type="application/zip",
         schema={
             "type": "string",
